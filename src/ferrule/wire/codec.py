@@ -1,0 +1,204 @@
+"""Bytes to values and back: the only maker of encoders and decoders.
+
+What the codec decides, so that no caller has to:
+
+* NaN and the infinities are written as ``null``; as JSON tokens they are refused when reading.
+* A lone surrogate is read from its ``\\uD800`` escape and written out as U+FFFD: text cut in the middle of a pair
+  by a JavaScript peer must not cost the message, and UTF-8 cannot carry it.
+* Invalid UTF-8 is refused. A duplicate key's last value wins. Integers are exact up to 4,300 digits (the
+  interpreter's own bound); larger ones, and numbers beyond a double, are refused.
+* Nesting is bounded by the codec's recursion guard, near 1,000 levels; deeper input is refused, not crashed on.
+
+Bytes are bounded before they come here, by framing and by the HTTP endpoint. A newcomer would reach for
+``json`` or ``msgspec.json`` elsewhere: then these decisions would hold in one place and not in another.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import PurePath
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from ferrule.wire.faults import ConvertError, DecodeError, EncodeError
+from ferrule.wire.struct import decode_hook
+
+__all__ = [
+    "Encoded",
+    "convert",
+    "decode",
+    "decoder",
+    "encode",
+    "encode_str",
+    "to_builtins",
+]
+
+T = TypeVar("T")
+
+Encoded = msgspec.Raw
+"""A ready-made JSON value: ``Encoded(b'{"a":1}')`` may stand anywhere inside a value given to `encode`."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_PATH = re.compile(r"^(?P<reason>.*?) - at `(?P<path>[^`]*)`$", re.DOTALL)
+
+
+def _encode_hook(value: Any) -> Any:
+    """The JSON shape of what msgspec does not know by itself."""
+    if isinstance(value, str):  # subclasses: msgspec takes the exact type only
+        return str.__str__(value)
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _builtins_hook(value: Any) -> Any:
+    if isinstance(value, msgspec.Raw):
+        return decode(bytes(value))
+    return _encode_hook(value)
+
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode
+
+
+def decode(data: bytes | bytearray | memoryview | str) -> Any:
+    """The JSON value in ``data`` (UTF-8).
+
+    Raises:
+        DecodeError: not JSON, not UTF-8, nested too deeply, or a number out of range (the sender's fault).
+    """
+    try:
+        return _decode(data)
+    except Exception as error:
+        if isinstance(error, msgspec.DecodeError) and "surrogate" in str(error):
+            return _decode_with_surrogates(data)
+        raise _decode_error(error) from error
+
+
+def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], T]:
+    """A function from JSON bytes straight to ``type_``; made once per type.
+
+    Raises (the returned function):
+        DecodeError: the bytes are not JSON.
+        ConvertError: the value does not have the declared shape.
+    """
+    read = _decoder_for(type_).decode
+
+    def read_typed(data: bytes | bytearray | memoryview | str) -> T:
+        try:
+            return cast("T", read(data))
+        except msgspec.ValidationError as error:
+            raise _convert_error(error) from error
+        except Exception as error:
+            raise _decode_error(error) from error
+
+    return read_typed
+
+
+def encode(value: Any) -> bytes:
+    """``value`` as compact JSON in UTF-8.
+
+    Raises:
+        EncodeError: the value has no JSON form, refers to itself, or is nested too deeply (the caller's fault).
+    """
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return encode(_without_surrogates(to_builtins(value)))
+    except RecursionError as error:
+        raise EncodeError("The value is nested too deeply or refers to itself") from error
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+        raise EncodeError(f"The value cannot be written as JSON: {error}") from error
+
+
+def encode_str(value: Any) -> str:
+    """`encode`, as text: the projection of a structured result for reading."""
+    return encode(value).decode()
+
+
+def convert(value: Any, type_: type[T], *, strict: bool = True) -> T:
+    """``value`` (decoded JSON) as ``type_``.
+
+    Args:
+        value: builtins as `decode` gives them; not changed.
+        type_: anything msgspec can describe.
+        strict: ``False`` also reads numbers and booleans from text.
+
+    Raises:
+        ConvertError: the shape is not the declared one; carries the JSON path.
+    """
+    try:
+        return msgspec.convert(value, type_, strict=strict, dec_hook=decode_hook)
+    except msgspec.ValidationError as error:
+        raise _convert_error(error) from error
+    except RecursionError as error:
+        raise ConvertError("The value is nested too deeply") from error
+
+
+def to_builtins(value: Any) -> Any:
+    """``value`` as dicts, lists, text, numbers, booleans and ``None``, under its wire names.
+
+    Raises:
+        EncodeError: as `encode`.
+    """
+    try:
+        return msgspec.to_builtins(value, enc_hook=_builtins_hook)
+    except RecursionError as error:
+        raise EncodeError("The value is nested too deeply or refers to itself") from error
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+        raise EncodeError(f"The value cannot be written as JSON: {error}") from error
+
+
+@lru_cache(maxsize=512)
+def _decoder_for(type_: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(type_, dec_hook=decode_hook)
+
+
+def _decode_with_surrogates(data: bytes | bytearray | memoryview | str) -> Any:
+    """The slow path of `decode`: the standard library reads lone surrogates, msgspec does not."""
+    try:
+        text = data if isinstance(data, str) else bytes(data).decode()
+        return _without_surrogates(json.loads(text, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError) as error:
+        raise _decode_error(error) from error
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        items = cast("dict[Any, Any]", value).items()
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in items}
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def _decode_error(error: Exception) -> DecodeError:
+    if isinstance(error, RecursionError):
+        return DecodeError("The message is nested too deeply")
+    if isinstance(error, UnicodeError):
+        return DecodeError("The message is not valid UTF-8")
+    if isinstance(error, msgspec.DecodeError):
+        return DecodeError(f"The message is not valid JSON: {str(error).removeprefix('JSON is malformed: ')}")
+    return DecodeError("The message is not valid JSON")
+
+
+def _convert_error(error: msgspec.ValidationError) -> ConvertError:
+    text = str(error)
+    found = _PATH.match(text)
+    if found is None:
+        return ConvertError(text)
+    return ConvertError(found["reason"], found["path"])

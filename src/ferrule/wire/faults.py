@@ -1,0 +1,36 @@
+"""The root of every Ferrule error, and the three faults that bytes and values can have.
+
+They live at the bottom of the tree because everything above raises or catches them. Errors that a peer sees
+carry JSON-RPC codes and are made in ``ferrule.protocol.errors``; nothing here knows a code.
+"""
+
+from __future__ import annotations
+
+
+class FerruleError(Exception):
+    """Root of every error that Ferrule raises on purpose."""
+
+
+class DecodeError(FerruleError, ValueError):
+    """Bytes from a peer are not one JSON value within Ferrule's limits (the peer's fault).
+
+    The message says what is wrong without quoting the input.
+    """
+
+
+class EncodeError(FerruleError, ValueError):
+    """A value handed to the codec has no JSON form (the local program's fault)."""
+
+
+class ConvertError(FerruleError, ValueError):
+    """A JSON value does not have the declared shape.
+
+    Attributes:
+        reason: what was expected and found, without the path.
+        path: JSON path of the offending value, ``"$"`` for the value itself.
+    """
+
+    def __init__(self, reason: str, path: str = "$") -> None:
+        super().__init__(reason if path == "$" else f"{reason} at {path}")
+        self.reason = reason
+        self.path = path

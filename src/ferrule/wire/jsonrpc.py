@@ -1,0 +1,259 @@
+"""JSON-RPC 2.0 messages: their types, their invariants, and the one classifier of shapes.
+
+Source: JSON-RPC 2.0; MCP "Base protocol". MCP narrows it: an id is text or an integer and never ``null`` (except in
+the answer to a request that could not be read), params are an object, and arrays of messages exist in revision
+2025-03-26 only, so a list is never a message here.
+
+The hot path never builds these objects: it asks `message_kind` about the decoded mapping and writes answers with
+`encode_response`. `parse_message` and the byte decoder stand on the same classifier, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, UnsetType
+
+from ferrule.wire.codec import decode, encode
+from ferrule.wire.faults import FerruleError
+from ferrule.wire.struct import WireStruct
+
+__all__ = [
+    "InvalidMessage",
+    "JsonRpcError",
+    "JsonRpcErrorCode",
+    "JsonRpcMessage",
+    "JsonRpcNotification",
+    "JsonRpcRequest",
+    "JsonRpcResponse",
+    "RequestId",
+    "decode_message",
+    "encode_error",
+    "encode_notification",
+    "encode_request",
+    "encode_response",
+    "message_kind",
+    "parse_message",
+    "readable_id",
+]
+
+RequestId: TypeAlias = str | int
+"""An id as the wire has it: ``1`` and ``"1"`` are different ids."""
+
+MessageKind: TypeAlias = Literal["request", "notification", "response"]
+
+
+class JsonRpcErrorCode(IntEnum):
+    """The codes that JSON-RPC and MCP define. Peers may send others; `JsonRpcError.code` keeps any integer."""
+
+    PARSE_ERROR = -32700
+    INVALID_REQUEST = -32600
+    METHOD_NOT_FOUND = -32601
+    INVALID_PARAMS = -32602
+    INTERNAL_ERROR = -32603
+    RESOURCE_NOT_FOUND = -32002
+    """Revisions up to 2025-11-25. From 2026-07-28 a missing resource is `INVALID_PARAMS`."""
+    HEADER_MISMATCH = -32020
+    """From 2026-07-28: a mirrored HTTP header contradicts the body."""
+    MISSING_REQUIRED_CLIENT_CAPABILITY = -32021
+    """From 2026-07-28; ``data.requiredCapabilities`` names what the client did not declare."""
+    UNSUPPORTED_PROTOCOL_VERSION = -32022
+    """From 2026-07-28; ``data.supported`` lists what the server speaks."""
+    URL_ELICITATION_REQUIRED = -32042
+    """Revision 2025-11-25 only."""
+
+
+class InvalidMessage(FerruleError, ValueError):
+    """A decoded JSON value is not a JSON-RPC message that MCP allows (the sender's fault).
+
+    Attributes:
+        id: the id to answer with, ``None`` if none could be read.
+        code: -32600, or -32602 where only ``params`` has the wrong kind.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        id: RequestId | None = None,
+        code: int = JsonRpcErrorCode.INVALID_REQUEST,
+    ) -> None:
+        super().__init__(message)
+        self.id = id
+        self.code = int(code)
+
+
+class JsonRpcError(WireStruct):
+    """The error member of a response.
+
+    ``code`` is a plain integer, so that codes outside `JsonRpcErrorCode` survive a round trip. ``data`` absent
+    and ``data`` null are different.
+    """
+
+    code: int
+    message: str
+    data: Any = UNSET
+
+
+class JsonRpcRequest(WireStruct, tag_field="jsonrpc", tag="2.0"):
+    """A message that expects a response with the same id.
+
+    Raises:
+        TypeError: the id is not text or an integer (``True`` is no integer here).
+    """
+
+    id: RequestId
+    method: str
+    params: dict[str, Any] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if type(self.id) is not int and not isinstance(self.id, str):
+            raise TypeError("A request id is a string or an integer")
+
+
+class JsonRpcNotification(WireStruct, tag_field="jsonrpc", tag="2.0"):
+    """A message without an id, which gets no response."""
+
+    method: str
+    params: dict[str, Any] | UnsetType = UNSET
+
+
+class JsonRpcResponse(WireStruct, tag_field="jsonrpc", tag="2.0"):
+    """The answer to one request: exactly one of ``result`` and ``error``.
+
+    ``id`` is ``None`` only beside an error, when the request's id could not be read.
+
+    Raises:
+        ValueError: both or neither of the two were given, or a result without an id.
+    """
+
+    id: RequestId | None
+    result: Any = UNSET
+    error: JsonRpcError | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if (self.result is UNSET) == (self.error is UNSET):
+            raise ValueError("A response has exactly one of result and error")
+        if self.id is None and self.error is UNSET:
+            raise ValueError("A result needs the id of its request")
+
+
+JsonRpcMessage: TypeAlias = JsonRpcRequest | JsonRpcNotification | JsonRpcResponse
+
+
+def readable_id(payload: Any) -> RequestId | None:
+    """The id of a message that may be broken elsewhere; ``None`` if it has none that can be echoed."""
+    if not isinstance(payload, Mapping):
+        return None
+    found: Any = payload.get("id")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return found if type(found) is int or isinstance(found, str) else None
+
+
+def message_kind(payload: Any) -> MessageKind:
+    """What kind of message a decoded JSON value is.
+
+    Raises:
+        InvalidMessage: it is none; carries the id and the code to answer with.
+    """
+    if type(payload) is not dict:
+        what = "A batch of messages is not accepted here" if isinstance(payload, list) else "A message is an object"
+        raise InvalidMessage(what)
+    message: dict[str, Any] = payload
+    if message.get("jsonrpc") != "2.0":
+        raise InvalidMessage('A message carries "jsonrpc": "2.0"', id=readable_id(message))
+    if "method" in message:
+        return _call_kind(message)
+    if "result" in message or "error" in message:
+        _check_response(message)
+        return "response"
+    raise InvalidMessage("A message has a method, a result or an error", id=readable_id(message))
+
+
+def _call_kind(message: dict[str, Any]) -> MessageKind:
+    method = message["method"]
+    if not isinstance(method, str) or not method:
+        raise InvalidMessage("A method is text that is not empty", id=readable_id(message))
+    params = message.get("params")
+    if params is not None and type(params) is not dict:
+        raise InvalidMessage("Params are an object", id=readable_id(message), code=JsonRpcErrorCode.INVALID_PARAMS)
+    if "id" not in message:
+        return "notification"
+    id = message["id"]
+    if type(id) is int or isinstance(id, str):
+        return "request"
+    raise InvalidMessage("A request id is a string or an integer")
+
+
+def _check_response(message: dict[str, Any]) -> None:
+    id, error = message.get("id"), message.get("error")
+    if ("result" in message) == ("error" in message):
+        raise InvalidMessage("A response has exactly one of result and error", id=readable_id(message))
+    if "error" in message and not _is_error(error):
+        raise InvalidMessage("An error has an integer code and a text message", id=readable_id(message))
+    if type(id) is int or isinstance(id, str) or (id is None and "error" in message):
+        return
+    raise InvalidMessage("A response carries the id of its request")
+
+
+def _is_error(error: Any) -> bool:
+    return (
+        isinstance(error, dict)
+        and type(error.get("code")) is int  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        and isinstance(error.get("message"), str)  # pyright: ignore[reportUnknownMemberType]
+    )
+
+
+def parse_message(payload: dict[str, Any]) -> JsonRpcMessage:
+    """The typed message in a decoded mapping.
+
+    Raises:
+        ValueError: there is no recognisable shape (an `InvalidMessage`, whose code the caller answers with).
+    """
+    kind = message_kind(payload)
+    params = payload.get("params")
+    if kind == "request":
+        return JsonRpcRequest(payload["id"], payload["method"], UNSET if params is None else params)
+    if kind == "notification":
+        return JsonRpcNotification(payload["method"], UNSET if params is None else params)
+    if "result" in payload:
+        return JsonRpcResponse(payload["id"], result=payload["result"])
+    error = payload["error"]
+    return JsonRpcResponse(
+        payload.get("id"), error=JsonRpcError(error["code"], error["message"], error.get("data", UNSET))
+    )
+
+
+def decode_message(data: bytes | bytearray | memoryview | str) -> JsonRpcMessage:
+    """The typed message in JSON bytes.
+
+    Raises:
+        DecodeError: not JSON.
+        InvalidMessage: JSON, but not a message.
+    """
+    return parse_message(decode(data))
+
+
+def encode_response(id: RequestId, result: Any) -> bytes:
+    """A success response; the result (a Struct, a mapping, `Encoded`) is encoded together with its envelope."""
+    return encode({"jsonrpc": "2.0", "id": id, "result": result})
+
+
+def encode_error(id: RequestId | None, error: JsonRpcError) -> bytes:
+    """An error response; ``id`` is ``None`` when the request's id could not be read."""
+    return encode({"jsonrpc": "2.0", "id": id, "error": error})
+
+
+def encode_request(id: RequestId, method: str, params: Any = None) -> bytes:
+    """A request; ``params`` are left out when ``None``."""
+    if params is None:
+        return encode({"jsonrpc": "2.0", "id": id, "method": method})
+    return encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+
+
+def encode_notification(method: str, params: Any = None) -> bytes:
+    """A notification; ``params`` are left out when ``None``."""
+    if params is None:
+        return encode({"jsonrpc": "2.0", "method": method})
+    return encode({"jsonrpc": "2.0", "method": method, "params": params})
