@@ -1,0 +1,340 @@
+"""The two bases of every value on the wire: closed structs and open bundles.
+
+:class:`WireStruct` is for shapes that the specification closes: fields are decoded and encoded by msgspec without
+any Python code of ours. :class:`OpenBundle` is for shapes that stay open (capabilities, ``_meta``): it *is* the JSON
+dict, so a key that this library has never heard of survives a round trip at every level, and the keys it does know
+are typed attributes.
+
+Refused here: knowledge of any particular message, and I/O of any kind.
+
+The rule a newcomer would break: give a field ``UNSET`` as its default only where *absent* and ``null`` mean different
+things (structured content). Everywhere else ``None`` means absent, and is never written.
+"""
+
+import sys
+import types
+from collections.abc import Mapping
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeGuard,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+__all__ = ["UNSET", "OpenBundle", "UnsetType", "WireStruct", "convert_unknown_kinds", "decode_hook"]
+
+_B = TypeVar("_B", bound="OpenBundle")
+
+
+class _StructFields:
+    """``__dataclass_fields__`` computed on first use, so that the dataclasses functions work on a Struct.
+
+    A plain class attribute would have to be filled by a metaclass hook for each of the some hundred structs at
+    import, for something that few programs ever ask.
+    """
+
+    def __init__(self) -> None:
+        self._tables: dict[type, dict[str, Any]] = {}
+
+    def __get__(self, instance: Any, owner: type[msgspec.Struct]) -> dict[str, Any]:
+        table = self._tables.get(owner)
+        if table is None:
+            positional = set(owner.__match_args__)
+            specs: list[tuple[str, Any, dict[str, Any]]] = []
+            for info in msgspec.structs.fields(owner):
+                options: dict[str, Any] = {"kw_only": info.name not in positional}
+                if info.default is not msgspec.NODEFAULT:
+                    options["default"] = info.default
+                elif info.default_factory is not msgspec.NODEFAULT:
+                    options["default_factory"] = info.default_factory
+                specs.append((info.name, info.type, options))
+            table = self._tables[owner] = _dataclass_fields(specs)
+        return table
+
+
+def _dataclass_fields(specs: list[tuple[str, Any, dict[str, Any]]]) -> dict[str, Any]:
+    """Real ``dataclasses.Field`` objects for (name, type, options), through the module's public door only."""
+    from dataclasses import field, fields, make_dataclass  # costs `inspect`; whoever gets here has loaded it already
+
+    holder = make_dataclass("_Fields", [(f"f{i}", tp, field(**options)) for i, (_, tp, options) in enumerate(specs)])
+    table: dict[str, Any] = {}
+    for (name, _, _), made in zip(specs, fields(holder), strict=True):
+        made.name = name
+        table[name] = made
+    return table
+
+
+class WireStruct(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, repr_omit_defaults=True):
+    """Base of every closed wire type: frozen, camelCase on the wire, defaults not written.
+
+    ``dataclasses.fields``, ``replace`` and ``asdict`` work on subclasses. A field that equals its default is
+    left out of the encoding *by identity*, so an explicit ``False`` or ``0`` where the default is ``None`` is written.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]] = cast("dict[str, Any]", _StructFields())
+
+    __unknown_kind__: ClassVar[Any] = None
+    """The :class:`OpenBundle` that keeps a value whose ``type`` this struct does not list; ``None``: none is kept."""
+
+
+class _BundleFields:
+    """``__dataclass_fields__`` of an :class:`OpenBundle`, visible to the ``dataclasses`` module only.
+
+    msgspec takes any class with this attribute for a dataclass and would fill it key by key, losing what it does
+    not know; hidden from it, the class is a custom type and reaches :func:`decode_hook`. Hence the look at the caller.
+    """
+
+    def __get__(self, instance: "OpenBundle | None", owner: "type[OpenBundle]") -> dict[str, Any]:
+        if sys._getframe(1).f_globals.get("__name__") != "dataclasses":  # pyright: ignore[reportPrivateUsage]
+            raise AttributeError("__dataclass_fields__")
+        options = {"default": None, "kw_only": True}
+        specs = [(key.name, key.type, options) for key in owner.__known_keys__.values()]
+        if instance is not None:
+            wires = owner.__known_wires__
+            specs += [(_attribute_of(owner, key), Any, options) for key in instance if key not in wires]
+        return _dataclass_fields(specs)
+
+
+class _KnownKey:
+    """One known key of a bundle as a typed attribute; a nested object is read as the bundle that describes it."""
+
+    __slots__ = ("name", "nested", "type", "wire")
+
+    def __init__(self, name: str, wire: str, tp: Any) -> None:
+        self.name = name
+        self.wire = wire
+        self.type = tp
+        self.nested: type[OpenBundle] | None = None
+        for candidate in (tp, *get_args(tp)):
+            if isinstance(candidate, type) and issubclass(candidate, OpenBundle):
+                self.nested = candidate
+
+    def __get__(self, instance: "OpenBundle | None", owner: Any) -> Any:
+        if instance is None:
+            return self
+        value: Any = instance.get(self.wire)
+        if self.nested is not None and _is_object(value) and not isinstance(value, OpenBundle):
+            # Kept in place, so that writing through the attribute reaches the JSON.
+            value = instance[self.wire] = self.nested(value)
+        return value
+
+    def __set__(self, instance: "OpenBundle", value: Any) -> None:
+        if value is None or value is UNSET:
+            instance.pop(self.wire, None)
+        else:
+            instance[self.wire] = value
+
+
+class OpenBundle(dict[str, Any]):
+    """A JSON object of which some keys are known: the dict itself, plus typed attributes for those keys.
+
+    Subclasses annotate the known keys (``list_changed: bool | None``; the wire name is the camelCase form, or what
+    ``names=`` of the class statement says). An attribute reads ``None`` when the key is absent; assigning ``None``
+    removes it. Other keys stay as they came, at every level, and are reached by item access. Equality is equality of
+    the JSON. ``dataclasses.fields``, ``replace`` and ``asdict`` see the known keys and, of an instance, the others too.
+
+    Args:
+        mapping: the JSON object to start from (copied one level deep).
+        fields: known keys by their Python names; any other name is taken as a wire key.
+    """
+
+    __known_keys__: ClassVar[dict[str, _KnownKey]] = {}
+    __known_wires__: ClassVar[frozenset[str]] = frozenset()
+    __dataclass_fields__: ClassVar[dict[str, Any]] = cast("dict[str, Any]", _BundleFields())
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, *, names: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        keys = dict(cls.__known_keys__)
+        for name, tp in cls.__annotations__.items():
+            if _is_class_var(tp):
+                continue
+            keys[name] = _KnownKey(name, (names or {}).get(name) or _camel(name), tp)
+            setattr(cls, name, keys[name])
+        cls.__known_keys__ = keys
+        cls.__known_wires__ = frozenset(key.wire for key in keys.values())
+        type.__setattr__(cls, "__match_args__", tuple(keys))
+
+    def __init__(self, mapping: Mapping[str, Any] | None = None, /, **fields: Any) -> None:
+        super().__init__(mapping or {})
+        known = self.__known_keys__
+        for name, value in fields.items():
+            key = known.get(name)
+            if key is None:
+                self[name.removeprefix("=")] = value
+            elif value is not None and value is not UNSET:
+                self[key.wire] = value
+
+    def __repr__(self) -> str:
+        parts = [f"{key.name}={getattr(self, key.name)!r}" for key in self.__known_keys__.values() if key.wire in self]
+        extras = {key: value for key, value in self.items() if key not in self.__known_wires__}
+        if extras:
+            parts.append(f"**{extras!r}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    if not TYPE_CHECKING:  # a type checker should still report a misspelt attribute
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return self[name.removeprefix("=")]
+            except KeyError:
+                raise AttributeError(f"{type(self).__name__} has neither the attribute nor the key {name!r}") from None
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name not in self.__known_keys__:
+                raise AttributeError(f"{type(self).__name__} knows no key {name!r}; set other keys as items")
+            object.__setattr__(self, name, value)
+
+    def __replace__(self: _B, **changes: Any) -> _B:
+        made = type(self)(self)
+        for name, value in changes.items():
+            if name in self.__known_keys__:
+                setattr(made, name, value)
+            else:
+                made[name.removeprefix("=")] = value
+        return made
+
+
+def _attribute_of(owner: type[OpenBundle], key: str) -> str:
+    """The attribute name under which an unknown key passes through ``replace`` and ``asdict``.
+
+    The key itself, except where that name is taken (``items``, or a known key's Python name); an ``=`` in front
+    then tells them apart. Keys that start with ``=`` get one more, so the way back is always the same.
+    """
+    return f"={key}" if key.startswith("=") or hasattr(owner, key) else key
+
+
+def _is_class_var(annotation: Any) -> bool:
+    return get_origin(annotation) is ClassVar
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+def decode_hook(type_: Any, obj: Any) -> Any:
+    """Make ``obj``, a decoded JSON value, an instance of ``type_``: msgspec's ``dec_hook`` for the wire types.
+
+    Known keys are checked against their declared types at every level; ``null`` counts as absent.
+
+    Raises:
+        ValueError: a known key has the wrong type, or ``obj`` is not an object (the peer's mistake); msgspec puts
+            the path in front.
+        NotImplementedError: ``type_`` is not an :class:`OpenBundle` (our mistake).
+    """
+    if not (isinstance(type_, type) and issubclass(type_, OpenBundle)):
+        raise NotImplementedError(f"no rule to decode {type_!r}")
+    if not _is_object(obj):
+        raise ValueError(f"Expected `object`, got `{_json_kind(obj)}`")
+    try:
+        msgspec.convert(obj, _closed_twin(type_))
+    except msgspec.ValidationError as exc:
+        problem, _, path = str(exc).partition(" - at `$.")
+        raise ValueError(f"{problem} in {path.rstrip('`')}" if path else problem) from None
+    return obj if type(obj) is type_ else type_(obj)
+
+
+def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def _is_array(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def _json_kind(obj: Any) -> str:
+    if obj is None:
+        return "null"
+    name = type(obj).__name__
+    return "array" if name == "list" else name
+
+
+_twins: dict[type[OpenBundle], type[msgspec.Struct]] = {}
+
+
+def _closed_twin(bundle: type[OpenBundle]) -> type[msgspec.Struct]:
+    """A plain struct with the bundle's known keys: one native pass checks the whole tree."""
+    twin = _twins.get(bundle)
+    if twin is None:
+        fields: list[tuple[str, Any, Any]] = []
+        for key in bundle.__known_keys__.values():
+            tp = Union[_closed_twin(key.nested), None] if key.nested else Union[key.type, None]  # noqa: UP007
+            fields.append((key.name, tp, msgspec.field(default=None, name=key.wire)))
+        twin = _twins[bundle] = msgspec.defstruct(bundle.__name__, fields)
+    return twin
+
+
+def convert_unknown_kinds(obj: Any, type_: Any, *, strict: bool = True) -> Any:
+    """Convert ``obj`` to ``type_`` a second time, now keeping values whose ``type`` nobody here knows.
+
+    For the codec's failure path: msgspec has no "otherwise" branch for a discriminated shape, so a struct that may
+    meet newer kinds lists those it knows (and is decoded natively), and only a refused value comes here. Values of an
+    unknown kind become the struct's ``__unknown_kind__``, an :class:`OpenBundle` that holds them verbatim.
+
+    Raises:
+        msgspec.ValidationError: the value is malformed in some other way too.
+    """
+    kept: dict[int, OpenBundle] = {}
+    made = msgspec.convert(_with_stand_ins(obj, type_, kept), type_, strict=strict, dec_hook=decode_hook)
+    return _without_stand_ins(made, kept) if kept else made
+
+
+def _with_stand_ins(obj: Any, type_: Any, kept: dict[int, OpenBundle]) -> Any:
+    """``obj`` with each value of an unknown kind replaced by an instance that msgspec passes through untouched."""
+    origin = get_origin(type_)
+    if origin is Annotated:
+        return _with_stand_ins(obj, get_args(type_)[0], kept)
+    if origin is Union or origin is types.UnionType:
+        for member in get_args(type_):
+            obj = _with_stand_ins(obj, member, kept)
+        return obj
+    if _is_array(obj):
+        return [_with_stand_ins(item, get_args(type_)[0], kept) for item in obj] if origin is list else obj
+    if not _is_object(obj):
+        return obj
+    if origin is dict:
+        return {key: _with_stand_ins(value, get_args(type_)[1], kept) for key, value in obj.items()}
+    if not (isinstance(type_, type) and issubclass(type_, msgspec.Struct)):
+        return obj
+    infos = msgspec.structs.fields(type_)
+    unknown: type[OpenBundle] | None = getattr(type_, "__unknown_kind__", None)
+    if unknown is not None:
+        kind = obj.get("type")
+        listed = next(info.type for info in infos if info.encode_name == "type")
+        if isinstance(kind, str) and get_origin(listed) is Literal and kind not in get_args(listed):
+            stand_in = type_(type=kind)
+            kept[id(stand_in)] = unknown(obj)
+            return stand_in
+    changed = {
+        info.encode_name: _with_stand_ins(obj[info.encode_name], info.type, kept)
+        for info in infos
+        if info.encode_name in obj
+    }
+    return {**obj, **changed}
+
+
+def _without_stand_ins(value: Any, kept: dict[int, OpenBundle]) -> Any:
+    if _is_array(value):
+        return [_without_stand_ins(item, kept) for item in value]
+    if _is_object(value) and not isinstance(value, OpenBundle):
+        return {key: _without_stand_ins(item, kept) for key, item in value.items()}
+    if isinstance(value, msgspec.Struct):
+        if id(value) in kept:
+            return kept[id(value)]
+        for name in value.__struct_fields__:
+            field = getattr(value, name)
+            if isinstance(field, (list, dict, msgspec.Struct)):
+                # The struct was made a moment ago by this very conversion: nobody else has seen it yet.
+                msgspec.structs.force_setattr(value, name, _without_stand_ins(field, kept))
+    return value
