@@ -1,0 +1,220 @@
+"""Server-sent events: a writer, and an incremental reader by the WHATWG rules.
+
+Source: WHATWG HTML, "Server-sent events" (parsing and interpreting an event stream); MCP Streamable HTTP. Nothing
+here knows JSON or when to reconnect: the reader keeps what a reconnecting client needs (`EventReader.last_event_id`,
+`EventReader.retry_ms`) and the client decides.
+
+The rule a newcomer would break: an event whose data is empty is still an event. MCP 2025-11-25 opens a stream with
+one, to hand over the id from which to resume; it carries no message and must not be decoded as JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ferrule.wire.chunks import ChunkBuffer
+from ferrule.wire.faults import EncodeError
+
+__all__ = ["COMMENT", "EventReader", "EventTooLong", "ServerSentEvent", "encode_event"]
+
+COMMENT = b":\n\n"
+"""A comment that keeps an idle stream open; readers ignore it. Write it between events only."""
+
+_BOM = b"\xef\xbb\xbf"
+_MAX_RETRY_DIGITS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSentEvent:
+    """One dispatched event.
+
+    Attributes:
+        event: its type, ``"message"`` if the stream named none.
+        data: the data lines joined by LF, as UTF-8 bytes; ``b""`` for a priming event.
+        id: the id that this very event carried, ``None`` if it carried none (see `EventReader.last_event_id`).
+        retry_ms: the reconnection time in milliseconds that came with it, ``None`` if none did.
+    """
+
+    event: str
+    data: bytes
+    id: str | None = None
+    retry_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventTooLong:
+    """Stands in the place of an event that passed the limit; the rest of it is dropped as it arrives.
+
+    Attributes:
+        size: bytes of the event seen when it was reported; the event may have been longer.
+    """
+
+    size: int
+
+
+def encode_event(data: bytes, *, event: str | None = None, id: str | None = None, retry_ms: int | None = None) -> bytes:
+    """One event, ready to write.
+
+    Args:
+        data: UTF-8; every line of it becomes a data line (CR and CRLF count as line ends, as a reader would have it).
+            ``b""`` makes a priming event.
+        event: the type; ``None`` leaves it out, which means ``"message"``.
+        id: the event id; ``None`` leaves it out, ``""`` resets the reader's last id.
+        retry_ms: reconnection time in milliseconds; ``None`` leaves it out.
+
+    Raises:
+        EncodeError: a type or id with a line break, an id with NUL, or a negative time (the caller's mistake): they
+            would end the field early or be ignored by the reader.
+    """
+    if event is None and id is None and retry_ms is None and b"\n" not in data and b"\r" not in data:
+        return b"data: " + data + b"\n\n"
+    head = _field("event", event) + _field("id", id)
+    if retry_ms is not None:
+        if retry_ms < 0:
+            raise EncodeError("A reconnection time is not negative")
+        head += b"retry: %d\n" % retry_ms
+    lines = data.splitlines()
+    if not lines or data.endswith((b"\n", b"\r")):
+        lines.append(b"")
+    return b"%sdata: %s\n\n" % (head, b"\ndata: ".join(lines))
+
+
+def _field(name: str, value: str | None) -> bytes:
+    if value is None:
+        return b""
+    if "\n" in value or "\r" in value or (name == "id" and "\0" in value):
+        raise EncodeError(f"An event's {name} has no line break, and an id no NUL")
+    return f"{name}: {value}\n".encode("utf-8", "replace")
+
+
+class _Block:
+    """The fields of the event that is being read."""
+
+    __slots__ = ("data", "event", "id", "retry_ms", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.data: list[bytes] = []
+        self.event = ""
+        self.id: str | None = None
+        self.retry_ms: int | None = None
+
+
+class EventReader:
+    """Incremental reader of an event stream; linear in bytes for any chunking.
+
+    CR, LF and CRLF end a line, wherever a chunk is split; a byte order mark at the start is skipped; comments and
+    unknown fields are ignored; an event without a data line is not dispatched, but its id and reconnection time
+    count. An event that the end of the stream cuts off is discarded, so there is nothing to finish.
+
+    Args:
+        max_bytes: the largest event that is kept, counting its lines without their ends. Comments do not count.
+
+    Attributes:
+        last_event_id: what to send as ``Last-Event-ID`` when reconnecting; ``""`` if nothing was received yet.
+        retry_ms: the last reconnection time in milliseconds; ``None`` if the server sent none.
+
+    Raises:
+        ValueError: ``max_bytes`` is not positive (the caller's mistake).
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        if max_bytes < 1:
+            raise ValueError("max_bytes must be positive")
+        self.max_bytes = max_bytes
+        self.last_event_id = ""
+        self.retry_ms: int | None = None
+        self._held = ChunkBuffer()
+        self._at_start = True
+        self._skips_lf = False
+        self._drops_line = False
+        self._drops_event = False
+        self._id_buffer = ""
+        self._block = _Block()
+
+    def feed(self, chunk: bytes) -> list[ServerSentEvent | EventTooLong]:
+        """What ``chunk`` completes, in order."""
+        if self._skips_lf and chunk:
+            self._skips_lf = False
+            if chunk.startswith(b"\n"):
+                chunk = chunk[1:]
+        if not chunk:
+            return []
+        self._skips_lf = chunk.endswith(b"\r")
+        lines = chunk.splitlines()
+        rest = b"" if chunk.endswith((b"\n", b"\r")) else lines.pop()
+        found: list[ServerSentEvent | EventTooLong] = []
+        if lines:
+            if self._held.size:
+                self._held.append(lines[0])
+                lines[0] = self._held.take()
+            for line in lines:
+                self._line(line, found)
+        if rest and not self._drops_line:
+            self._hold(rest, found)
+        return found
+
+    def _hold(self, rest: bytes, found: list[ServerSentEvent | EventTooLong]) -> None:
+        self._held.append(rest)
+        if self._held.size <= self._room():
+            return
+        # The start tells a comment, which may be as long as it likes, from a field.
+        self._held, held = ChunkBuffer(), self._held
+        size, start = held.size, held.take()[:4]
+        if self._at_start:
+            start = start.removeprefix(_BOM)
+        self._at_start = False
+        self._drops_line = True
+        if not start.startswith(b":"):
+            self._refuse(size, found)
+
+    def _room(self) -> int:
+        room = self.max_bytes - self._block.size
+        return room + len(_BOM) if self._at_start else room
+
+    def _line(self, line: bytes, found: list[ServerSentEvent | EventTooLong]) -> None:
+        if self._drops_line:
+            self._drops_line = False
+            return
+        if self._at_start:
+            self._at_start = False
+            line = line.removeprefix(_BOM)
+        if not line:
+            self._dispatch(found)
+        elif not line.startswith(b":") and not self._drops_event:
+            self._block.size += len(line)
+            if self._block.size > self.max_bytes:
+                self._refuse(0, found)
+            else:
+                self._apply(line)
+
+    def _apply(self, line: bytes) -> None:
+        block = self._block
+        name, _, value = line.partition(b":")
+        if value.startswith(b" "):
+            value = value[1:]
+        if name == b"data":
+            block.data.append(value)
+        elif name == b"event":
+            block.event = value.decode("utf-8", "replace")
+        elif name == b"id":
+            if b"\0" not in value:
+                self._id_buffer = block.id = value.decode("utf-8", "replace")
+        elif name == b"retry" and value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
+            block.retry_ms = self.retry_ms = int(value)
+
+    def _dispatch(self, found: list[ServerSentEvent | EventTooLong]) -> None:
+        # Also of an event that was too long: asking for it again would only bring it again.
+        self.last_event_id = self._id_buffer
+        block = self._block
+        if block.data and not self._drops_event:
+            data = block.data[0] if len(block.data) == 1 else b"\n".join(block.data)
+            found.append(ServerSentEvent(block.event or "message", data, block.id, block.retry_ms))
+        self._drops_event = False
+        self._block = _Block()
+
+    def _refuse(self, size: int, found: list[ServerSentEvent | EventTooLong]) -> None:
+        if not self._drops_event:
+            found.append(EventTooLong(self._block.size + size))
+        self._drops_event = True
+        self._block.data = []
