@@ -24,6 +24,7 @@ from typing import (
     TypeVar,
     Union,
     cast,
+    dataclass_transform,
     get_args,
     get_origin,
 )
@@ -74,6 +75,7 @@ def _dataclass_fields(specs: list[tuple[str, Any, dict[str, Any]]]) -> dict[str,
     return table
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class WireStruct(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, repr_omit_defaults=True):
     """Base of every closed wire type: frozen, camelCase on the wire, defaults not written.
 

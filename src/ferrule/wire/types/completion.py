@@ -1,0 +1,66 @@
+"""Completion of prompt arguments and of resource template variables."""
+
+from typing import ClassVar
+
+from ferrule.wire.struct import WireStruct
+from ferrule.wire.types.base import RequestParams, Result
+
+__all__ = [
+    "CompleteRequestParams",
+    "CompleteResult",
+    "Completion",
+    "CompletionArgument",
+    "CompletionContext",
+    "PromptReference",
+    "ResourceTemplateReference",
+]
+
+
+class PromptReference(WireStruct, tag_field="type", tag="ref/prompt"):
+    """The prompt whose argument is being typed."""
+
+    type: ClassVar[str] = "ref/prompt"
+    name: str
+    title: str | None = None
+
+
+class ResourceTemplateReference(WireStruct, tag_field="type", tag="ref/resource"):
+    """The resource template (or resource) whose variable is being typed; ``ResourceReference`` before 2025-06-18."""
+
+    type: ClassVar[str] = "ref/resource"
+    uri: str
+
+
+class CompletionArgument(WireStruct):
+    """The argument being typed and what has been typed so far."""
+
+    name: str
+    value: str
+
+
+class CompletionContext(WireStruct):
+    """The arguments that already have a value (2025-06-18 on)."""
+
+    arguments: dict[str, str] | None = None
+
+
+class CompleteRequestParams(RequestParams):
+    """Params of ``completion/complete``."""
+
+    ref: PromptReference | ResourceTemplateReference
+    argument: CompletionArgument
+    context: CompletionContext | None = None
+
+
+class Completion(WireStruct):
+    """At most 100 ``values``; ``total`` may be more, ``has_more`` says so without counting."""
+
+    values: list[str]
+    total: int | None = None
+    has_more: bool | None = None
+
+
+class CompleteResult(Result):
+    """The answer to ``completion/complete``."""
+
+    completion: Completion

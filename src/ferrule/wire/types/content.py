@@ -1,0 +1,244 @@
+"""Content: the one flat block that tools, prompts and sampling share, and the contents of resources.
+
+A block is one flat struct instead of one class per kind: decoding stays a single native pass, and a projection to
+an older revision rewrites a block without changing its type. What each kind needs is a table, checked when a block
+is made. A kind that nobody here knows is kept verbatim as an `UnknownContentBlock`.
+
+The rule a newcomer would break: look at ``block.type`` before anything else; fields of other kinds read ``None``.
+"""
+
+from base64 import b64encode
+from typing import Any, Final, Literal, TypeAlias
+
+from msgspec import UNSET, field
+
+from ferrule.wire.struct import OpenBundle, WireStruct
+from ferrule.wire.types.base import Annotations, Icon
+
+__all__ = [
+    "CONTENT_KINDS",
+    "SAMPLING_CONTENT_KINDS",
+    "ContentKind",
+    "ResourceContents",
+    "ToolContentBlock",
+    "UnknownContentBlock",
+    "audio_block",
+    "image_block",
+    "resource_block",
+    "resource_link_block",
+    "text_block",
+    "tool_result_block",
+    "tool_use_block",
+]
+
+ContentKind: TypeAlias = Literal["text", "image", "audio", "resource", "resource_link", "tool_use", "tool_result"]
+
+CONTENT_KINDS: Final[frozenset[str]] = frozenset({"text", "image", "audio", "resource", "resource_link"})
+"""The kinds of tool results and prompt messages in the newest revision."""
+
+SAMPLING_CONTENT_KINDS: Final[frozenset[str]] = frozenset({"text", "image", "audio", "tool_use", "tool_result"})
+"""The kinds of sampling messages in the newest revision."""
+
+
+class ResourceContents(WireStruct):
+    """What a resource holds: ``text``, or ``blob`` in base64; exactly one of them.
+
+    Raises:
+        ValueError: neither or both are given.
+    """
+
+    uri: str
+    mime_type: str | None = None
+    text: str | None = None
+    blob: str | None = None
+    meta: dict[str, Any] | None = field(name="_meta", default=None)
+
+    def __post_init__(self) -> None:
+        if (self.text is None) is (self.blob is None):
+            found = "neither" if self.text is None else "both"
+            raise ValueError(f"Resource contents hold either `text` or `blob`, got {found}")
+
+
+class UnknownContentBlock(OpenBundle):
+    """A content block of a kind that this library does not know, exactly as it came: it is the JSON object.
+
+    Every attribute of `ToolContentBlock` can be read, so code written for known blocks does not stumble over it;
+    what the peer sent beyond that is reached by item access.
+    """
+
+    type: str | None
+    text: Any
+    data: Any
+    mime_type: Any
+    resource: Any
+    uri: Any
+    name: Any
+    title: Any
+    description: Any
+    size: Any
+    icons: Any
+    id: Any
+    input: Any
+    tool_use_id: Any
+    content: Any
+    structured_content: Any
+    is_error: Any
+    annotations: Any
+    meta: Any
+
+
+class ToolContentBlock(WireStruct):
+    """One piece of content. ``type`` says which fields count.
+
+    ==================  ==========================================================================================
+    ``text``            ``text``
+    ``image, audio``    ``data`` (base64), ``mime_type``
+    ``resource``        ``resource``: contents embedded in the message
+    ``resource_link``   ``uri``, ``name`` and optionally ``title``, ``description``, ``mime_type``, ``size`` (bytes),
+                        ``icons``
+    ``tool_use``        sampling only: ``id``, ``name``, ``input``
+    ``tool_result``     sampling only: ``tool_use_id``, ``content``, ``structured_content``, ``is_error``
+    ==================  ==========================================================================================
+
+    All kinds take ``annotations`` (not the two of sampling) and ``meta``. Other values of ``type`` are let through
+    here, for extensions; the decoder keeps such blocks of a peer as `UnknownContentBlock`.
+
+    Raises:
+        ValueError: a field that the kind requires is missing.
+    """
+
+    type: ContentKind
+    text: str | None = None
+    data: str | None = None
+    mime_type: str | None = None
+    resource: ResourceContents | None = None
+    uri: str | None = None
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    size: int | None = None
+    icons: list[Icon] | None = None
+    id: str | None = None
+    input: dict[str, Any] | None = None
+    tool_use_id: str | None = None
+    content: "list[ToolContentBlock] | None" = None
+    structured_content: Any = UNSET
+    is_error: bool | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = field(name="_meta", default=None)
+
+    __unknown_kind__ = UnknownContentBlock
+
+    def __post_init__(self) -> None:
+        kind = self.type
+        if kind == "text":
+            if self.text is None:
+                raise ValueError("A text block needs `text`")
+            return
+        for name, wire in _REQUIRED.get(kind, ()):
+            if getattr(self, name) is None:
+                article = "An" if kind in ("image", "audio") else "A"
+                raise ValueError(f"{article} {kind} block needs `{wire}`")
+
+
+_REQUIRED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "image": (("data", "data"), ("mime_type", "mimeType")),
+    "audio": (("data", "data"), ("mime_type", "mimeType")),
+    "resource": (("resource", "resource"),),
+    "resource_link": (("uri", "uri"), ("name", "name")),
+    "tool_use": (("id", "id"), ("name", "name"), ("input", "input")),
+    "tool_result": (("tool_use_id", "toolUseId"), ("content", "content")),
+}
+
+
+def text_block(
+    text: str, *, annotations: Annotations | None = None, meta: dict[str, Any] | None = None
+) -> ToolContentBlock:
+    """A block of text."""
+    return ToolContentBlock("text", text, annotations=annotations, meta=meta)
+
+
+def image_block(
+    data: bytes | str,
+    mime_type: str,
+    *,
+    annotations: Annotations | None = None,
+    meta: dict[str, Any] | None = None,
+) -> ToolContentBlock:
+    """A picture. ``data`` as bytes is put into base64 here; as text it is base64 already."""
+    return ToolContentBlock("image", data=_base64(data), mime_type=mime_type, annotations=annotations, meta=meta)
+
+
+def audio_block(
+    data: bytes | str,
+    mime_type: str,
+    *,
+    annotations: Annotations | None = None,
+    meta: dict[str, Any] | None = None,
+) -> ToolContentBlock:
+    """A sound (2025-03-26 on). ``data`` as bytes is put into base64 here; as text it is base64 already."""
+    return ToolContentBlock("audio", data=_base64(data), mime_type=mime_type, annotations=annotations, meta=meta)
+
+
+def resource_block(
+    resource: ResourceContents, *, annotations: Annotations | None = None, meta: dict[str, Any] | None = None
+) -> ToolContentBlock:
+    """The contents of a resource, embedded."""
+    return ToolContentBlock("resource", resource=resource, annotations=annotations, meta=meta)
+
+
+def resource_link_block(
+    uri: str,
+    name: str,
+    *,
+    title: str | None = None,
+    description: str | None = None,
+    mime_type: str | None = None,
+    size: int | None = None,
+    icons: list[Icon] | None = None,
+    annotations: Annotations | None = None,
+    meta: dict[str, Any] | None = None,
+) -> ToolContentBlock:
+    """A pointer to a resource that the client may read (2025-06-18 on). ``size`` is in bytes."""
+    return ToolContentBlock(
+        "resource_link",
+        uri=uri,
+        name=name,
+        title=title,
+        description=description,
+        mime_type=mime_type,
+        size=size,
+        icons=icons,
+        annotations=annotations,
+        meta=meta,
+    )
+
+
+def tool_use_block(
+    tool_use_id: str, name: str, arguments: dict[str, Any], *, meta: dict[str, Any] | None = None
+) -> ToolContentBlock:
+    """Sampling (2025-11-25 on): the model wants the tool ``name`` called with ``arguments`` (``input`` on the wire)."""
+    return ToolContentBlock("tool_use", id=tool_use_id, name=name, input=arguments, meta=meta)
+
+
+def tool_result_block(
+    tool_use_id: str,
+    content: list[ToolContentBlock],
+    *,
+    structured_content: Any = UNSET,
+    is_error: bool | None = None,
+    meta: dict[str, Any] | None = None,
+) -> ToolContentBlock:
+    """Sampling (2025-11-25 on): what the tool call ``tool_use_id`` gave."""
+    return ToolContentBlock(
+        "tool_result",
+        tool_use_id=tool_use_id,
+        content=content,
+        structured_content=structured_content,
+        is_error=is_error,
+        meta=meta,
+    )
+
+
+def _base64(data: bytes | str) -> str:
+    return data if isinstance(data, str) else b64encode(data).decode("ascii")

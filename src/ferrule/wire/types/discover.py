@@ -1,0 +1,14 @@
+"""``server/discover`` (2026-07-28): what a server speaks and offers, without a connection state."""
+
+from ferrule.wire.types.base import CacheableResult
+from ferrule.wire.types.capabilities import ServerCapabilities
+
+__all__ = ["DiscoverResult"]
+
+
+class DiscoverResult(CacheableResult):
+    """The server's revisions, capabilities and guidance for the model. Its identity is in ``_meta``."""
+
+    supported_versions: list[str]
+    capabilities: ServerCapabilities
+    instructions: str | None = None

@@ -1,0 +1,36 @@
+"""``subscriptions/listen`` (2026-07-28): one stream of change notifications, filtered by what the client asked for."""
+
+from ferrule.wire.struct import OpenBundle
+from ferrule.wire.types.base import NotificationParams, RequestParams, Result
+
+__all__ = [
+    "SubscriptionFilter",
+    "SubscriptionsAcknowledgedNotificationParams",
+    "SubscriptionsListenRequestParams",
+    "SubscriptionsListenResult",
+]
+
+
+class SubscriptionFilter(OpenBundle):
+    """Which notifications are wanted, or granted. Open: an extension adds keys of its own (tasks: ``taskIds``)."""
+
+    tools_list_changed: bool | None
+    prompts_list_changed: bool | None
+    resources_list_changed: bool | None
+    resource_subscriptions: list[str] | None
+
+
+class SubscriptionsListenRequestParams(RequestParams):
+    """Params of ``subscriptions/listen``."""
+
+    notifications: SubscriptionFilter
+
+
+class SubscriptionsAcknowledgedNotificationParams(NotificationParams):
+    """The first message of a subscription: the part of the filter that the server grants."""
+
+    notifications: SubscriptionFilter
+
+
+class SubscriptionsListenResult(Result):
+    """The server ended the subscription in good order; ``_meta`` carries its id."""
