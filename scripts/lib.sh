@@ -14,6 +14,7 @@ if [ -d "$VENV/Scripts" ] || [ "${OS:-}" = Windows_NT ]; then BIN=Scripts; else 
 PYTHON=$VENV/$BIN/python
 
 MCP_PEER_VERSION=2.3.0
+FASTMCP_PEER_VERSION=4.2.3
 INSPECTOR_VERSION=2.12.0
 CONFORMANCE_VERSION=0.2.0-alpha.12
 
