@@ -1,0 +1,457 @@
+"""URI templates: the examples of RFC 6570, and matching."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from ferrule.wire.faults import EncodeError, FerruleError
+from ferrule.wire.uri_template import MAX_URI_CHARS, UriTemplate, UriTemplateError
+
+# RFC 6570, section 3.2: the variables of its examples.
+VARIABLES: dict[str, Any] = {
+    "count": ["one", "two", "three"],
+    "dom": ["example", "com"],
+    "dub": "me/too",
+    "hello": "Hello World!",
+    "half": "50%",
+    "var": "value",
+    "who": "fred",
+    "base": "http://example.com/home/",
+    "path": "/foo/bar",
+    "list": ["red", "green", "blue"],
+    "keys": {"semi": ";", "dot": ".", "comma": ","},
+    "v": "6",
+    "x": "1024",
+    "y": "768",
+    "empty": "",
+    "empty_keys": {},
+    "undef": None,
+}
+
+# RFC 6570, sections 1.2 and 3.2.1 to 3.2.9. Where the order of a mapping decides, it is the order above.
+RFC_EXAMPLES: list[tuple[str, str]] = [
+    # 3.2.1 variable expansion
+    ("{count}", "one,two,three"),
+    ("{count*}", "one,two,three"),
+    ("{/count}", "/one,two,three"),
+    ("{/count*}", "/one/two/three"),
+    ("{;count}", ";count=one,two,three"),
+    ("{;count*}", ";count=one;count=two;count=three"),
+    ("{?count}", "?count=one,two,three"),
+    ("{?count*}", "?count=one&count=two&count=three"),
+    ("{&count*}", "&count=one&count=two&count=three"),
+    # 3.2.2 simple strings
+    ("{var}", "value"),
+    ("{hello}", "Hello%20World%21"),
+    ("{half}", "50%25"),
+    ("O{empty}X", "OX"),
+    ("O{undef}X", "OX"),
+    ("{x,y}", "1024,768"),
+    ("{x,hello,y}", "1024,Hello%20World%21,768"),
+    ("?{x,empty}", "?1024,"),
+    ("?{x,undef}", "?1024"),
+    ("?{undef,y}", "?768"),
+    ("{var:3}", "val"),
+    ("{var:30}", "value"),
+    ("{list}", "red,green,blue"),
+    ("{list*}", "red,green,blue"),
+    ("{keys}", "semi,%3B,dot,.,comma,%2C"),
+    ("{keys*}", "semi=%3B,dot=.,comma=%2C"),
+    # 3.2.3 reserved
+    ("{+var}", "value"),
+    ("{+hello}", "Hello%20World!"),
+    ("{+half}", "50%25"),
+    ("{base}index", "http%3A%2F%2Fexample.com%2Fhome%2Findex"),
+    ("{+base}index", "http://example.com/home/index"),
+    ("O{+empty}X", "OX"),
+    ("O{+undef}X", "OX"),
+    ("{+path}/here", "/foo/bar/here"),
+    ("here?ref={+path}", "here?ref=/foo/bar"),
+    ("up{+path}{var}/here", "up/foo/barvalue/here"),
+    ("{+x,hello,y}", "1024,Hello%20World!,768"),
+    ("{+path,x}/here", "/foo/bar,1024/here"),
+    ("{+path:6}/here", "/foo/b/here"),
+    ("{+list}", "red,green,blue"),
+    ("{+list*}", "red,green,blue"),
+    ("{+keys}", "semi,;,dot,.,comma,,"),
+    ("{+keys*}", "semi=;,dot=.,comma=,"),
+    # 3.2.4 fragments
+    ("{#var}", "#value"),
+    ("{#hello}", "#Hello%20World!"),
+    ("{#half}", "#50%25"),
+    ("foo{#empty}", "foo#"),
+    ("foo{#undef}", "foo"),
+    ("{#x,hello,y}", "#1024,Hello%20World!,768"),
+    ("{#path,x}/here", "#/foo/bar,1024/here"),
+    ("{#path:6}/here", "#/foo/b/here"),
+    ("{#list}", "#red,green,blue"),
+    ("{#list*}", "#red,green,blue"),
+    ("{#keys}", "#semi,;,dot,.,comma,,"),
+    ("{#keys*}", "#semi=;,dot=.,comma=,"),
+    # 3.2.5 labels
+    ("{.who}", ".fred"),
+    ("{.who,who}", ".fred.fred"),
+    ("{.half,who}", ".50%25.fred"),
+    ("www{.dom*}", "www.example.com"),
+    ("X{.var}", "X.value"),
+    ("X{.empty}", "X."),
+    ("X{.undef}", "X"),
+    ("X{.var:3}", "X.val"),
+    ("X{.list}", "X.red,green,blue"),
+    ("X{.list*}", "X.red.green.blue"),
+    ("X{.keys}", "X.semi,%3B,dot,.,comma,%2C"),
+    ("X{.keys*}", "X.semi=%3B.dot=..comma=%2C"),
+    ("X{.empty_keys}", "X"),
+    ("X{.empty_keys*}", "X"),
+    # 3.2.6 path segments
+    ("{/who}", "/fred"),
+    ("{/who,who}", "/fred/fred"),
+    ("{/half,who}", "/50%25/fred"),
+    ("{/who,dub}", "/fred/me%2Ftoo"),
+    ("{/var}", "/value"),
+    ("{/var,empty}", "/value/"),
+    ("{/var,undef}", "/value"),
+    ("{/var,x}/here", "/value/1024/here"),
+    ("{/var:1,var}", "/v/value"),
+    ("{/list}", "/red,green,blue"),
+    ("{/list*}", "/red/green/blue"),
+    ("{/list*,path:4}", "/red/green/blue/%2Ffoo"),
+    ("{/keys}", "/semi,%3B,dot,.,comma,%2C"),
+    ("{/keys*}", "/semi=%3B/dot=./comma=%2C"),
+    # 3.2.7 path-style parameters
+    ("{;who}", ";who=fred"),
+    ("{;half}", ";half=50%25"),
+    ("{;empty}", ";empty"),
+    ("{;v,empty,who}", ";v=6;empty;who=fred"),
+    ("{;v,bar,who}", ";v=6;who=fred"),
+    ("{;x,y}", ";x=1024;y=768"),
+    ("{;x,y,empty}", ";x=1024;y=768;empty"),
+    ("{;x,y,undef}", ";x=1024;y=768"),
+    ("{;hello:5}", ";hello=Hello"),
+    ("{;list}", ";list=red,green,blue"),
+    ("{;list*}", ";list=red;list=green;list=blue"),
+    ("{;keys}", ";keys=semi,%3B,dot,.,comma,%2C"),
+    ("{;keys*}", ";semi=%3B;dot=.;comma=%2C"),
+    # 3.2.8 form-style query
+    ("{?who}", "?who=fred"),
+    ("{?half}", "?half=50%25"),
+    ("{?x,y}", "?x=1024&y=768"),
+    ("{?x,y,empty}", "?x=1024&y=768&empty="),
+    ("{?x,y,undef}", "?x=1024&y=768"),
+    ("{?var:3}", "?var=val"),
+    ("{?list}", "?list=red,green,blue"),
+    ("{?list*}", "?list=red&list=green&list=blue"),
+    ("{?keys}", "?keys=semi,%3B,dot,.,comma,%2C"),
+    ("{?keys*}", "?semi=%3B&dot=.&comma=%2C"),
+    # 3.2.9 form-style continuation
+    ("{&who}", "&who=fred"),
+    ("{&half}", "&half=50%25"),
+    ("?fixed=yes{&x}", "?fixed=yes&x=1024"),
+    ("{&x,y,empty}", "&x=1024&y=768&empty="),
+    ("{&x,y,undef}", "&x=1024&y=768"),
+    ("{&var:3}", "&var=val"),
+    ("{&list}", "&list=red,green,blue"),
+    ("{&list*}", "&list=red&list=green&list=blue"),
+    ("{&keys}", "&keys=semi,%3B,dot,.,comma,%2C"),
+    ("{&keys*}", "&semi=%3B&dot=.&comma=%2C"),
+    # 1.2 the levels
+    ("map?{x,y}", "map?1024,768"),
+    ("{+x,hello,y}", "1024,Hello%20World!,768"),
+    ("{/var:1,var}", "/v/value"),
+    ("{;x,y,empty}", ";x=1024;y=768;empty"),
+]
+
+
+@pytest.mark.parametrize(("template", "uri"), RFC_EXAMPLES)
+def test_the_examples_of_the_rfc_expand(template: str, uri: str) -> None:
+    """RFC 6570, all four levels."""
+    assert UriTemplate(template).expand(VARIABLES) == uri
+
+
+@pytest.mark.parametrize(("template", "uri"), RFC_EXAMPLES)
+def test_what_the_rfc_expands_matches_and_expands_again(template: str, uri: str) -> None:
+    """Matching inverts expansion: the values found expand to the same URI, prefixes and lists included.
+
+    Up to escapes of ``,`` and ``=``: a list that is not exploded comes back as one text with commas in it, because
+    the URI does not say which it was.
+    """
+    found = UriTemplate(template).match(uri)
+    assert found is not None
+    again = UriTemplate(template).expand(found)
+    assert _unescape_separators(again) == _unescape_separators(uri)
+
+
+def _unescape_separators(uri: str) -> str:
+    return uri.replace("%2C", ",").replace("%3D", "=")
+
+
+# --- the template -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("template", "position"),
+    [
+        ("{", 0),
+        ("a{id", 1),
+        ("a}", 1),
+        ("{id}}", 4),
+        ("{a{b}", 0),
+        ("{}", 0),
+        ("{?}", 0),
+        ("{,a}", 0),
+        ("{a,}", 0),
+        ("{a b}", 0),
+        ("{ a}", 0),
+        ("{a-b}", 0),
+        ("{a:0}", 0),
+        ("{a:10000}", 0),
+        ("{a:x}", 0),
+        ("{a:}", 0),
+        ("{a:3*}", 0),
+        ("{a**}", 0),
+        ("{*a}", 0),
+        ("{??a}", 0),
+        ("{=a}", 0),
+        ("{!a}", 0),
+        ("{@a}", 0),
+        ("{|a}", 0),
+        ("{$a}", 0),
+        ("{~a}", 0),
+        ("{a.}", 0),
+        ("{.}", 0),
+        ("{a..b}", 0),
+        ("{a%2}", 0),
+        ("{é}", 0),
+        ("{?empty=default,var}", 0),
+        ("{-prefix|/-/|var}", 0),
+        ("/sparql{?query){&graph*}", 7),
+    ],
+)
+def test_a_malformed_template_is_refused_with_its_place(template: str, position: int) -> None:
+    """When it is registered, not when somebody reads a resource."""
+    with pytest.raises(UriTemplateError) as caught:
+        UriTemplate(template)
+    assert caught.value.position == position
+    assert caught.value.template == template
+    assert isinstance(caught.value, FerruleError)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_a_template_knows_its_variables_in_order_once() -> None:
+    """An author's function is checked against them."""
+    assert UriTemplate("/{b}/{a:3}{?c*,b,d.e,%41}").variables == ("b", "a", "c", "d.e", "%41")
+    assert UriTemplate("plain").variables == ()
+
+
+def test_templates_are_values() -> None:
+    """They serve as keys of a registry."""
+    one, other = UriTemplate("/{a}"), UriTemplate("/{b}")
+    assert one == UriTemplate("/{a}")
+    assert one != other
+    assert one != "/{a}"
+    assert len({one, other, UriTemplate("/{a}")}) == 2
+    assert str(one) == "/{a}"
+    assert repr(one) == "UriTemplate('/{a}')"
+
+
+# --- expansion --------------------------------------------------------------------------------------------------------
+
+
+def test_expansion_takes_keywords_a_mapping_or_both() -> None:
+    """Names that are no identifiers need the mapping."""
+    assert UriTemplate("{a}{b.c}").expand({"a": "x", "b.c": "y"}, a="z") == "zy"
+    assert UriTemplate("{a}").expand(a=1) == "1"
+    assert UriTemplate("{a}").expand() == ""
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "uri"),
+    [
+        ("{a}", 5, "5"),
+        ("{a}", 1.5, "1.5"),
+        ("{a}", True, "true"),
+        ("{a}", [1, None, False], "1,false"),
+        ("{a*}", {"x": 1, "y": None}, "x=1"),
+        ("{a}", (), ""),
+        ("{/a*}", [], ""),
+        ("{a:2}", "éèê", "%C3%A9%C3%A8"),
+        ("{a}", "\ud83d", "%EF%BF%BD"),
+        ("{+a}", "a%20b%zz", "a%20b%25zz"),
+        ("{a}", "a%20b", "a%2520b"),
+        ("{?a*}", {"k": ""}, "?k="),
+        ("{;a*}", {"k": ""}, ";k"),
+        ("{a*}", {"k": ""}, "k="),
+    ],
+)
+def test_values_of_other_types_have_one_text(template: str, value: Any, uri: str) -> None:
+    """Numbers and booleans as JSON has them; a null inside a list or mapping is left out."""
+    assert UriTemplate(template).expand(a=value) == uri
+
+
+@pytest.mark.parametrize(
+    ("template", "value"),
+    [("{a}", object()), ("{a}", b"x"), ("{a}", {1, 2}), ("{a:1}", ["x"]), ("{a:1}", {"x": "y"}), ("{a}", [["x"]])],
+)
+def test_a_value_that_no_uri_can_hold_is_refused(template: str, value: Any) -> None:
+    """It names the variable; the caller's mistake."""
+    with pytest.raises(EncodeError, match="'a'"):
+        UriTemplate(template).expand(a=value)
+
+
+def test_literals_are_escaped_where_a_uri_needs_it() -> None:
+    """RFC 6570, 3.1: a literal outside reserved and unreserved characters is written as its escape."""
+    assert UriTemplate("file:///my docs/ü/100%/%41/{a}").expand(a="x") == "file:///my%20docs/%C3%BC/100%25/%41/x"
+
+
+# --- matching ---------------------------------------------------------------------------------------------------------
+
+MATCHES: list[tuple[str, str, dict[str, Any] | None]] = [
+    # literals
+    ("config://app", "config://app", {}),
+    ("config://app", "config://app/", None),
+    ("config://app", "config://ap", None),
+    ("config://app", "Config://app", None),
+    ("", "", {}),
+    ("", "x", None),
+    ("a.b", "axb", None),
+    # simple expressions
+    ("users://{id}/profile", "users://42/profile", {"id": "42"}),
+    ("users://{id}/profile", "users://4/2/profile", None),
+    ("users://{id}/profile", "users://42/profile/x", None),
+    ("users://{id}/profile", "users:///profile", {"id": ""}),
+    ("users://{id}", "users://a?b", None),
+    ("users://{id}", "users://a#b", None),
+    ("users://{id}", "users://a@b:c,d!$&'()*+;=[]", {"id": "a@b:c,d!$&'()*+;=[]"}),
+    ("users://{id}", "users://büro 7", {"id": "büro 7"}),
+    ("users://{id}", "users://a%2Fb%20c", {"id": "a/b c"}),
+    ("users://{id}", "users://a%252Fb", {"id": "a%2Fb"}),
+    ("users://{id}", "users://b%C3%BCro", {"id": "büro"}),
+    ("users://{id}", "users://%FF", None),
+    ("users://{id}", "users://100%", {"id": "100%"}),
+    ("users://{id}", "users://%zz", {"id": "%zz"}),
+    ("users://{id}", "users://a+b", {"id": "a+b"}),
+    ("{a}/{b}", "x/y", {"a": "x", "b": "y"}),
+    ("{a}/{a}", "x/x", {"a": "x"}),
+    ("{a}/{a}", "x/y", None),
+    ("{x,y}", "1024,768", {"x": "1024", "y": "768"}),
+    ("{x,y}", "1024", {"x": "1024"}),
+    ("{x,y}", "1,2,3", None),
+    ("{list*}", "red,green", {"list": ["red", "green"]}),
+    ("{list*}", "red", {"list": ["red"]}),
+    ("O{list*}X", "OX", {}),
+    ("{a}-{b}", "x-y-z", {"a": "x-y", "b": "z"}),
+    ("{a}{b}", "xy", {"a": "xy", "b": ""}),
+    ("{a}.json", "x.json.json", {"a": "x.json"}),
+    # prefixes
+    ("{a:3}", "val", {"a": "val"}),
+    ("{a:3}", "value", None),
+    ("{a:3}", "%C3%A9%C3%A9%C3%A9", {"a": "ééé"}),
+    ("{/a:1,a}", "/v/value", {"a": "value"}),
+    ("{/a:1,a}", "/w/value", None),
+    # reserved and fragments
+    ("file:///{+path}", "file:///a/b/c.txt", {"path": "a/b/c.txt"}),
+    ("file:///{+path}", "file:///a?b#c", {"path": "a?b#c"}),
+    ("file:///{+path}/raw", "file:///a/raw/b/raw", {"path": "a/raw/b"}),
+    ("file:///{+path}", "file:///a%2Fb", {"path": "a/b"}),
+    ("{+a}/{+b}", "x/y/z", {"a": "x/y", "b": "z"}),
+    ("p{#part}", "p#a/b?c", {"part": "a/b?c"}),
+    ("p{#part}", "p", {}),
+    ("p{#part}", "p#", {"part": ""}),
+    # labels and segments
+    ("f{.ext}", "f.tar.gz", {"ext": "tar.gz"}),
+    ("f{.ext*}", "f.tar.gz", {"ext": ["tar", "gz"]}),
+    ("f{.ext}", "f", {}),
+    ("f{.ext}", "f.a/b", None),
+    ("{/segments*}", "/a/b%2Fc", {"segments": ["a", "b/c"]}),
+    ("{/segments*}", "", {}),
+    ("{/segments*}", "/", {"segments": [""]}),
+    ("{/a,b}", "/x", {"a": "x"}),
+    ("{/a,b}", "/x/y", {"a": "x", "b": "y"}),
+    ("{/a,b}", "/x/y/z", None),
+    ("r:{/segments*}/end", "r:/a/b/end", {"segments": ["a", "b"]}),
+    ("r:{/segments*}/end", "r:/end", {}),
+    # path-style parameters
+    ("{;p}", ";p=1", {"p": "1"}),
+    ("{;p}", ";p", {"p": ""}),
+    ("{;p}", ";p=", {"p": ""}),
+    ("{;p}", "", {}),
+    ("{;p}", ";q=1", None),
+    ("{;p,q}", ";q=1", {"q": "1"}),
+    ("{;p,q}", ";q=1;p=2", None),
+    ("{;p*}", ";p=1;p=2", {"p": ["1", "2"]}),
+    ("{;p*}", ";a=1;b", {"p": {"a": "1", "b": ""}}),
+    # queries
+    ("s{?q,limit}", "s?q=a%20b&limit=5", {"q": "a b", "limit": "5"}),
+    ("s{?q,limit}", "s?limit=5&q=x", {"q": "x", "limit": "5"}),
+    ("s{?q,limit}", "s", {}),
+    ("s{?q,limit}", "s?limit=5", {"limit": "5"}),
+    ("s{?q,limit}", "s?q=", {"q": ""}),
+    ("s{?q,limit}", "s?q", {"q": ""}),
+    ("s{?q,limit}", "s?q=a=b/c?d", {"q": "a=b/c?d"}),
+    ("s{?q}", "s?q=a&other=1", None),
+    ("s{?q}", "s?q=a&q=b", None),
+    ("s{?q}", "s?", None),
+    ("s{?q}", "s?q=a#f", None),
+    ("s{?q}", "s?q=a&", None),
+    ("s{?q}", "t?q=a", None),
+    ("s{?query*}", "s?a=1&b=%26", {"query": {"a": "1", "b": "&"}}),
+    ("s{?query*}", "s?query=1&query=2", {"query": ["1", "2"]}),
+    ("s{?q,rest*}", "s?a=1&q=x&b=2", {"q": "x", "rest": {"a": "1", "b": "2"}}),
+    ("s{?q}{&page}", "s?page=2&q=x", {"q": "x", "page": "2"}),
+    ("s?fixed=1{&x}", "s?fixed=1&x=2", {"x": "2"}),
+    ("s?fixed=1{&x}", "s?fixed=1", {}),
+    ("s?fixed=1{&x}", "s?fixed=2&x=2", None),
+    ("{+p}{?q}", "a/b?q=1", {"p": "a/b?q=1"}),
+    ("{+p}?q={q}", "a/b?q=1", {"p": "a/b", "q": "1"}),
+    ("s{?q}{#f}", "s?q=1#top", {"q": "1", "f": "top"}),
+    ("s{?q}/x", "s?q=1/x", {"q": "1"}),
+    # literals that need escapes match either spelling
+    ("d/my docs/{a}", "d/my%20docs/x", {"a": "x"}),
+    ("d/my docs/{a}", "d/my docs/x", {"a": "x"}),
+    ("d/ü/{a}", "d/%c3%bc/x", {"a": "x"}),
+    ("d/%2f/{a}", "d/%2F/x", {"a": "x"}),
+    ("{a}2F", "x%2F", None),
+]
+
+
+@pytest.mark.parametrize(("template", "uri", "expected"), MATCHES)
+def test_a_uri_matches_with_these_values(template: str, uri: str, expected: dict[str, Any] | None) -> None:
+    """One row per rule; ``None`` is no match."""
+    assert UriTemplate(template).match(uri) == expected
+
+
+def test_duplicate_keys_of_an_exploded_query_take_the_last() -> None:
+    """As in JSON; a mapping cannot hold both and no expansion writes them."""
+    assert UriTemplate("s{?q*}").match("s?a=1&a=2") == {"q": {"a": "2"}}
+
+
+def test_a_uri_over_the_limit_matches_nothing() -> None:
+    """The limit bounds the work that one request can cause."""
+    template = UriTemplate("{a}x{b}")
+    assert template.match("x" * MAX_URI_CHARS) is not None
+    assert template.match("x" * (MAX_URI_CHARS + 1)) is None
+    assert UriTemplate("{a}").match("x" * (MAX_URI_CHARS + 1)) is None
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{a}-{b}-{c}-{d}-{e}-{f}-{g}-{h}!",
+        "{+a}{+b}{+c}{+d}{+e}{+f}!",
+        "{+a,b,c,d,e,f}!",
+        "{a*}{b*}{c*}{d*}{e*}!",
+        "{/a*}{/b*}{/c*}{/d*}!",
+        "{.a,b,c,d,e,f,g,h}!",
+        "{;a*}{;b*}{;c*}!",
+    ],
+)
+def test_an_ambiguous_template_does_not_backtrack(template: str) -> None:
+    """A backtracking matcher would need hours for these; ten seconds are a wide margin above the linear time."""
+    compiled = UriTemplate(template)
+    started = time.process_time()
+    for piece in ("-", "a-", ",", "/a", ".a", ";a=b"):
+        assert compiled.match(piece * (MAX_URI_CHARS // len(piece))) is None
+    assert time.process_time() - started < 10
