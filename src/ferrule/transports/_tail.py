@@ -1,0 +1,62 @@
+"""The last lines of a stream that nobody may stop reading, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+__all__ = ["LineTail"]
+
+_MAX_LINE_BYTES: Final = 8 * 1024
+
+
+class LineTail:
+    """Splits bytes into lines of text and remembers the last of them.
+
+    Longer lines than 8 KiB are cut into pieces of that size, so that a line without an end cannot grow. What is not
+    UTF-8 is replaced.
+
+    Args:
+        max_bytes: about how much is remembered.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lines: deque[bytes] = deque()
+        self._size = 0
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> Iterable[str]:
+        """Take a chunk; the lines that it completes, without their ends."""
+        lines = (self._rest + chunk).split(b"\n")
+        self._rest = lines.pop()
+        while len(self._rest) > _MAX_LINE_BYTES:
+            lines.append(self._rest[:_MAX_LINE_BYTES])
+            self._rest = self._rest[_MAX_LINE_BYTES:]
+        for line in lines[-self._max_bytes :]:
+            self._keep(line.rstrip(b"\r"))
+        return [_text(line) for line in lines]
+
+    def finish(self) -> Iterable[str]:
+        """The unterminated last line, if there is one."""
+        rest, self._rest = self._rest, b""
+        if not rest:
+            return ()
+        self._keep(rest)
+        return (_text(rest),)
+
+    def text(self, max_lines: int | None = None) -> str:
+        """The remembered lines, the unfinished one included; the last ``max_lines`` of them."""
+        lines = [*self._lines, *([self._rest] if self._rest else [])]
+        return "\n".join(map(_text, lines[-max_lines:] if max_lines else lines))
+
+    def _keep(self, line: bytes) -> None:
+        self._lines.append(line)
+        self._size += len(line) + 1
+        while self._size > self._max_bytes and len(self._lines) > 1:
+            self._size -= len(self._lines.popleft()) + 1
+
+
+def _text(line: bytes) -> str:
+    return line.rstrip(b"\r").decode("utf-8", "replace")

@@ -1,0 +1,196 @@
+"""Two connected ends in one process, for tests and for a client and a server that share it.
+
+Each message is encoded once by its sender and decoded once by its receiver, exactly as over a pipe: neither side can
+touch the other's objects, and what JSON cannot carry fails here too. Nothing waits and no task is made unless a side
+runs dry or a megabyte piles up.
+
+Both ends belong to one event loop; asyncio and trio are supported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import anyio
+
+from ferrule.kernel.dispatch import StreamMessage, TransportContext
+from ferrule.transports._watch import runs_on_trio
+from ferrule.wire.codec import decode, encode
+
+__all__ = ["MemoryEnd", "MemoryReadStream", "MemoryWriteStream", "memory_pair"]
+
+_TRANSPORT: Final = TransportContext("memory")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEnd:
+    """One side of a pair: a stream pair that any dispatcher takes.
+
+    Attributes:
+        read_stream: what the other side sends.
+        write_stream: what the other side receives.
+    """
+
+    read_stream: MemoryReadStream
+    write_stream: MemoryWriteStream
+
+    async def aclose(self) -> None:
+        """Close both directions. Idempotent."""
+        await self.write_stream.aclose()
+        await self.read_stream.aclose()
+
+
+def memory_pair(*, max_buffered_bytes: int = 1 << 20) -> tuple[MemoryEnd, MemoryEnd]:
+    """Two ends; what one sends the other receives.
+
+    Args:
+        max_buffered_bytes: a sender waits while more than this is unread (a single larger message passes).
+    """
+    there, back = _Channel(max_buffered_bytes), _Channel(max_buffered_bytes)
+    return (
+        MemoryEnd(MemoryReadStream(back), MemoryWriteStream(there)),
+        MemoryEnd(MemoryReadStream(there), MemoryWriteStream(back)),
+    )
+
+
+class MemoryReadStream:
+    """The receiving half of a direction."""
+
+    def __init__(self, channel: _Channel) -> None:
+        self._channel = channel
+
+    async def receive(self) -> StreamMessage:
+        """The next message, decoded anew.
+
+        Raises:
+            anyio.EndOfStream: the sender has closed, and everything it sent was received.
+            anyio.ClosedResourceError: this half is closed.
+        """
+        channel = self._channel
+        while not channel.frames:
+            if channel.reader_closed:
+                raise anyio.ClosedResourceError
+            if channel.writer_closed:
+                raise anyio.EndOfStream
+            await channel.frame_came.wait()
+        frame = channel.frames.popleft()
+        channel.size -= len(frame)
+        if channel.size <= channel.limit:
+            channel.room_came.wake()
+        return StreamMessage(decode(frame), _TRANSPORT)
+
+    async def aclose(self) -> None:
+        """Refuse what the other side still sends. Idempotent."""
+        channel = self._channel
+        channel.reader_closed = True
+        channel.frames.clear()
+        channel.size = 0
+        channel.frame_came.wake()
+        channel.room_came.wake()
+
+
+class MemoryWriteStream:
+    """The sending half of a direction."""
+
+    encodes = True
+
+    def __init__(self, channel: _Channel) -> None:
+        self._channel = channel
+
+    async def send(self, item: StreamMessage) -> None:
+        """Encode one message and hand it over; waits while the other side is far behind.
+
+        Raises:
+            EncodeError: the message has no JSON form.
+            anyio.ClosedResourceError: this half is closed.
+            anyio.BrokenResourceError: the receiving half is closed.
+        """
+        channel = self._channel
+        if channel.writer_closed:
+            raise anyio.ClosedResourceError
+        if channel.reader_closed:
+            raise anyio.BrokenResourceError
+        frame = encode(item.message)
+        channel.frames.append(frame)
+        channel.size += len(frame)
+        channel.frame_came.wake()
+        while channel.is_full:
+            await channel.room_came.wait()
+
+    async def aclose(self) -> None:
+        """End the stream: the other side receives what was sent, then `anyio.EndOfStream`. Idempotent."""
+        channel = self._channel
+        channel.writer_closed = True
+        channel.frame_came.wake()
+        channel.room_came.wake()
+
+
+class _Channel:
+    __slots__ = ("frame_came", "frames", "limit", "reader_closed", "room_came", "size", "writer_closed")
+
+    def __init__(self, limit: int) -> None:
+        self.frames: deque[bytes] = deque()
+        self.size = 0
+        self.limit = limit
+        self.reader_closed = self.writer_closed = False
+        self.frame_came = _Bell()
+        self.room_came = _Bell()
+
+    @property
+    def is_full(self) -> bool:
+        return self.size > self.limit and not (self.reader_closed or self.writer_closed)
+
+
+class _Waiter(Protocol):
+    """What an asyncio future is to its setter."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: None, /) -> None: ...
+
+
+class _Bell:
+    """Wakes everybody who waits: one future each on asyncio, where anyio's event would cost several times as much."""
+
+    __slots__ = ("_waiters",)
+
+    def __init__(self) -> None:
+        self._waiters: list[_Waiter] = []
+
+    def wake(self) -> None:
+        if self._waiters:
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._waiters.clear()
+
+    async def wait(self) -> None:
+        waiter: Any
+        if runs_on_trio():
+            waiter = _TrioWaiter()
+        else:
+            import asyncio
+
+            waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            with contextlib.suppress(ValueError):
+                self._waiters.remove(waiter)
+
+
+class _TrioWaiter:
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    def done(self) -> bool:
+        return self._event.is_set()
+
+    def set_result(self, _: None, /) -> None:
+        self._event.set()
+
+    def __await__(self) -> Any:
+        return self._event.wait().__await__()

@@ -1,0 +1,442 @@
+"""A server over its process's stdin and stdout: one message per line, both ways.
+
+Source: specification, "Transports", stdio. What this adds to the text:
+
+- The wire is private (see `ReservedStdio`): ``print``, logging and child processes of tools reach stderr only.
+- A line that cannot be read is answered with its error, and the next one works. A line longer than
+  ``max_message_bytes`` (64 MiB unless told otherwise) is answered as soon as it passes that limit and skipped.
+- Reading and writing never block the loop. A host that does not read its pipe makes handlers wait at one unsent
+  megabyte each time they send, and reading rests at sixteen.
+- At the end of input accepted requests may finish within ``drain_s`` seconds; then the server exits, and so it does
+  when its parent dies and leaves the pipe open.
+
+Exit status of `run_stdio`: 0 after the end of input and after SIGTERM, 130 after Ctrl-C (a second Ctrl-C ends the
+process at once).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from ferrule.kernel.dispatch import StreamMessage, TransportContext
+from ferrule.protocol.errors import InvalidRequest
+from ferrule.transports._fds import NonBlockingFd, ReservedStdio, fd_kind
+from ferrule.transports._open import open_reader, open_writer
+from ferrule.transports._pipes import HIGH_WATER_BYTES, FrameReader, FrameWriter, encode_frame
+from ferrule.transports._watch import Watch, call_every
+from ferrule.wire.codec import decode
+from ferrule.wire.faults import DecodeError
+from ferrule.wire.jsonrpc import JsonRpcResponse
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ferrule.kernel.server import Server
+
+__all__ = [
+    "DEFAULT_DRAIN_S",
+    "DEFAULT_MAX_MESSAGE_BYTES",
+    "ParentWatch",
+    "StdioContext",
+    "StdioReadStream",
+    "StdioWriteStream",
+    "run_stdio",
+    "serve_stdio",
+    "stdio_streams",
+]
+
+DEFAULT_MAX_MESSAGE_BYTES: Final = 64 << 20
+DEFAULT_DRAIN_S: Final = 5.0
+PARENT_POLL_S: Final = 2.0
+_CONGESTED_BYTES: Final = 16 << 20
+_BOM: Final = b"\xef\xbb\xbf"
+_LAST_TASKS_S: Final = 1.0
+_THREAD_GRACE_S: Final = 1.0
+_THREAD_POLL_S: Final = 0.05
+_EXIT_CTRL_C: Final = 130
+
+
+@dataclass(frozen=True, slots=True)
+class StdioContext(TransportContext):
+    """Facts of the stdio transport: there is one peer, the process that started us."""
+
+    kind: str = "stdio"
+
+
+class StdioReadStream:
+    """Messages from a descriptor.
+
+    Attributes:
+        transport: what each message carries.
+        drain_s: seconds that accepted requests get after the end of input.
+        received: messages so far.
+        awaiting: requests handed out and not answered, as far as known; used only to choose the moment of writing.
+    """
+
+    def __init__(self, reader: FrameReader, writer: FrameWriter, *, max_message_bytes: int, drain_s: float) -> None:
+        self.transport = StdioContext()
+        self.drain_s = drain_s
+        self.received = 0
+        self.awaiting = 0
+        self._reader = reader
+        self._frames = reader.frames
+        self._writer = writer
+        self._max_message_bytes = max_message_bytes
+        writer.on_broken(reader.finish)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a message has arrived that was not received yet."""
+        return bool(self._frames)
+
+    async def receive(self) -> StreamMessage | Exception:
+        """The next message, or the error to answer an unreadable one with.
+
+        Raises:
+            anyio.EndOfStream: end of input, or nobody reads the answers any more.
+        """
+        writer = self._writer
+        if writer.unsent_bytes > _CONGESTED_BYTES:
+            await writer.wait_below(_CONGESTED_BYTES)
+        frame = self._frames.popleft() if self._frames else await self._reader.next_frame()
+        if writer.broken:
+            raise anyio.EndOfStream
+        self.received += 1
+        if not isinstance(frame, bytes):
+            return InvalidRequest(f"The message is longer than {self._max_message_bytes} bytes")
+        try:
+            message: Any = decode(frame)
+        except DecodeError as error:
+            if not frame.startswith(_BOM):  # as some Windows programs begin their output
+                return error
+            try:
+                message = decode(frame.removeprefix(_BOM))
+            except DecodeError as error:
+                return error
+        if _is_request(message):
+            self.awaiting += 1
+        return StreamMessage(message, self.transport)
+
+    def finish(self) -> None:
+        """End the input now; what has arrived is still received."""
+        self._reader.finish()
+
+    async def aclose(self) -> None:
+        """Stop reading."""
+        self._reader.close()
+
+
+def _is_request(message: Any) -> bool:
+    return type(message) is dict and "id" in message and "method" in message
+
+
+class StdioWriteStream:
+    """Messages to a descriptor. Answers of one loop pass leave in one write, the last one at once."""
+
+    encodes = True
+
+    def __init__(self, writer: FrameWriter, reading: StdioReadStream) -> None:
+        self._writer = writer
+        self._reading = reading
+
+    async def send(self, item: StreamMessage) -> None:
+        """Hand over one message; waits while a megabyte is unsent.
+
+        Raises:
+            EncodeError: it has no JSON form; nothing was written.
+            anyio.BrokenResourceError: nobody reads them any more, or this side has closed.
+        """
+        message = item.message
+        writer = self._writer
+        frame = encode_frame(message)
+        flush = False
+        if type(message) is JsonRpcResponse:
+            reading = self._reading
+            if reading.awaiting > 1:
+                reading.awaiting -= 1
+            else:
+                reading.awaiting = 0
+                flush = not reading.has_more
+        writer.send_nowait(frame, flush=flush)
+        if writer.unsent_bytes > HIGH_WATER_BYTES:
+            await writer.wait_below(HIGH_WATER_BYTES)
+        if writer.broken:
+            raise anyio.BrokenResourceError
+
+    async def flush(self) -> None:
+        """Wait until everything is written or nobody reads it."""
+        await self._writer.wait_below(0)
+
+    async def aclose(self) -> None:
+        """Close; what the pipe does not take at once is lost (see `flush`)."""
+        self._writer.close()
+
+
+def stdio_streams(
+    stdin_fd: int,
+    stdout_fd: int,
+    *,
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+    drain_s: float = DEFAULT_DRAIN_S,
+) -> tuple[StdioReadStream, StdioWriteStream]:
+    """A stream pair over two descriptors, which are taken over, in the running event loop (asyncio or trio)."""
+    reader = open_reader(NonBlockingFd(stdin_fd, writing=False), max_message_bytes)
+    writer = open_writer(NonBlockingFd(stdout_fd, writing=True))
+    reading = StdioReadStream(reader, writer, max_message_bytes=max_message_bytes, drain_s=drain_s)
+    return reading, StdioWriteStream(writer, reading)
+
+
+async def serve_stdio(
+    server: Server[Any],
+    *,
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+    drain_s: float = DEFAULT_DRAIN_S,
+    watch_parent: bool = True,
+) -> None:
+    """Serve over this process's stdin and stdout until the input ends; on asyncio and trio.
+
+    Args:
+        server: what to serve; its lifespan is entered first.
+        max_message_bytes: longer messages are refused.
+        drain_s: seconds that accepted requests, and then the unwritten answers, get after the end of input.
+        watch_parent: also end when the parent process dies (see `ParentWatch`).
+
+    Raises:
+        RuntimeError: another server of this process uses them.
+    """
+    from ferrule.kernel.runner import serve_dual_era_loop
+
+    _greet(server)
+    with _reserved_streams(max_message_bytes, drain_s) as (reading, writing):
+        watch = _watch_parent(reading) if watch_parent else None
+        try:
+            async with server.lifespan() as state:
+                await serve_dual_era_loop(server, reading, writing, lifespan_state=state)
+            with anyio.move_on_after(drain_s):
+                await writing.flush()
+        finally:
+            if watch is not None:
+                watch.cancel()
+            await reading.aclose()
+            await writing.aclose()
+
+
+@contextlib.contextmanager
+def _reserved_streams(max_message_bytes: int, drain_s: float) -> Generator[tuple[StdioReadStream, StdioWriteStream]]:
+    reserved = ReservedStdio()
+    try:
+        stdin_fd = reserved.stdin_fd if reserved.stdin_fd >= 0 else os.open(os.devnull, os.O_RDONLY)
+        stdout_fd = reserved.stdout_fd if reserved.stdout_fd >= 0 else os.open(os.devnull, os.O_WRONLY)
+        yield stdio_streams(stdin_fd, stdout_fd, max_message_bytes=max_message_bytes, drain_s=drain_s)
+    finally:
+        reserved.restore()
+
+
+# -- the parent ---------------------------------------------------------------------------------------------------
+
+
+class ParentWatch:
+    """Decides from time to time whether the host is gone although it left stdin open.
+
+    The sign is that the parent process has died. Two parents do not count: a launcher, which dies early (before
+    ``launcher_s`` or before the first message), and one after whose death messages still come. POSIX only: elsewhere
+    a parent's death cannot be seen in its id.
+
+    Args:
+        parent_id: gives the id of the parent process.
+        clock: seconds, monotonic.
+        launcher_s: how long after the start a dying parent is taken for a launcher.
+    """
+
+    def __init__(
+        self,
+        parent_id: Callable[[], int] = os.getppid,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        launcher_s: float = 10.0,
+    ) -> None:
+        self._parent_id = parent_id
+        self._parent = parent_id()
+        self._clock = clock
+        self._launcher_until = clock() + launcher_s
+        self._died_at_message: int | None = None
+
+    def is_orphaned(self, received: int) -> bool:
+        """Whether to end; asked again and again with the number of messages received so far."""
+        parent = self._parent_id()
+        if parent == self._parent:
+            return False
+        if not received or self._clock() < self._launcher_until:
+            self._parent = parent
+            return False
+        if self._died_at_message is None:
+            self._died_at_message = received
+            return False
+        if self._died_at_message == received:
+            return True
+        self._parent = parent
+        self._died_at_message = None
+        return False
+
+
+def _watch_parent(reading: StdioReadStream) -> Watch | None:
+    if sys.platform == "win32":
+        return None
+    parent = ParentWatch()
+
+    def look() -> bool:
+        if not parent.is_orphaned(reading.received):
+            return True
+        import logging
+
+        logging.getLogger("ferrule.stdio").warning("The parent process has ended; so does this server")
+        reading.finish()
+        return False
+
+    return call_every(PARENT_POLL_S, look)
+
+
+# -- the terminal -------------------------------------------------------------------------------------------------
+
+
+def _greet(server: Server[Any]) -> None:
+    """Tell a person who started the server by hand what it waits for."""
+    if fd_kind(0) == "terminal":
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # no stderr
+            sys.stderr.write(_greeting(server.server_info.name, [sys.executable, *sys.orig_argv[1:]]))
+            sys.stderr.flush()
+
+
+def _greeting(name: str, command: list[str]) -> str:
+    import json
+
+    entry = json.dumps({"mcpServers": {name: {"command": command[0], "args": command[1:]}}})
+    return (
+        f"{name} is an MCP server. It waits for JSON-RPC messages on its standard input, one per line, and is meant\n"
+        f"to be started by an MCP host (an editor, an agent). In the host's configuration:\n\n  {entry}\n\n"
+        "Ctrl-C ends it.\n"
+    )
+
+
+# -- the process --------------------------------------------------------------------------------------------------
+
+
+def run_stdio(
+    server: Server[Any],
+    *,
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+    drain_s: float = DEFAULT_DRAIN_S,
+    watch_parent: bool = True,
+) -> None:
+    """Serve over stdin and stdout with an event loop of its own: asyncio's, since uvloop's import costs more here.
+
+    Returns after the end of input and after SIGTERM. A handler, task or thread that does not end is abandoned: when
+    the program is over and such a thread still runs, the process is ended after one second. For the arguments see
+    `serve_stdio`. Signals are handled in the main thread only.
+
+    Raises:
+        SystemExit: 130, after Ctrl-C.
+        RuntimeError: another server of this process uses stdin and stdout.
+    """
+    import asyncio
+
+    threads_before = set(threading.enumerate())
+    caught: list[int] = []
+    loop = asyncio.new_event_loop()
+    try:
+        main = loop.create_task(
+            serve_stdio(server, max_message_bytes=max_message_bytes, drain_s=drain_s, watch_parent=watch_parent)
+        )
+        with _signals_cancel(lambda: loop.call_soon_threadsafe(main.cancel), caught):
+            try:
+                loop.run_until_complete(main)
+            except asyncio.CancelledError:
+                if not caught:
+                    raise
+            finally:
+                _end_tasks(loop)
+    finally:
+        loop.close()
+        status = _EXIT_CTRL_C if caught[:1] == [signal.SIGINT] else 0
+        _abandon([thread for thread in threading.enumerate() if thread not in threads_before], status)
+    if status:
+        raise SystemExit(status)
+
+
+@contextlib.contextmanager
+def _signals_cancel(cancel: Callable[[], object], caught: list[int]) -> Generator[None]:
+    """Ctrl-C and SIGTERM call ``cancel`` once; the second time they end the process."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        caught.append(number)
+        if len(caught) > 1:
+            os._exit(128 + number)
+        cancel()
+
+    previous = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel what still runs on the loop and give it a moment; a task that refuses is left behind in silence."""
+    import asyncio
+
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.wait(tasks, timeout=_LAST_TASKS_S))
+    for task in tasks:
+        if not task.done():
+            with contextlib.suppress(AttributeError):
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    with contextlib.suppress(TimeoutError):
+        loop.run_until_complete(asyncio.wait_for(loop.shutdown_asyncgens(), _LAST_TASKS_S))
+
+
+def _abandon(threads: list[threading.Thread], status: int) -> None:
+    """Let the process end although these threads do not: Python would wait for them for ever."""
+    stuck = [thread for thread in threads if not thread.daemon]
+    if not stuck or threading.current_thread() is not threading.main_thread():
+        return
+    main = threading.main_thread().ident or 0
+    program = _outermost_frame(main)
+
+    def end() -> None:
+        while _outermost_frame(main) is program:
+            time.sleep(_THREAD_POLL_S)
+            if not any(thread.is_alive() for thread in stuck):
+                return
+        time.sleep(_THREAD_GRACE_S)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):
+                stream.flush()
+        os._exit(status)
+
+    threading.Thread(target=end, name="ferrule-exit", daemon=True).start()
+
+
+def _outermost_frame(thread_id: int) -> FrameType | None:
+    """Where a thread began; for the main thread another frame than the program's once the interpreter ends."""
+    frame = sys._current_frames().get(thread_id)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
