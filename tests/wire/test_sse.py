@@ -174,6 +174,9 @@ def test_an_event_over_the_limit_is_reported_once_and_the_next_one_works(chunk_b
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_an_event_of_exactly_the_limit_is_kept(chunk_bytes: int, mark: bytes) -> None:
     """The limit counts the lines without their ends, and no byte order mark."""
+    assert read(mark + b"data: 7890123456\n\n", chunk_bytes=chunk_bytes, max_bytes=16) == [
+        Event("message", b"7890123456")
+    ]
     assert read(mark + b"data: 5678\nid:abc\n\n", chunk_bytes=chunk_bytes, max_bytes=16) == [
         Event("message", b"5678", "abc")
     ]
