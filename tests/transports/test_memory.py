@@ -1,0 +1,156 @@
+"""The memory pair: what a pipe would carry, without the pipe."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import anyio
+import pytest
+
+from ferrule.kernel.dispatch import StreamMessage
+from ferrule.transports.memory import MemoryEnd, memory_pair
+from ferrule.wire.codec import Encoded
+from ferrule.wire.faults import EncodeError
+from ferrule.wire.jsonrpc import JsonRpcNotification, JsonRpcRequest, JsonRpcResponse
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
+
+
+async def send(end: MemoryEnd, message: Any) -> None:
+    """One message from an end."""
+    await end.write_stream.send(StreamMessage(message))
+
+
+async def test_messages_arrive_in_order_as_the_wire_has_them() -> None:
+    """Structs, mappings and ready-made JSON are all plain JSON values for the receiver, in both directions."""
+    left, right = memory_pair()
+    params = {"a": [1]}
+    await send(left, JsonRpcRequest(1, "x/y", params))
+    await send(left, {"jsonrpc": "2.0", "method": "n"})
+    await send(right, JsonRpcResponse(1, result=Encoded(b'{"b": null}')))
+    first, second = await right.read_stream.receive(), await right.read_stream.receive()
+    assert first.message == {"jsonrpc": "2.0", "id": 1, "method": "x/y", "params": {"a": [1]}}
+    assert first.message["params"] is not params
+    assert second.message == {"jsonrpc": "2.0", "method": "n"}
+    assert (await left.read_stream.receive()).message == {"jsonrpc": "2.0", "id": 1, "result": {"b": None}}
+    assert first.transport is not None
+    assert first.transport.kind == "memory"
+
+
+async def test_a_waiting_receiver_is_woken() -> None:
+    """The receiver usually waits first."""
+    left, right = memory_pair()
+    got: list[Any] = []
+
+    async def receive_two() -> None:
+        got.extend([(await right.read_stream.receive()).message["method"] for _ in range(2)])
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(receive_two)
+        await anyio.wait_all_tasks_blocked()
+        await send(left, JsonRpcNotification("a"))
+        await anyio.wait_all_tasks_blocked()
+        await send(left, JsonRpcNotification("b"))
+    assert got == ["a", "b"]
+
+
+async def test_a_message_without_a_json_form_is_refused_and_nothing_is_sent() -> None:
+    """In memory an object could pass; over a pipe it could not, so it must not here."""
+    left, right = memory_pair()
+    with pytest.raises(EncodeError):
+        await send(left, {"jsonrpc": "2.0", "method": "n", "params": {"x": object()}})
+    await send(left, JsonRpcNotification("next"))
+    assert (await right.read_stream.receive()).message["method"] == "next"
+
+
+async def test_what_was_sent_before_closing_is_still_received() -> None:
+    """An answer followed by a close must not be lost."""
+    left, right = memory_pair()
+    await send(left, JsonRpcNotification("last"))
+    await left.aclose()
+    assert (await right.read_stream.receive()).message["method"] == "last"
+    for _ in range(2):
+        with pytest.raises(anyio.EndOfStream):
+            await right.read_stream.receive()
+    with pytest.raises(anyio.BrokenResourceError):
+        await send(right, JsonRpcNotification("x"))
+    with pytest.raises(anyio.ClosedResourceError):
+        await send(left, JsonRpcNotification("x"))
+    with pytest.raises(anyio.ClosedResourceError):
+        await left.read_stream.receive()
+
+
+@pytest.mark.parametrize("closer", ["left", "right"])
+async def test_closing_either_end_wakes_a_waiting_receiver(closer: str) -> None:
+    """Otherwise a task waits for ever for a peer that is gone."""
+    left, right = memory_pair()
+    ended: list[type[Exception]] = []
+
+    async def receive() -> None:
+        try:
+            await right.read_stream.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError) as error:
+            ended.append(type(error))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(receive)
+        await anyio.wait_all_tasks_blocked()
+        await (left if closer == "left" else right).aclose()
+    assert ended == [anyio.EndOfStream if closer == "left" else anyio.ClosedResourceError]
+
+
+async def test_a_sender_waits_for_a_slow_receiver_and_memory_is_bounded() -> None:
+    """A handler that reports progress in a loop must not fill the memory of a peer that sleeps."""
+    left, right = memory_pair(max_buffered_bytes=1000)
+    sent = 0
+
+    async def flood() -> None:
+        nonlocal sent
+        for _ in range(100):
+            await send(left, JsonRpcNotification("x" * 100))
+            sent += 1
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(flood)
+        await anyio.wait_all_tasks_blocked()
+        assert 5 < sent < 12
+        for _ in range(100):
+            await right.read_stream.receive()
+    assert sent == 100
+
+
+async def test_one_message_larger_than_the_bound_passes() -> None:
+    """The bound is for what piles up; a large message is delivered as soon as it is read."""
+    left, right = memory_pair(max_buffered_bytes=10)
+    async with anyio.create_task_group() as group:
+        group.start_soon(send, left, JsonRpcNotification("x" * 10_000))
+        assert len((await right.read_stream.receive()).message["method"]) == 10_000
+
+
+@pytest.mark.parametrize("closer", ["left", "right"])
+async def test_closing_either_end_frees_a_waiting_sender(closer: str) -> None:
+    """A full pipe to a peer that is gone must not hold a task."""
+    left, right = memory_pair(max_buffered_bytes=10)
+    async with anyio.create_task_group() as group:
+        group.start_soon(send, left, JsonRpcNotification("x" * 100))
+        await anyio.wait_all_tasks_blocked()
+        await (left if closer == "left" else right).aclose()
+
+
+async def test_a_cancelled_receiver_loses_no_message() -> None:
+    """Waiting with a time limit is how callers poll."""
+    left, right = memory_pair()
+    with anyio.move_on_after(0):
+        await right.read_stream.receive()
+    await send(left, JsonRpcNotification("kept"))
+    assert (await right.read_stream.receive()).message["method"] == "kept"
+
+
+async def test_closing_twice_is_harmless_and_nothing_is_left_behind() -> None:
+    """Both the user and the dispatcher close."""
+    left, right = memory_pair()
+    for end in (left, right, left):
+        await end.aclose()
+    del left, right
+    gc.collect()
