@@ -271,7 +271,7 @@ def _closed_twin(bundle: type[OpenBundle]) -> type[msgspec.Struct]:
     if twin is None:
         fields: list[tuple[str, Any, Any]] = []
         for key in bundle.__known_keys__.values():
-            tp = Union[_closed_twin(key.nested), None] if key.nested else Union[key.type, None]  # noqa: UP007
+            tp = Union[_closed_twin(key.nested), None] if key.nested else Union[key.type, None]
             fields.append((key.name, tp, msgspec.field(default=None, name=key.wire)))
         twin = _twins[bundle] = msgspec.defstruct(bundle.__name__, fields)
     return twin

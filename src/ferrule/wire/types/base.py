@@ -10,7 +10,7 @@ undecoded; the ``…MetaObject`` bundles exist for whoever wants to read or writ
 
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import Meta, field
 
 from ferrule.wire.struct import OpenBundle, WireStruct
 
@@ -183,11 +183,11 @@ class TaskMetadata(WireStruct, gc=False):
 class Result(WireStruct, kw_only=True):
     """What every result can carry.
 
-    ``result_type`` is ``"complete"``, ``"input_required"`` or an extension's word; unset means that whoever sends
-    the result fills in ``"complete"`` where the revision wants it, and that a peer left it out.
+    ``result_type`` is ``"complete"``, ``"input_required"`` or an extension's word. ``None``: the handler did not say,
+    and the kernel fills in ``"complete"`` where the revision wants it; or a peer left it out, which means the same.
     """
 
-    result_type: str | UnsetType = UNSET
+    result_type: str | None = None
     meta: dict[str, Any] | None = field(name="_meta", default=None)
 
 

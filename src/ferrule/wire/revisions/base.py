@@ -1,0 +1,177 @@
+"""What a revision is: its tables and flags, as one frozen value.
+
+Everything outside this package asks a `Revision` for a flag or a table and never looks at the version string (a test
+forbids it). A method that is absent from a table does not exist in that revision.
+
+Each ``r….py`` beside this file defines one revision. 2026-07-28 and 2025-11-25 stand on their own; each older one is
+derived from the next by saying what it does not have yet, so the oldest can always be deleted in one commit.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct, structs
+
+from ferrule.wire.types.base import NotificationParams, PaginatedRequestParams
+from ferrule.wire.types.completion import CompleteRequestParams, CompleteResult
+from ferrule.wire.types.logging import LoggingMessageNotificationParams
+from ferrule.wire.types.notifications import CancelledNotificationParams, ProgressNotificationParams
+from ferrule.wire.types.prompts import GetPromptRequestParams, GetPromptResult, ListPromptsResult
+from ferrule.wire.types.resources import (
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    ResourceUpdatedNotificationParams,
+)
+from ferrule.wire.types.tools import CallToolRequestParams, ListToolsResult, ToolResult
+
+__all__ = [
+    "CHANGE_NOTIFICATIONS",
+    "LISTS_AND_CALLS",
+    "AbsentFields",
+    "NotificationTable",
+    "RequestTable",
+    "Revision",
+    "derive",
+    "merge",
+    "without",
+]
+
+_V = TypeVar("_V")
+
+RequestTable: TypeAlias = Mapping[str, tuple[Any, Any]]
+"""Method to (type of its params, type of its complete result)."""
+
+NotificationTable: TypeAlias = Mapping[str, Any]
+"""Method to the type of its params."""
+
+AbsentFields: TypeAlias = Mapping[type[Struct], frozenset[str]]
+"""Struct to the Python names of fields that the revision lacks; an entry holds for subclasses too."""
+
+
+class Revision(Struct, frozen=True, kw_only=True, eq=False):
+    """One revision of the protocol.
+
+    Attributes:
+        version: the string on the wire.
+        is_modern: every request carries its envelope and there is no handshake (2026-07-28 on).
+        requests: client to server. The result type is the complete one; see ``input_required_methods``.
+        notifications: client to server.
+        server_requests: server to client; empty in modern revisions.
+        server_notifications: server to client.
+        absent_fields: what to leave out when writing for this revision.
+        content_kinds: kinds of tool results and prompt messages.
+        sampling_content_kinds: kinds of sampling messages.
+        structured_output: whether a tool result may carry ``structuredContent`` (with an ``outputSchema``): not at
+            all, as an object, or as any JSON value.
+        has_batches: peers may send arrays of messages (2025-03-26 only).
+        has_result_type: every result says ``resultType``.
+        has_cache_hints: the results of ``cacheable_methods`` say ``ttlMs`` and ``cacheScope``.
+        cacheable_methods: requests whose complete results are cacheable.
+        input_required_methods: requests that may be answered with an `InputRequiredResult` first.
+        task_methods: requests that may become tasks by the core protocol (2025-11-25 only).
+        missing_resource_code: the JSON-RPC error code for an unknown resource.
+        has_url_elicitation_error: -32042 exists (2025-11-25 only).
+        elicitation_modes: how a user can be asked; empty before 2025-06-18.
+        sampling_tools: sampling may offer tools, and a message may hold several blocks.
+        has_completions_capability: completion is declared by a capability.
+        has_titles: display titles, ``_meta`` on definitions and content, ``lastModified`` (2025-06-18 on).
+        has_icons: icons, and description and website of an implementation (2025-11-25 on).
+        has_progress_message: progress notifications may carry text.
+        bad_arguments_are_results: arguments that do not fit the tool's schema give a result with ``isError``
+            instead of -32602, so that the model can correct itself (2025-11-25 on).
+        http: which HTTP binding: ``"sse"`` (two endpoints), ``"sessions"`` (Streamable HTTP with sessions) or
+            ``"stateless"`` (one POST per request).
+        requires_version_header: HTTP requests after the opening name the version in a header.
+        mirrors_headers: HTTP headers repeat the method, the name and annotated arguments.
+    """
+
+    version: str
+    is_modern: bool
+    requests: RequestTable
+    notifications: NotificationTable
+    server_requests: RequestTable
+    server_notifications: NotificationTable
+    absent_fields: AbsentFields
+    content_kinds: frozenset[str]
+    sampling_content_kinds: frozenset[str]
+    structured_output: Literal["none", "object", "any"]
+    has_batches: bool
+    has_result_type: bool
+    has_cache_hints: bool
+    cacheable_methods: frozenset[str]
+    input_required_methods: frozenset[str]
+    task_methods: frozenset[str]
+    missing_resource_code: int
+    has_url_elicitation_error: bool
+    elicitation_modes: frozenset[str]
+    sampling_tools: bool
+    has_completions_capability: bool
+    has_titles: bool
+    has_icons: bool
+    has_progress_message: bool
+    bad_arguments_are_results: bool
+    http: Literal["sse", "sessions", "stateless"]
+    requires_version_header: bool
+    mirrors_headers: bool
+
+    def lacks(self, type_: type[Struct]) -> frozenset[str]:
+        """The Python names of ``type_``'s fields that this revision does not have, its bases' included."""
+        names: set[str] = set()
+        for base in type_.__mro__:
+            names |= self.absent_fields.get(base, frozenset())
+        return frozenset(names)
+
+
+LISTS_AND_CALLS: RequestTable = MappingProxyType(
+    {
+        "tools/list": (PaginatedRequestParams, ListToolsResult),
+        "tools/call": (CallToolRequestParams, ToolResult),
+        "resources/list": (PaginatedRequestParams, ListResourcesResult),
+        "resources/templates/list": (PaginatedRequestParams, ListResourceTemplatesResult),
+        "resources/read": (ReadResourceRequestParams, ReadResourceResult),
+        "prompts/list": (PaginatedRequestParams, ListPromptsResult),
+        "prompts/get": (GetPromptRequestParams, GetPromptResult),
+        "completion/complete": (CompleteRequestParams, CompleteResult),
+    }
+)
+"""The requests that every revision has."""
+
+CHANGE_NOTIFICATIONS: NotificationTable = MappingProxyType(
+    {
+        "notifications/cancelled": CancelledNotificationParams,
+        "notifications/progress": ProgressNotificationParams,
+        "notifications/message": LoggingMessageNotificationParams,
+        "notifications/resources/updated": ResourceUpdatedNotificationParams,
+        "notifications/resources/list_changed": NotificationParams,
+        "notifications/tools/list_changed": NotificationParams,
+        "notifications/prompts/list_changed": NotificationParams,
+    }
+)
+"""The notifications from the server that every revision has."""
+
+
+def merge(*tables: Mapping[str, _V]) -> Mapping[str, _V]:
+    """One read-only table of all entries; a later table wins."""
+    merged: dict[str, _V] = {}
+    for table in tables:
+        merged.update(table)
+    return MappingProxyType(merged)
+
+
+def without(table: Mapping[str, _V], methods: Iterable[str]) -> Mapping[str, _V]:
+    """The table less ``methods``, each of which must be in it."""
+    left = dict(table)
+    for method in methods:
+        del left[method]
+    return MappingProxyType(left)
+
+
+def derive(newer: Revision, version: str, *, absent: Mapping[type[Struct], set[str]], **changes: Any) -> Revision:
+    """The revision before ``newer``: the same, less the fields in ``absent`` and with the changed tables and flags."""
+    fields: dict[type[Struct], frozenset[str]] = dict(newer.absent_fields)
+    for type_, names in absent.items():
+        fields[type_] = fields.get(type_, frozenset()) | names
+    return structs.replace(newer, version=version, absent_fields=MappingProxyType(fields), **changes)

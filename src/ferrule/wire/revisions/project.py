@@ -1,0 +1,252 @@
+"""Writing for an older peer: what a revision does not know is dropped or rewritten, once, on the way out.
+
+`project_result` and `project_params` take a value of the superset types (a struct, or JSON with the same shape) and
+give the one that the revision can read. Nothing given is ever changed, and the very same object comes back when there
+is nothing to do, which is the usual case: a plan per revision and type is made on first use, and for most types of
+the newest revision it is empty.
+
+What has to be rewritten instead of dropped is in ``rewrites.py``. Kinds of content that no revision knows are left
+alone: they belong to an extension, and both sides have agreed on it.
+"""
+
+import typing
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, Union, cast, get_args, get_origin
+
+from msgspec import NODEFAULT, UNSET, Struct, structs
+
+from ferrule.wire.revisions.base import Revision
+from ferrule.wire.revisions.rewrites import Step, rewrite_for
+from ferrule.wire.struct import WireStruct
+from ferrule.wire.types.content import UnknownContentBlock
+from ferrule.wire.types.rounds import InputRequiredResult
+from ferrule.wire.types.tasks import CreateTaskResult, DetailedTask, Task
+
+__all__ = ["project_params", "project_result"]
+
+
+def project_result(revision: Revision, method: str, result: Any) -> Any:
+    """``result`` of ``method`` as ``revision`` knows it.
+
+    Args:
+        revision: the peer's.
+        method: the request that is answered, in either direction; it decides the shape of a mapping.
+        result: a struct of the superset, or a mapping with its wire names. Anything else (ready-made bytes) is
+            finished and passes through.
+
+    Raises:
+        NotExpressible: questions (`InputRequiredResult`) for a revision that has no rounds, a task for one that
+            has none.
+    """
+    step: Step | None = None
+    if isinstance(result, WireStruct):
+        step = _plan_for(revision, type(result))
+    elif isinstance(result, Mapping):
+        step = _plan_for(revision, _type_of_mapping(revision, method, cast("Mapping[str, Any]", result)))
+    return cast("Any", result) if step is None else step(result)
+
+
+def project_params(revision: Revision, method: str, params: Any) -> Any:
+    """The params of a request or notification, in either direction, as ``revision`` knows them.
+
+    ``params`` may be ``None``. As for results, the same object comes back when there is nothing to do.
+
+    Raises:
+        NotExpressible: a question in a mode that the revision lacks (a page to visit).
+    """
+    step: Step | None = None
+    if isinstance(params, WireStruct):
+        step = _plan_for(revision, type(params))
+    elif isinstance(params, Mapping):
+        declared = (
+            revision.server_notifications.get(method)
+            or revision.notifications.get(method)
+            or (revision.requests.get(method) or revision.server_requests.get(method) or (None,))[0]
+        )
+        step = _plan_for(revision, declared)
+    return cast("Any", params) if step is None else step(params)
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+_plans: dict[tuple[Revision, Any], Step | None] = {}
+
+
+def _plan_for(revision: Revision, type_: Any) -> Step | None:
+    """What to do to a value of ``type_``; ``None`` is nothing. Made once per revision and type."""
+    key = (revision, type_)
+    try:
+        return _plans[key]
+    except KeyError:
+        step = _plans[key] = _make_plan(revision, type_)
+        return step
+
+
+def _make_plan(revision: Revision, type_: Any) -> Step | None:
+    origin = get_origin(type_)
+    if origin is typing.Annotated:
+        return _plan_for(revision, get_args(type_)[0])
+    if origin is list:
+        item = _plan_for(revision, get_args(type_)[0])
+        return None if item is None else _each_item(item)
+    if origin is dict:
+        value = _plan_for(revision, get_args(type_)[1])
+        return None if value is None else _each_value(value)
+    if origin is Union or origin is UnionType:
+        return _alternatives(revision, get_args(type_))
+    if not (isinstance(type_, type) and issubclass(type_, WireStruct)):
+        return None
+    return _struct_plan(revision, type_)
+
+
+def _struct_plan(revision: Revision, type_: type[WireStruct]) -> Step | None:
+    key = (revision, type_)
+    # A block may hold blocks: while its own plan is being made, the plan inside is looked up when it runs.
+    _plans[key] = lambda value: _run(_plans[key], value)
+    lacks = revision.lacks(type_)
+    drops: list[tuple[str, str, Any]] = []
+    children: list[tuple[str, str, Step]] = []
+    recursive: list[tuple[str, str, Step]] = []
+    for info in structs.fields(type_):
+        if info.name in lacks:
+            default = None if info.default is NODEFAULT else info.default
+            drops.append((info.name, info.encode_name, default))
+            continue
+        step = _plan_for(revision, info.type)
+        if step is not None:
+            (recursive if _mentions(info.type, type_) else children).append((info.name, info.encode_name, step))
+    rewrite = rewrite_for(revision, type_)
+    if not (drops or children or rewrite):
+        return None
+    return _Plan(rewrite, drops, children + recursive).run
+
+
+def _run(step: Step | None, value: Any) -> Any:
+    return value if step is None else step(value)
+
+
+def _mentions(annotation: Any, type_: type) -> bool:
+    return annotation is type_ or any(_mentions(arg, type_) for arg in get_args(annotation))
+
+
+class _Plan:
+    """The steps for one struct type, for structs and for mappings with its wire names."""
+
+    def __init__(
+        self,
+        rewrite: Step | None,
+        drops: list[tuple[str, str, Any]],
+        children: list[tuple[str, str, Step]],
+    ) -> None:
+        self.rewrite = rewrite
+        self.drops = drops
+        self.children = children
+
+    def run(self, value: Any) -> Any:
+        if self.rewrite is not None:
+            value = self.rewrite(value)
+        if isinstance(value, Struct):
+            return self._run_struct(value)
+        if isinstance(value, Mapping) and not isinstance(value, UnknownContentBlock):
+            return self._run_mapping(cast("Mapping[str, Any]", value))
+        return cast("Any", value)
+
+    def _run_struct(self, value: Struct) -> Any:
+        changes = {name: default for name, _, default in self.drops if getattr(value, name, default) is not default}
+        for name, _, step in self.children:
+            old = getattr(value, name, None)
+            if old is not None and old is not UNSET:
+                new = step(old)
+                if new is not old:
+                    changes[name] = new
+        return structs.replace(value, **changes) if changes else value
+
+    def _run_mapping(self, value: Mapping[str, Any]) -> Any:
+        changed: dict[str, Any] | None = None
+        for _, wire, _ in self.drops:
+            if wire in value:
+                changed = dict(value) if changed is None else changed
+                del changed[wire]
+        for _, wire, step in self.children:
+            old = value.get(wire)
+            if old is not None:
+                new = step(old)
+                if new is not old:
+                    changed = dict(value) if changed is None else changed
+                    changed[wire] = new
+        return value if changed is None else changed
+
+
+def _each_item(step: Step) -> Step:
+    def run(items: Any) -> Any:
+        changed: list[Any] | None = None
+        for index, old in enumerate(items):
+            new = step(old)
+            if new is not old:
+                changed = list(items) if changed is None else changed
+                changed[index] = new
+        return items if changed is None else changed
+
+    return run
+
+
+def _each_value(step: Step) -> Step:
+    def run(entries: Any) -> Any:
+        changed: dict[str, Any] | None = None
+        for key, old in entries.items():
+            new = step(old)
+            if new is not old:
+                changed = dict(entries) if changed is None else changed
+                changed[key] = new
+        return entries if changed is None else changed
+
+    return run
+
+
+def _alternatives(revision: Revision, members: tuple[Any, ...]) -> Step | None:
+    """A union: structs by their class, mappings by their tag or as the only struct there is, lists as the list."""
+    by_class: dict[type, Step] = {}
+    by_tag: dict[Any, Step] = {}
+    tag_field: str | None = None
+    for_list: Step | None = None
+    for member in members:
+        step = _plan_for(revision, member)
+        if step is None:
+            continue
+        if get_origin(member) is list:
+            for_list = step
+        elif isinstance(member, type):
+            by_class[member] = step
+            config = cast("type[Struct]", member).__struct_config__
+            tag_field = config.tag_field or tag_field
+            by_tag[config.tag] = step
+    if not by_class and for_list is None:
+        return None
+
+    def run(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            step = for_list
+        elif isinstance(value, Struct):
+            step = by_class.get(type(value))
+        elif isinstance(value, Mapping):
+            step = by_tag.get(cast("Mapping[str, Any]", value).get(tag_field) if tag_field else None)
+        else:
+            step = None
+        return cast("Any", value if step is None else step(value))
+
+    return run
+
+
+def _type_of_mapping(revision: Revision, method: str, result: Mapping[str, Any]) -> Any:
+    kind = result.get("resultType")
+    if kind == "input_required":
+        return InputRequiredResult
+    if isinstance(result.get("task"), (Mapping, Task)) and method in _TASKABLE:
+        return CreateTaskResult
+    if kind == "task":
+        return DetailedTask
+    return (revision.requests.get(method) or revision.server_requests.get(method) or (None, None))[1]
+
+
+_TASKABLE = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})

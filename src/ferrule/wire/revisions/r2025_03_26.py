@@ -1,0 +1,44 @@
+"""2025-03-26: Streamable HTTP, tool annotations, audio, batches (here only).
+
+It does not have yet, against 2025-06-18: structured output, elicitation, resource links, titles, ``_meta`` on
+definitions and content, the version header.
+"""
+
+from ferrule.wire.revisions.base import derive, without
+from ferrule.wire.revisions.r2025_06_18 import REVISION as NEWER
+from ferrule.wire.types.base import Annotations, Implementation
+from ferrule.wire.types.completion import CompleteRequestParams, PromptReference
+from ferrule.wire.types.content import ResourceContents, ToolContentBlock
+from ferrule.wire.types.prompts import Prompt, PromptArgument
+from ferrule.wire.types.resources import Resource, ResourceTemplate
+from ferrule.wire.types.roots import Root
+from ferrule.wire.types.tools import Tool, ToolResult
+
+__all__ = ["REVISION"]
+
+REVISION = derive(
+    NEWER,
+    "2025-03-26",
+    absent={
+        Annotations: {"last_modified"},
+        CompleteRequestParams: {"context"},
+        Implementation: {"title"},
+        Prompt: {"title", "meta"},
+        PromptArgument: {"title"},
+        PromptReference: {"title"},
+        Resource: {"title", "meta"},
+        ResourceContents: {"meta"},
+        ResourceTemplate: {"title", "meta"},
+        Root: {"meta"},
+        Tool: {"title", "output_schema", "meta"},
+        ToolContentBlock: {"meta"},
+        ToolResult: {"structured_content"},
+    },
+    server_requests=without(NEWER.server_requests, {"elicitation/create"}),
+    content_kinds=frozenset({"text", "image", "audio", "resource"}),
+    structured_output="none",
+    has_batches=True,
+    elicitation_modes=frozenset(),
+    has_titles=False,
+    requires_version_header=False,
+)

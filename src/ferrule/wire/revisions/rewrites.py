@@ -1,0 +1,245 @@
+"""What is rewritten for an older peer instead of dropped, because dropping would lose the answer.
+
+Kinds of content that the revision lacks become text that names them; structured content that it cannot hold becomes
+text if there is no text yet, or an object around it (``{"result": …}``, in the schema and in the value alike); blocks
+that may not stand together become messages of their own. What cannot be said at all is refused.
+
+Every rewrite takes a struct or a mapping with its wire names and gives the same object back when nothing is to do.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeGuard, cast
+
+from msgspec import UNSET, Struct, structs
+
+from ferrule.wire.codec import encode_str
+from ferrule.wire.faults import FerruleError
+from ferrule.wire.revisions.base import Revision
+from ferrule.wire.struct import WireStruct
+from ferrule.wire.types.content import CONTENT_KINDS, SAMPLING_CONTENT_KINDS, ToolContentBlock
+from ferrule.wire.types.elicitation import ElicitRequestParams
+from ferrule.wire.types.rounds import InputRequiredResult
+from ferrule.wire.types.sampling import CreateMessageRequestParams, CreateMessageResult
+from ferrule.wire.types.tasks import CreateTaskResult, DetailedTask, Task
+from ferrule.wire.types.tools import Tool, ToolResult
+
+__all__ = ["NotExpressible", "Step", "needs_output_wrapping", "rewrite_for", "wrap_output_schema"]
+
+Step: TypeAlias = Callable[[Any], Any]
+"""A value to its projection; the same object when there is nothing to do."""
+
+_KINDS = CONTENT_KINDS | SAMPLING_CONTENT_KINDS
+
+
+class NotExpressible(FerruleError, ValueError):
+    """The revision has no way to say this, and leaving it out would change the meaning (the local program's fault)."""
+
+
+def rewrite_for(revision: Revision, type_: type[WireStruct]) -> Step | None:
+    """What has to happen to a value of ``type_`` before fields are dropped; ``None``: nothing."""
+    if type_ is ToolContentBlock:
+        lacking = _KINDS - revision.content_kinds - revision.sampling_content_kinds
+        return (lambda block: _name_in_text(block, lacking)) if lacking else None
+    if type_ is ToolResult and revision.structured_output != "any":
+        return _objects_only if revision.structured_output == "object" else _text_only
+    if type_ is Tool and revision.structured_output == "object":
+        return _wrap_tool
+    if type_ is ElicitRequestParams and "url" not in revision.elicitation_modes:
+        return _form_only
+    if type_ is CreateMessageRequestParams and not revision.sampling_tools:
+        return _one_block_per_message
+    if type_ is CreateMessageResult and not revision.sampling_tools:
+        return _one_block
+    if type_ is InputRequiredResult and not revision.input_required_methods:
+        return _refuse(f"Revision {revision.version} has no input requests inside results")
+    if type_ is CreateTaskResult and not revision.task_methods:
+        return _flat_task if revision.has_result_type else _refuse(f"Revision {revision.version} has no tasks")
+    if type_ is DetailedTask and not revision.has_result_type:
+        return _nested_task if revision.task_methods else _refuse(f"Revision {revision.version} has no tasks")
+    return None
+
+
+def _refuse(why: str) -> Step:
+    def run(value: Any) -> Any:
+        raise NotExpressible(why)
+
+    return run
+
+
+def _is_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def _get(value: Any, name: str, wire: str) -> Any:
+    """A field of a struct or a key of a mapping; ``UNSET`` when it is absent."""
+    return value.get(wire, UNSET) if isinstance(value, Mapping) else getattr(value, name, UNSET)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _with(value: Any, wire: str, **change: Any) -> Any:
+    """A copy of a struct with a field changed, or of a mapping with the key ``wire`` changed; ``UNSET`` removes it."""
+    ((name, new),) = change.items()
+    if isinstance(value, Struct):
+        return structs.replace(value, **{name: new})
+    copy = dict(value)
+    if new is UNSET:
+        copy.pop(wire, None)
+    else:
+        copy[wire] = new
+    return copy
+
+
+def _objects_only(result: Any) -> Any:
+    structured = _get(result, "structured_content", "structuredContent")
+    if structured is UNSET or _is_object(structured):
+        return result
+    return _with(_with_text(result, structured), "structuredContent", structured_content={"result": structured})
+
+
+def _is_object(value: Any) -> bool:
+    """Whether it will be an object on the wire: ready-made structs and dataclasses are."""
+    if isinstance(value, (Mapping, Struct)):
+        return True
+    return hasattr(type(cast("object", value)), "__dataclass_fields__")
+
+
+def _text_only(result: Any) -> Any:
+    structured = _get(result, "structured_content", "structuredContent")
+    if structured is UNSET:
+        return result
+    return _with(_with_text(result, structured), "structuredContent", structured_content=UNSET)
+
+
+def _with_text(result: Any, structured: Any) -> Any:
+    """A peer that cannot read the structured value must find it in the content."""
+    if _get(result, "content", "content"):
+        return result
+    block = ToolContentBlock("text", encode_str(structured))
+    return _with(result, "content", content=[block])
+
+
+def _wrap_tool(tool: Any) -> Any:
+    schema = _get(tool, "output_schema", "outputSchema")
+    if schema is UNSET or schema is None or not needs_output_wrapping(schema):
+        return tool
+    return _with(tool, "outputSchema", output_schema=wrap_output_schema(schema))
+
+
+def _name_in_text(block: Any, lacking: frozenset[str]) -> Any:
+    kind = _get(block, "type", "type")
+    if kind not in lacking:
+        return block
+    text = _describe(block, kind)
+    annotations = _get(block, "annotations", "annotations")
+    if isinstance(block, Mapping):
+        return {"type": "text", "text": text, **({} if annotations is UNSET else {"annotations": annotations})}
+    return ToolContentBlock("text", text, annotations=annotations)
+
+
+def _describe(block: Any, kind: str) -> str:
+    def part(name: str, wire: str) -> str:
+        found = _get(block, name, wire)
+        return found if isinstance(found, str) else ""
+
+    if kind == "resource_link":
+        text = f"[resource link] {part('title', 'title') or part('name', 'name')} <{part('uri', 'uri')}>"
+        return f"{text}: {part('description', 'description')}" if part("description", "description") else text
+    if kind == "audio":
+        return f"[audio, {part('mime_type', 'mimeType')}, not shown: this protocol revision cannot carry it]"
+    if kind == "tool_use":
+        return f"[tool use {part('id', 'id')}] {part('name', 'name')} {encode_str(_get(block, 'input', 'input'))}"
+    return f"[tool result {part('tool_use_id', 'toolUseId')}] {encode_str(_get(block, 'content', 'content'))}"
+
+
+def _form_only(params: Any) -> Any:
+    if _get(params, "mode", "mode") == "url":
+        raise NotExpressible("This protocol revision can ask by form only, not by a page to visit")
+    return params
+
+
+def _one_block_per_message(params: Any) -> Any:
+    """Messages of several blocks become several messages of the same role."""
+    messages = _get(params, "messages", "messages")
+    if not any(isinstance(_get(message, "content", "content"), list) for message in messages):
+        return params
+    split: list[Any] = []
+    for message in messages:
+        content = _get(message, "content", "content")
+        blocks = content if _is_list(content) else [content]
+        split += [_with(message, "content", content=block) for block in blocks]
+    return _with(params, "messages", messages=split)
+
+
+def _one_block(result: Any) -> Any:
+    content = _get(result, "content", "content")
+    if not _is_list(content):
+        return result
+    if len(content) == 1:
+        return _with(result, "content", content=content[0])
+    texts = [_get(block, "text", "text") for block in content]
+    if texts and all(isinstance(text, str) for text in texts):
+        return _with(result, "content", content=ToolContentBlock("text", "\n".join(texts)))
+    raise NotExpressible("This protocol revision answers sampling with one block of content")
+
+
+_TASK_NAMES = (
+    ("taskId", "taskId"),
+    ("status", "status"),
+    ("createdAt", "createdAt"),
+    ("lastUpdatedAt", "lastUpdatedAt"),
+    ("statusMessage", "statusMessage"),
+    ("ttl", "ttlMs"),
+    ("pollInterval", "pollIntervalMs"),
+)
+"""The wire names of a task in 2025-11-25 and in the extension."""
+
+
+def _flat_task(result: Any) -> Any:
+    """The task of 2025-11-25 as the extension says it."""
+    if isinstance(result, CreateTaskResult):
+        return DetailedTask(result_type="task", meta=result.meta, **structs.asdict(result.task))
+    task = result["task"]
+    if isinstance(task, Task):
+        return DetailedTask(result_type="task", meta=result.get("_meta"), **structs.asdict(task))
+    flat = {new: task[old] for old, new in _TASK_NAMES if old in task}
+    return {"resultType": "task", **flat, **({"_meta": result["_meta"]} if "_meta" in result else {})}
+
+
+def _nested_task(result: Any) -> Any:
+    """The extension's task as 2025-11-25 says it."""
+    if isinstance(result, DetailedTask):
+        names = Task.__struct_fields__
+        return CreateTaskResult(task=Task(**{name: getattr(result, name) for name in names}), meta=result.meta)
+    nested = {old: result[new] for old, new in _TASK_NAMES if new in result}
+    return {"task": nested, **({"_meta": result["_meta"]} if "_meta" in result else {})}
+
+
+def needs_output_wrapping(schema: Mapping[str, Any]) -> bool:
+    """Whether values of this output schema travel inside ``{"result": …}`` where only objects are allowed.
+
+    Everything whose root is not declared as an object does. Whoever knows the tool should wrap its values by this
+    rule: a projected result alone cannot tell an object that the schema calls optional from a plain one.
+    """
+    return schema.get("type") != "object"
+
+
+def wrap_output_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of ``{"result": <value of schema>}``; definitions move to the new root, local references follow."""
+    inner = {key: value for key, value in schema.items() if key not in ("$schema", "$defs", "definitions")}
+    outer: dict[str, Any] = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
+    outer["type"] = "object"
+    outer["properties"] = {"result": inner}
+    outer["required"] = ["result"]
+    return cast("dict[str, Any]", _move_references(outer))
+
+
+def _move_references(node: Any) -> Any:
+    if isinstance(node, dict):
+        moved = {key: _move_references(value) for key, value in cast("dict[str, Any]", node).items()}
+        ref = moved.get("$ref")
+        if isinstance(ref, str) and (ref == "#" or ref.startswith("#/")):
+            stays = ref.startswith(("#/$defs/", "#/definitions/"))
+            moved["$ref"] = ref if stays else f"#/properties/result{ref[1:]}"
+        return moved
+    if _is_list(node):
+        return [_move_references(item) for item in node]
+    return node
