@@ -1,0 +1,1 @@
+"""One connection, one request: what every transport drives and no transport knows."""

@@ -25,7 +25,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from ferrule.wire.faults import ConvertError, DecodeError, EncodeError
-from ferrule.wire.struct import decode_hook
+from ferrule.wire.struct import convert_unknown_kinds, decode_hook
 
 __all__ = [
     "Encoded",
@@ -138,7 +138,10 @@ def convert(value: Any, type_: type[T], *, strict: bool = True) -> T:
     try:
         return msgspec.convert(value, type_, strict=strict, dec_hook=decode_hook)
     except msgspec.ValidationError as error:
-        raise _convert_error(error) from error
+        try:  # a peer of a newer revision may use kinds of content that this one does not know
+            return cast("T", convert_unknown_kinds(value, type_, strict=strict))
+        except msgspec.ValidationError:
+            raise _convert_error(error) from error
     except RecursionError as error:
         raise ConvertError("The value is nested too deeply") from error
 

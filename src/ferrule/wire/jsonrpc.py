@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import FerruleError
@@ -106,7 +106,7 @@ class JsonRpcRequest(WireStruct, tag_field="jsonrpc", tag="2.0"):
 
     id: RequestId
     method: str
-    params: dict[str, Any] | UnsetType = UNSET
+    params: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if type(self.id) is not int and not isinstance(self.id, str):
@@ -117,7 +117,7 @@ class JsonRpcNotification(WireStruct, tag_field="jsonrpc", tag="2.0"):
     """A message without an id, which gets no response."""
 
     method: str
-    params: dict[str, Any] | UnsetType = UNSET
+    params: dict[str, Any] | None = None
 
 
 class JsonRpcResponse(WireStruct, tag_field="jsonrpc", tag="2.0"):
@@ -131,12 +131,12 @@ class JsonRpcResponse(WireStruct, tag_field="jsonrpc", tag="2.0"):
 
     id: RequestId | None
     result: Any = UNSET
-    error: JsonRpcError | UnsetType = UNSET
+    error: JsonRpcError | None = None
 
     def __post_init__(self) -> None:
-        if (self.result is UNSET) == (self.error is UNSET):
+        if (self.result is UNSET) == (self.error is None):
             raise ValueError("A response has exactly one of result and error")
-        if self.id is None and self.error is UNSET:
+        if self.id is None and self.error is None:
             raise ValueError("A result needs the id of its request")
 
 
@@ -147,7 +147,7 @@ def readable_id(payload: Any) -> RequestId | None:
     """The id of a message that may be broken elsewhere; ``None`` if it has none that can be echoed."""
     if not isinstance(payload, Mapping):
         return None
-    found: Any = payload.get("id")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    found: Any = cast("Mapping[str, Any]", payload).get("id")
     return found if type(found) is int or isinstance(found, str) else None
 
 
@@ -160,7 +160,7 @@ def message_kind(payload: Any) -> MessageKind:
     if type(payload) is not dict:
         what = "A batch of messages is not accepted here" if isinstance(payload, list) else "A message is an object"
         raise InvalidMessage(what)
-    message: dict[str, Any] = payload
+    message = cast("dict[str, Any]", payload)
     if message.get("jsonrpc") != "2.0":
         raise InvalidMessage('A message carries "jsonrpc": "2.0"', id=readable_id(message))
     if "method" in message:
@@ -214,9 +214,9 @@ def parse_message(payload: dict[str, Any]) -> JsonRpcMessage:
     kind = message_kind(payload)
     params = payload.get("params")
     if kind == "request":
-        return JsonRpcRequest(payload["id"], payload["method"], UNSET if params is None else params)
+        return JsonRpcRequest(payload["id"], payload["method"], params)
     if kind == "notification":
-        return JsonRpcNotification(payload["method"], UNSET if params is None else params)
+        return JsonRpcNotification(payload["method"], params)
     if "result" in payload:
         return JsonRpcResponse(payload["id"], result=payload["result"])
     error = payload["error"]

@@ -1,0 +1,148 @@
+"""The methods that every server answers without being told: handshake, discovery, ping, log level, subscriptions.
+
+They are ordinary handlers, so middleware may watch, rewrite or veto them, and a server may replace them. None of
+them touches connection state that the runner has not let it touch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ferrule.kernel.bus import ListenFilter
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.errors import InvalidParams, MethodNotFound
+from ferrule.protocol.handshake import negotiate_initialize
+from ferrule.wire.revisions import REVISIONS, Revision
+from ferrule.wire.types import (
+    DiscoverResult,
+    EmptyResult,
+    InitializeResult,
+    SubscriptionFilter,
+    SubscriptionsListenResult,
+)
+
+if TYPE_CHECKING:
+    from ferrule.kernel.server import InitializationOptions, Server
+
+__all__ = ["SUBSCRIPTION_ID_KEY", "granted_filter", "register_builtins"]
+
+SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+
+
+def register_builtins(server: Server[Any]) -> None:
+    """Register them on a new server."""
+    for method, handler in {
+        "initialize": initialize,
+        "server/discover": discover,
+        "ping": ping,
+        "logging/setLevel": set_level,
+        "resources/subscribe": subscribe,
+        "resources/unsubscribe": unsubscribe,
+        "subscriptions/listen": listen,
+    }.items():
+        server.add_request_handler(method, handler, trusted=True)
+
+
+async def initialize(ctx: ServerRequestContext[Any]) -> InitializeResult:
+    """Negotiate; the runner commits the same negotiation once the answer has passed all middleware."""
+    negotiation = negotiate_initialize(ctx.params)
+    ctx.session.connection.pending_negotiation = negotiation
+    options = _options(ctx, REVISIONS[negotiation.protocol_version])
+    return InitializeResult(
+        protocol_version=negotiation.protocol_version,
+        capabilities=options.capabilities,
+        server_info=options.server_info,
+        instructions=options.instructions,
+    )
+
+
+async def discover(ctx: ServerRequestContext[Any]) -> DiscoverResult:
+    """Say what is spoken and offered.
+
+    Modern versions only: a client that retried a handshake version from this list with an envelope would be wrong.
+    """
+    options = _options(ctx, ctx.revision)
+    return DiscoverResult(
+        supported_versions=list(ctx.server.modern_versions),
+        capabilities=options.capabilities,
+        instructions=options.instructions,
+    )
+
+
+def _options(ctx: ServerRequestContext[Any], revision: Revision) -> InitializationOptions:
+    """What to announce: what the driver was given, else what the server derives for the revision."""
+    return ctx.session.connection.init_options or ctx.server.create_initialization_options(revision)
+
+
+async def ping(ctx: ServerRequestContext[Any]) -> EmptyResult:
+    """Answer at once."""
+    return EmptyResult()
+
+
+async def set_level(ctx: ServerRequestContext[Any]) -> EmptyResult:
+    """Remember the threshold of this connection's log messages (legacy era)."""
+    if not ctx.server.logging:
+        raise MethodNotFound(ctx.method)
+    ctx.session.connection.log_level = ctx.params.level
+    return EmptyResult()
+
+
+async def subscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
+    """Add a resource to this connection's listener (legacy era)."""
+    if not ctx.server.resource_updates:
+        raise MethodNotFound(ctx.method)
+    listener = ctx.session.connection.listener
+    if listener is None:
+        raise InvalidParams("Updates cannot reach this connection: it has no channel outside its requests")
+    listener.filter.uris.add(ctx.params.uri)
+    return EmptyResult()
+
+
+async def unsubscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
+    """Remove a resource from this connection's listener (legacy era)."""
+    if not ctx.server.resource_updates:
+        raise MethodNotFound(ctx.method)
+    listener = ctx.session.connection.listener
+    if listener is not None:
+        listener.filter.uris.discard(ctx.params.uri)
+    return EmptyResult()
+
+
+def granted_filter(server: Server[Any], wanted: SubscriptionFilter) -> tuple[dict[str, Any], ListenFilter]:
+    """The part of a filter that this server can honour: in wire shape for the acknowledgement, and to match by."""
+    granted: dict[str, Any] = {}
+    kinds: list[str] = []
+    for kind, asked in (
+        ("tools", wanted.tools_list_changed),
+        ("prompts", wanted.prompts_list_changed),
+        ("resources", wanted.resources_list_changed),
+    ):
+        if asked is True and kind in server.list_changed:
+            granted[f"{kind}ListChanged"] = True
+            kinds.append(kind)
+    uris: list[str] = []
+    if isinstance(wanted.resource_subscriptions, list) and server.resource_updates:
+        uris = list(dict.fromkeys(wanted.resource_subscriptions))
+        granted["resourceSubscriptions"] = uris
+    return granted, ListenFilter(kinds, uris)
+
+
+async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
+    """Hold the request open and send what changes, acknowledgement first (modern era).
+
+    Ends when the client cancels (by exception), when the server ends the listener, or when the listener could not
+    keep up; the last two answer with a result, so that the client knows to listen again.
+    """
+    granted, filter = granted_filter(ctx.server, ctx.params.notifications)
+    meta = {SUBSCRIPTION_ID_KEY: ctx.request_id}
+    session = ctx.session
+    with ctx.server.bus.listen(filter) as listener:
+        undo = session.connection.on_closing(listener.end)
+        try:
+            acknowledgement = {"notifications": granted, "_meta": meta}
+            await session.notify("notifications/subscriptions/acknowledged", acknowledgement)
+            async for event in listener:
+                await session.notify(event.method, {**event.params, "_meta": meta})
+        finally:
+            undo()
+    return SubscriptionsListenResult(meta=dict(meta))

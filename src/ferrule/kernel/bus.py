@@ -1,0 +1,239 @@
+"""What changed, told to whoever listens: the mechanism under `subscriptions/listen` and legacy notifications.
+
+Publishing is a plain call: it never waits and never fails because of a slow listener. Each listener has a bounded
+buffer. An event that is already waiting in it is not added again (a second "tools changed" says nothing new); when
+it is full all the same, the listener is *ended*, because a client that re-subscribes knows that it may have missed
+something, and one whose events vanish does not.
+
+Source: 2026-07-28, "Subscriptions"; 2025-11-25, "Resources" and the list-changed notifications.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+
+__all__ = [
+    "DEFAULT_BUFFER_SIZE",
+    "LIST_CHANGED_METHODS",
+    "Event",
+    "ListenFilter",
+    "Listener",
+    "SubscriptionBus",
+]
+
+DEFAULT_BUFFER_SIZE: Final = 256
+"""Events that may wait for one listener."""
+
+LIST_CHANGED_METHODS: Final[Mapping[str, str]] = {
+    "tools": "notifications/tools/list_changed",
+    "prompts": "notifications/prompts/list_changed",
+    "resources": "notifications/resources/list_changed",
+}
+"""Kind of list → the notification that says it changed."""
+
+_RESOURCE_UPDATED: Final = "notifications/resources/updated"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that changed.
+
+    Attributes:
+        method: the notification that tells of it.
+        topic: what filters match: the notification's method, or a resource URI, or an extension's own word.
+        params: of the notification, without ``_meta``; not to be changed.
+    """
+
+    method: str
+    topic: str
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, hash=False)
+
+    @classmethod
+    def list_changed(cls, kind: str) -> Event:
+        """The list of ``"tools"``, ``"prompts"`` or ``"resources"`` is not what it was."""
+        method = LIST_CHANGED_METHODS[kind]
+        return cls(method, method)
+
+    @classmethod
+    def resource_updated(cls, uri: str) -> Event:
+        """The contents behind a URI are not what they were."""
+        return cls(_RESOURCE_UPDATED, uri, {"uri": uri})
+
+
+class ListenFilter:
+    """What one listener wants: list-changed kinds, resource URIs, and topics of extensions. Mutable.
+
+    Args:
+        kinds: of ``"tools"``, ``"prompts"``, ``"resources"``.
+        uris: a URI also covers what lies below it (``a/b`` covers ``a/b/c``).
+        topics: ``(method, topic)`` pairs of extensions' notifications.
+    """
+
+    __slots__ = ("kinds", "topics", "uris")
+
+    def __init__(
+        self, kinds: Iterable[str] = (), uris: Iterable[str] = (), topics: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        self.kinds = {LIST_CHANGED_METHODS[kind] for kind in kinds}
+        self.uris = set(uris)
+        self.topics = set(topics)
+
+    def matches(self, event: Event) -> bool:
+        """Whether the listener wants this event."""
+        if event.topic in self.kinds:
+            return True
+        if event.method == _RESOURCE_UPDATED:
+            return event.topic in self.uris or self._covers(event.topic)
+        return (event.method, event.topic) in self.topics
+
+    def _covers(self, uri: str) -> bool:
+        """A parent of ``uri`` is subscribed: walk up its path instead of over all subscriptions."""
+        if not self.uris:
+            return False
+        end = uri.rfind("/")
+        while end > 0:
+            if uri[:end] in self.uris or uri[: end + 1] in self.uris:
+                return True
+            end = uri.rfind("/", 0, end)
+        return False
+
+
+class Listener:
+    """One bounded buffer of events; iterate it, or take what waits with `drain`.
+
+    Made by `SubscriptionBus.listen`; a context manager that stops listening at its end.
+    """
+
+    __slots__ = ("_bus", "_ended", "_max", "_on_wake", "_waiting", "_wake", "filter", "overflowed")
+
+    def __init__(self, bus: SubscriptionBus, filter: ListenFilter, max_events: int) -> None:
+        self.filter = filter
+        self.overflowed = False
+        self._bus = bus
+        self._max = max_events
+        self._waiting: deque[Event] = deque()
+        self._wake: anyio.Event | None = None
+        self._on_wake: Callable[[], None] | None = None
+        self._ended = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether no further event will be added."""
+        return self._ended
+
+    def on_wake(self, callback: Callable[[], None] | None) -> None:
+        """Call back whenever something waits or the listener ended, instead of iterating."""
+        self._on_wake = callback
+
+    def offer(self, event: Event) -> None:
+        """Add an event that matched; ends the listener when its buffer is full."""
+        if self._ended or event in self._waiting:
+            return
+        if len(self._waiting) >= self._max:
+            self.overflowed = True
+            self.end()
+            return
+        self._waiting.append(event)
+        self._notify()
+
+    def end(self) -> None:
+        """Add nothing more; what waits is still handed out."""
+        self._ended = True
+        self._bus.forget(self)
+        self._notify()
+
+    def drain(self) -> list[Event]:
+        """Everything that waits, in order; empties the buffer."""
+        events = list(self._waiting)
+        self._waiting.clear()
+        return events
+
+    async def next(self) -> Event | None:
+        """The next event; ``None`` when the listener has ended and nothing waits."""
+        while not self._waiting:
+            if self._ended:
+                return None
+            self._wake = anyio.Event()
+            await self._wake.wait()
+        return self._waiting.popleft()
+
+    def __aiter__(self) -> Listener:
+        return self
+
+    async def __anext__(self) -> Event:
+        event = await self.next()
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    def __enter__(self) -> Listener:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def _notify(self) -> None:
+        if self._wake is not None:
+            self._wake.set()
+            self._wake = None
+        if self._on_wake is not None:
+            self._on_wake()
+
+
+class SubscriptionBus:
+    """Hands events to listeners in this process; a shared store relays them to others.
+
+    Args:
+        max_events: the buffer of each listener.
+
+    Not thread-safe: publish from the event loop's thread.
+    """
+
+    def __init__(self, *, max_events: int = DEFAULT_BUFFER_SIZE) -> None:
+        self._max_events = max_events
+        self._listeners: dict[Listener, None] = {}
+        self._relays: list[Callable[[Event], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    def listen(self, filter: ListenFilter) -> Listener:
+        """A new listener; end it, or use it as a context manager."""
+        listener = Listener(self, filter, self._max_events)
+        self._listeners[listener] = None
+        return listener
+
+    def publish(self, event: Event) -> None:
+        """Tell every listener that wants it, here and, through relays, elsewhere."""
+        self.deliver(event)
+        for relay in self._relays:
+            relay(event)
+
+    def deliver(self, event: Event) -> None:
+        """Tell the listeners of this process only (what a relay calls with events from elsewhere)."""
+        for listener in [found for found in self._listeners if found.filter.matches(event)]:
+            listener.offer(event)
+
+    def add_relay(self, relay: Callable[[Event], None]) -> Callable[[], None]:
+        """Also hand every published event to ``relay`` (it must not wait); returns the undo."""
+        self._relays.append(relay)
+
+        def undo() -> None:
+            if relay in self._relays:
+                self._relays.remove(relay)
+
+        return undo
+
+    def end_all(self) -> None:
+        """End every listener: the server is going down."""
+        for listener in list(self._listeners):
+            listener.end()
+
+    def forget(self, listener: Listener) -> None:
+        """Called by a listener that ends."""
+        self._listeners.pop(listener, None)

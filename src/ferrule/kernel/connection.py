@@ -1,0 +1,297 @@
+"""One peer: who it is, what it speaks, and the channel back to it.
+
+Two kinds. A *loop* connection lives as long as its channel and learns its peer by `initialize`. An *envelope*
+connection is born ready from one modern request and ends with it; it may notify but never ask, on any channel,
+because the modern era has no server-initiated requests.
+
+Everything that costs something is made on first use: the exit stack, the event, the typed client params. A
+connection made for one HTTP request allocates itself and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+
+from ferrule.kernel.bus import Listener
+from ferrule.kernel.dispatch import CallOptions, Outbound
+from ferrule.protocol.errors import LocalError, NoBackChannel
+from ferrule.protocol.handshake import Negotiation
+from ferrule.wire.codec import convert
+from ferrule.wire.faults import ConvertError
+from ferrule.wire.revisions import LATEST_HANDSHAKE_VERSION, REVISIONS, Revision
+from ferrule.wire.types import ClientCapabilities, Implementation, InitializeParams
+
+if TYPE_CHECKING:
+    from ferrule.kernel.server import InitializationOptions
+
+__all__ = ["Connection", "NotifyOnly", "OnceEvent"]
+
+
+class OnceEvent:
+    """An event that can be set before any event loop runs; waiting makes the real one."""
+
+    __slots__ = ("_event", "_is_set")
+
+    def __init__(self, is_set: bool = False) -> None:
+        self._is_set = is_set
+        self._event: anyio.Event | None = None
+
+    def is_set(self) -> bool:
+        """Whether it happened."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Let it happen, once and for all."""
+        self._is_set = True
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self) -> None:
+        """Return once it has happened."""
+        if self._is_set:
+            return
+        if self._event is None:
+            self._event = anyio.Event()
+        await self._event.wait()
+
+
+class NotifyOnly:
+    """An outbound channel that refuses requests: what a modern connection gets."""
+
+    __slots__ = ("_outbound",)
+
+    def __init__(self, outbound: Outbound | None) -> None:
+        self._outbound = outbound
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Always refuses.
+
+        Raises:
+            NoBackChannel: servers ask nothing in the modern era; return input requests instead.
+        """
+        raise NoBackChannel(f"{method} cannot be sent: in this era a server asks by returning input requests")
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Pass a notification on; without a channel it is dropped."""
+        if self._outbound is not None:
+            await self._outbound.notify(method, params)
+
+
+class Connection:
+    """See the module. Made by `for_loop` and `from_envelope`.
+
+    Attributes:
+        protocol_version: the negotiated or enveloped revision; before a handshake our latest handshake revision.
+        revision: the same as a `Revision`.
+        outbound: the channel to the peer outside any request.
+        session_id: of a legacy HTTP session; ``None`` elsewhere.
+        client_capabilities_raw: as the client sent them, unchecked.
+        client_info_raw: likewise.
+        init_options: announced instead of what the server derives, if given to the driver.
+        log_level: threshold set by ``logging/setLevel``; ``None`` until then.
+        state: free for whoever keeps something per connection (legacy era only; see the docs on state).
+    """
+
+    __slots__ = (
+        "_client_capabilities",
+        "_client_params",
+        "_exit_stack",
+        "_initialized",
+        "_on_closing",
+        "_state",
+        "client_capabilities_raw",
+        "client_info_raw",
+        "handling_initialize",
+        "init_options",
+        "initialize_accepted",
+        "is_modern",
+        "listener",
+        "log_level",
+        "outbound",
+        "pending_negotiation",
+        "protocol_version",
+        "revision",
+        "session_id",
+    )
+
+    def __init__(self, outbound: Outbound, revision: Revision) -> None:
+        self.outbound = outbound
+        self.revision = revision
+        self.protocol_version = revision.version
+        self.is_modern = revision.is_modern
+        self.session_id: str | None = None
+        self.client_capabilities_raw: Any = None
+        self.client_info_raw: Any = None
+        self.initialize_accepted = False
+        self.handling_initialize = False
+        self.pending_negotiation: Negotiation | None = None
+        self.log_level: str | None = None
+        self.init_options: InitializationOptions | None = None
+        self.listener: Listener | None = None
+        self._client_params: InitializeParams | None = None
+        self._client_capabilities: ClientCapabilities | None = None
+        self._exit_stack: AsyncExitStack | None = None
+        self._initialized: OnceEvent | None = None
+        self._on_closing: list[Callable[[], None]] | None = None
+        self._state: dict[str, Any] | None = None
+
+    @classmethod
+    def for_loop(cls, dispatcher: Outbound, *, session_id: str | None = None) -> Connection:
+        """A legacy connection over a standing channel, not yet initialized."""
+        connection = cls(dispatcher, REVISIONS[LATEST_HANDSHAKE_VERSION])
+        connection.session_id = session_id
+        return connection
+
+    @classmethod
+    def from_envelope(
+        cls, version: str, client_info: Any, client_capabilities: Any, *, outbound: Outbound | None = None
+    ) -> Connection:
+        """A modern connection, ready at once.
+
+        Args:
+            version: a supported modern revision.
+            client_info: the raw envelope value, may be ``None``.
+            client_capabilities: the raw envelope value.
+            outbound: the request's own channel for notifications; ``None`` drops them.
+        """
+        connection = cls(NotifyOnly(outbound), REVISIONS[version])
+        connection.client_info_raw = client_info
+        connection.client_capabilities_raw = client_capabilities
+        connection.initialize_accepted = True
+        return connection
+
+    # -- the peer ---------------------------------------------------------------------------------------------
+
+    @property
+    def client_params(self) -> InitializeParams | None:
+        """What the client said of itself: its `initialize` params, or the same made from the modern envelope.
+
+        ``None`` before the handshake, and for an envelope without (well-formed) client info.
+        """
+        if self._client_params is None and self.is_modern and self.client_info_raw is not None:
+            said = {
+                "protocolVersion": self.protocol_version,
+                "capabilities": self.client_capabilities_raw,
+                "clientInfo": self.client_info_raw,
+            }
+            try:
+                self._client_params = convert(said, InitializeParams)
+            except ConvertError:
+                return None
+        return self._client_params
+
+    @property
+    def client_info(self) -> Implementation | None:
+        """The client's name and version, if it gave them. Never decide anything by it."""
+        params = self.client_params
+        return None if params is None else params.client_info
+
+    @property
+    def client_capabilities(self) -> ClientCapabilities:
+        """What the client declared; empty if nothing."""
+        if self._client_capabilities is None:
+            raw = self.client_capabilities_raw
+            self._client_capabilities = ClientCapabilities()
+            if isinstance(raw, Mapping):
+                try:
+                    self._client_capabilities = convert(dict(cast("Mapping[str, Any]", raw)), ClientCapabilities)
+                except ConvertError:
+                    return self._client_capabilities
+        return self._client_capabilities
+
+    def commit(self, negotiation: Negotiation) -> None:
+        """Take over what an `initialize` settled."""
+        self.revision = REVISIONS[negotiation.protocol_version]
+        self.protocol_version = negotiation.protocol_version
+        self._client_params = negotiation.client
+        self._client_capabilities = None
+        self.client_capabilities_raw = negotiation.client.capabilities
+        self.client_info_raw = negotiation.client.client_info
+        self.initialize_accepted = True
+
+    # -- its life ---------------------------------------------------------------------------------------------
+
+    @property
+    def initialized(self) -> OnceEvent:
+        """Set once the client may be spoken to: after ``notifications/initialized``; at once in the modern era."""
+        if self._initialized is None:
+            self._initialized = OnceEvent(self.is_modern)
+        return self._initialized
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether notifications from the client count yet, without making the event."""
+        return self.is_modern or (self._initialized is not None and self._initialized.is_set())
+
+    @property
+    def exit_stack(self) -> AsyncExitStack:
+        """For clean-up when the connection ends (`aclose_shielded`)."""
+        if self._exit_stack is None:
+            self._exit_stack = AsyncExitStack()
+        return self._exit_stack
+
+    def take_exit_stack(self) -> AsyncExitStack | None:
+        """The exit stack if anyone asked for it, once."""
+        stack, self._exit_stack = self._exit_stack, None
+        return stack
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Per-connection scratch space; lives as long as the connection."""
+        if self._state is None:
+            self._state = {}
+        return self._state
+
+    def on_closing(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back when the peer has gone but accepted requests still run; returns the undo."""
+        if self._on_closing is None:
+            self._on_closing = []
+        callbacks = self._on_closing
+        callbacks.append(callback)
+
+        def undo() -> None:
+            if callback in callbacks:
+                callbacks.remove(callback)
+
+        return undo
+
+    def share_closing(self, with_: Connection) -> None:
+        """Close together with another connection: what a request's connection does with its channel's."""
+        if with_._on_closing is None:
+            with_._on_closing = []
+        self._on_closing = with_._on_closing
+
+    def closing(self) -> None:
+        """The peer has gone: run the callbacks of `on_closing`, once."""
+        callbacks = self._on_closing or []
+        while callbacks:
+            callbacks.pop()()
+
+    # -- the channel ------------------------------------------------------------------------------------------
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Ask the peer outside any request of its own.
+
+        Raises:
+            LocalError: during `initialize`, where the answer could never be read.
+            NoBackChannel: a modern connection.
+        """
+        self.check_may_ask(method)
+        return await self.outbound.send_raw_request(method, params, opts)
+
+    def check_may_ask(self, method: str) -> None:
+        """Refuse a question that could only dead-lock: the client answers nothing before its `initialize` is."""
+        if self.handling_initialize:
+            raise LocalError(f"{method} cannot be sent while initialize is being handled; ask after `initialized`")
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Tell the peer something outside any request of its own."""
+        await self.outbound.notify(method, params)

@@ -1,0 +1,191 @@
+"""Two peers in one process: a request is a call, an answer is its return value, no bytes and no task in between.
+
+What one side sends, the other gets as builtins, as if it had been on a wire. Errors cross the same boundary as
+everywhere: the caller sees what `error_from_exception` would have told a remote peer, unless the pair was made with
+``raise_exceptions``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, cast
+
+import anyio
+from anyio.abc import TaskStatus
+from msgspec import UNSET
+
+from ferrule.kernel.dispatch import (
+    CallOptions,
+    OnNotify,
+    OnProgress,
+    OnRequest,
+    ProgressSender,
+    TransportContext,
+)
+from ferrule.protocol.correlation import IdSequence, progress_token
+from ferrule.protocol.errors import (
+    ConnectionClosed,
+    LocalError,
+    MCPError,
+    RemoteError,
+    RequestTimeout,
+    error_from_exception,
+)
+from ferrule.wire.codec import to_builtins
+from ferrule.wire.jsonrpc import RequestId
+
+__all__ = ["DirectDispatcher"]
+
+logger = logging.getLogger(__name__)
+
+_DIRECT = TransportContext("direct")
+
+
+class _Call(ProgressSender):
+    """The dispatch context of one call from the peer."""
+
+    __slots__ = ("_side", "can_send_request", "cancel_requested", "on_progress", "request_id", "transport")
+
+    def __init__(
+        self,
+        side: DirectDispatcher,
+        request_id: RequestId | None,
+        params: Mapping[str, Any] | None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._side = side
+        self._gate = None
+        self.request_id = request_id
+        self.transport = side.transport
+        self.can_send_request = side.transport.can_send_request
+        self.cancel_requested = False
+        self.on_progress = on_progress
+        self.progress_token = progress_token(params)
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        return await self._side.send_raw_request(method, params, opts)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        if method == "notifications/progress" and self.on_progress is not None and params is not None:
+            waiting = self.on_progress(params["progress"], params.get("total"), params.get("message"))
+            if waiting is not None:
+                await waiting
+            return
+        await self._side.notify(method, params)
+
+
+class DirectDispatcher:
+    """One end of an in-process pair; make both with `pair`.
+
+    Args:
+        transport: facts that the handlers of this end see.
+        raise_exceptions: let a handler's own exceptions reach the caller instead of "Internal error".
+    """
+
+    def __init__(self, transport: TransportContext = _DIRECT, *, raise_exceptions: bool = False) -> None:
+        self.transport = transport
+        self._raise = raise_exceptions
+        self._peer: DirectDispatcher | None = None
+        self._on_request: OnRequest | None = None
+        self._on_notify: OnNotify | None = None
+        self._ready = anyio.Event()
+        self._closed = anyio.Event()
+        self._ids = IdSequence()
+
+    @classmethod
+    def pair(
+        cls, transport: TransportContext = _DIRECT, *, raise_exceptions: bool = False
+    ) -> tuple[DirectDispatcher, DirectDispatcher]:
+        """Two connected ends."""
+        one = cls(transport, raise_exceptions=raise_exceptions)
+        other = cls(transport, raise_exceptions=raise_exceptions)
+        one._peer, other._peer = other, one
+        return one, other
+
+    def serve(self, on_request: OnRequest, on_notify: OnNotify) -> None:
+        """Answer the peer from now on, without a task: the plain form of `run`."""
+        self._on_request, self._on_notify = on_request, on_notify
+        self._ready.set()
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Answer the peer until either end closes."""
+        self.serve(on_request, on_notify)
+        task_status.started()
+        await self._closed.wait()
+
+    def close(self) -> None:
+        """Close both ends; calls in progress finish, later ones are refused."""
+        self._closed.set()
+        self._ready.set()
+        if self._peer is not None and not self._peer._closed.is_set():
+            self._peer.close()
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Call the peer's handler in this task; see `Outbound.send_raw_request`."""
+        peer = await self._other_end()
+        options = opts or {}
+        id = self._ids.next()
+        on_progress = options.get("on_progress")
+        raw = None if params is None else cast("dict[str, Any]", to_builtins(params))
+        if on_progress is not None:
+            raw = dict(raw or {})
+            raw["_meta"] = {**(raw.get("_meta") or {}), "progressToken": id}
+        call = _Call(peer, id, raw, on_progress)
+        timeout_s = options.get("timeout_s")
+        if timeout_s is None:
+            return await self._call(peer, call, method, raw)
+        with anyio.move_on_after(timeout_s) as scope:
+            return await self._call(peer, call, method, raw)
+        if scope.cancelled_caught:
+            raise RequestTimeout(method, timeout_s)
+        raise AssertionError("unreachable")
+
+    async def _call(
+        self, peer: DirectDispatcher, call: _Call, method: str, params: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        try:
+            result = await cast("OnRequest", peer._on_request)(call, method, params)
+        except LocalError as error:
+            if self._raise:
+                raise
+            logger.error("%s failed", method, exc_info=error)
+            raise RemoteError.from_error(error_from_exception(error)) from error
+        except MCPError as error:
+            data = error.data if error.data is UNSET else to_builtins(error.data)
+            raise RemoteError(error.message, code=error.code, data=data) from error
+        except Exception as error:
+            if self._raise:
+                raise
+            logger.error("%s failed", method, exc_info=error)
+            raise RemoteError.from_error(error_from_exception(error)) from error
+        return cast("dict[str, Any]", result if type(result) is dict else to_builtins({} if result is None else result))
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Hand a notification to the peer in this task; what its handler raises is logged there."""
+        peer = await self._other_end()
+        raw = None if params is None else cast("dict[str, Any]", to_builtins(params))
+        try:
+            await cast("OnNotify", peer._on_notify)(_Call(peer, None, raw), method, raw)
+        except Exception:
+            logger.exception("The handling of %s failed", method)
+
+    async def _other_end(self) -> DirectDispatcher:
+        peer = self._peer
+        if peer is None:
+            raise ConnectionClosed("This end was never connected")
+        if not peer._ready.is_set():
+            await peer._ready.wait()
+        if peer._closed.is_set():
+            raise ConnectionClosed("The connection is closed")
+        return peer

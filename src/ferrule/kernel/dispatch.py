@@ -1,0 +1,217 @@
+"""What the kernel needs of whatever carries messages: a few small protocols and the facts of a transport.
+
+A dispatcher turns a channel into calls: it hands inbound requests to an `OnRequest`, inbound notifications to an
+`OnNotify`, and sends what this side has to say. The kernel never learns how. Transport facts reach handlers as a
+typed `TransportContext` per transport, never as raw carrier metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
+
+import anyio
+from anyio.abc import TaskStatus
+
+from ferrule.protocol.correlation import ProgressGate
+from ferrule.wire.jsonrpc import JsonRpcMessage, RequestId
+
+__all__ = [
+    "CallOptions",
+    "DispatchContext",
+    "Dispatcher",
+    "OnNotify",
+    "OnProgress",
+    "OnRequest",
+    "Outbound",
+    "ProgressSender",
+    "ReadStream",
+    "StreamMessage",
+    "TransportContext",
+    "WriteStream",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TransportContext:
+    """Facts of the transport that carried a message; each transport subclasses it with its own.
+
+    Attributes:
+        kind: ``"stdio"``, ``"http"``, ``"memory"``, ``"direct"`` or a transport's own word.
+        can_send_request: whether the peer can be asked something over it.
+    """
+
+    kind: str = "stream"
+    can_send_request: bool = True
+
+
+OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
+"""Called with ``(progress, total, message)`` for a request in flight."""
+
+
+class CallOptions(TypedDict, total=False):
+    """Options of one outbound request.
+
+    timeout_s: seconds to wait for the answer; none by default. On expiry the peer is told (`notifications/cancelled`).
+    on_progress: asks the peer for progress and receives it.
+    reset_on_progress: each progress restarts ``timeout_s``.
+    max_total_s: absolute cap in seconds beside ``reset_on_progress``.
+    """
+
+    timeout_s: float | None
+    on_progress: OnProgress | None
+    reset_on_progress: bool
+    max_total_s: float | None
+
+
+class Outbound(Protocol):
+    """What this side can say to its peer."""
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Ask the peer and wait for its result.
+
+        Raises:
+            RemoteError: the peer answered with an error.
+            RequestTimeout: no answer in time.
+            ConnectionClosed: the channel ended first.
+            NoBackChannel: this channel carries no requests.
+        """
+        ...
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Tell the peer something; returns when it was handed to the transport."""
+        ...
+
+
+@runtime_checkable
+class DispatchContext(Outbound, Protocol):
+    """One inbound message and the way back that belongs to it."""
+
+    @property
+    def transport(self) -> TransportContext:
+        """Facts of the transport that carried the message."""
+        ...
+
+    @property
+    def request_id(self) -> RequestId | None:
+        """The request's id; ``None`` for a notification."""
+        ...
+
+    @property
+    def can_send_request(self) -> bool:
+        """Whether `send_raw_request` can work here."""
+        ...
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether the peer has withdrawn the request."""
+        ...
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress on the request, if the peer asked for it; otherwise do nothing."""
+        ...
+
+
+OnRequest: TypeAlias = Callable[[DispatchContext, str, Mapping[str, Any] | None], Awaitable[Any]]
+"""Serves one request: ``(dctx, method, params) -> result``; what it raises becomes the error response."""
+
+OnNotify: TypeAlias = Callable[[DispatchContext, str, Mapping[str, Any] | None], Awaitable[None]]
+"""Takes one notification: ``(dctx, method, params)``."""
+
+
+class Dispatcher(Outbound, Protocol):
+    """A channel to one peer, both ways."""
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve inbound messages until the channel closes."""
+        ...
+
+
+@dataclass(slots=True)
+class StreamMessage:
+    """What a stream pair carries: one message with its transport facts.
+
+    Attributes:
+        message: inbound a decoded mapping (not yet classified) or a typed message; outbound a typed message.
+        transport: facts of what carried it; ``None`` takes the dispatcher's.
+    """
+
+    message: JsonRpcMessage | Mapping[str, Any] | Any
+    transport: TransportContext | None = None
+
+
+class ReadStream(Protocol):
+    """The inbound half of a stream pair; an anyio memory object stream fits."""
+
+    async def receive(self) -> Any:
+        """The next `StreamMessage` (a bare message works too), or the exception that reading it produced.
+
+        Raises:
+            anyio.EndOfStream: there will be no more.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Stop reading."""
+        ...
+
+
+class WriteStream(Protocol):
+    """The outbound half of a stream pair; an anyio memory object stream fits.
+
+    A stream that encodes by itself sets the class attribute ``encodes = True`` and then also gets results that are
+    Structs or ready-made bytes; any other gets builtins.
+    """
+
+    async def send(self, item: Any, /) -> None:
+        """Hand over one `StreamMessage`.
+
+        Raises:
+            anyio.BrokenResourceError, anyio.ClosedResourceError: the peer, or this side, has closed.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Finish writing."""
+        ...
+
+
+class ProgressSender:
+    """The `progress` of a dispatch context, over its `notify`: opt-in by token, strictly rising.
+
+    Mix it in and set ``progress_token`` (``None``: the peer did not ask).
+    """
+
+    __slots__ = ("_gate", "progress_token")
+
+    progress_token: RequestId | None
+    _gate: ProgressGate | None
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress, if the peer asked for it and the value rises."""
+        token = self.progress_token
+        if token is None:
+            return
+        if self._gate is None:
+            self._gate = ProgressGate()
+        if not self._gate.passes(progress):
+            return
+        params: dict[str, Any] = {"progressToken": token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        await self.notify("notifications/progress", params)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Overridden by the context."""
+        raise NotImplementedError

@@ -1,0 +1,548 @@
+"""One duplex stream pair as a dispatcher: ids, concurrent requests, cancellation, progress.
+
+The loop reads one message at a time and never waits for a handler: an answer resolves its question at once, a
+request gets a task. Only ``initialize`` and ``server/discover`` are served inline, so that the message behind them
+sees their effect, and notifications whose taking runs no foreign code.
+
+What a peer can grow is bounded: requests in flight, and with them tasks. When the input ends, accepted requests may
+finish within ``drain_s`` seconds; questions to the peer fail at once, since no answer can come any more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+from anyio.abc import TaskStatus
+
+from ferrule.kernel.dispatch import (
+    CallOptions,
+    OnNotify,
+    OnProgress,
+    OnRequest,
+    ProgressSender,
+    ReadStream,
+    StreamMessage,
+    TransportContext,
+    WriteStream,
+)
+from ferrule.kernel.tasks import TaskHandle, Tasks, tasks_for_this_loop
+from ferrule.protocol.correlation import IdSequence, cancelled_request_id, progress_token
+from ferrule.protocol.errors import (
+    ConnectionClosed,
+    InternalError,
+    InvalidRequest,
+    LocalError,
+    MCPError,
+    NoBackChannel,
+    RemoteError,
+    RequestTimeout,
+    error_from_exception,
+)
+from ferrule.wire.codec import to_builtins
+from ferrule.wire.faults import EncodeError, FerruleError
+from ferrule.wire.jsonrpc import (
+    InvalidMessage,
+    JsonRpcError,
+    JsonRpcMessage,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    RequestId,
+    message_kind,
+    readable_id,
+)
+from ferrule.wire.struct import WireStruct
+
+if TYPE_CHECKING:
+    from ferrule.kernel.connection import Connection
+    from ferrule.kernel.server import Server
+
+__all__ = ["DEFAULT_DRAIN_S", "DEFAULT_MAX_IN_FLIGHT", "INLINE_METHODS", "JSONRPCDispatcher"]
+
+logger = logging.getLogger(__name__)
+
+INLINE_METHODS: Final = frozenset({"initialize", "server/discover"})
+DEFAULT_MAX_IN_FLIGHT: Final = 4096
+DEFAULT_DRAIN_S: Final = 5.0
+
+_CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
+
+
+class _Inbound(ProgressSender):
+    """The dispatch context of one inbound message."""
+
+    __slots__ = ("_dispatcher", "awaitable", "cancel_requested", "handle", "request_id", "started", "transport")
+
+    def __init__(
+        self,
+        dispatcher: JSONRPCDispatcher,
+        request_id: RequestId | None,
+        params: Mapping[str, Any] | None,
+        transport: TransportContext,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._gate = None
+        self.request_id = request_id
+        self.transport = transport
+        self.progress_token = progress_token(params)
+        self.cancel_requested = False
+        self.started = False
+        self.handle: TaskHandle | None = None
+        self.awaitable: Awaitable[Any] | None = None
+
+    @property
+    def can_send_request(self) -> bool:
+        return self.transport.can_send_request
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        if not self.transport.can_send_request:
+            raise NoBackChannel(f"{method} cannot be sent over this transport")
+        return await self._dispatcher.send_raw_request(method, params, opts)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        if not self.cancel_requested:
+            await self._dispatcher.notify(method, params)
+
+
+class _Question:
+    """One outbound request that waits for its answer."""
+
+    __slots__ = ("_event", "error", "on_progress", "result", "touched")
+
+    def __init__(self, on_progress: OnProgress | None) -> None:
+        self.on_progress = on_progress
+        self.result: Any = None
+        self.error: Exception | None = None
+        self.touched = False
+        self._event = anyio.Event()
+
+    def settle(self, result: Any = None, error: Exception | None = None) -> None:
+        self.result, self.error = result, error
+        self._event.set()
+
+    def touch(self) -> None:
+        """Progress came: wake whoever counts the time."""
+        self.touched = True
+        event, self._event = self._event, anyio.Event()
+        event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+    def is_settled(self) -> bool:
+        return self._event.is_set()
+
+
+class JSONRPCDispatcher:
+    """See the module.
+
+    Args:
+        read_stream: yields `StreamMessage`, bare messages, or the exception that reading produced.
+        write_stream: takes `StreamMessage`; see `WriteStream` for what it is given.
+        transport: facts used for messages that bring none.
+        raise_exceptions: let what a handler raises end `run` instead of becoming an error (for tests).
+        max_in_flight: requests served at once; more are refused.
+        drain_s: seconds that accepted requests get after the input ended.
+
+    Attributes:
+        on_closing: called when the input has ended, before the drain.
+        spawns_notification: whether taking a notification needs a task of its own.
+    """
+
+    def __init__(
+        self,
+        read_stream: ReadStream,
+        write_stream: WriteStream,
+        *,
+        transport: TransportContext | None = None,
+        raise_exceptions: bool = False,
+        max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+        drain_s: float | None = None,
+    ) -> None:
+        self._read = read_stream
+        self._write = write_stream
+        self._encodes: bool = getattr(write_stream, "encodes", False)
+        self._transport = transport or getattr(read_stream, "transport", None) or TransportContext()
+        self._raise = raise_exceptions
+        self._max_in_flight = max_in_flight
+        self._drain_s: float = getattr(read_stream, "drain_s", DEFAULT_DRAIN_S) if drain_s is None else drain_s
+        self._ids = IdSequence()
+        self._in_flight: dict[RequestId, _Inbound] = {}
+        self._questions: dict[RequestId, _Question] = {}
+        self._tasks: Tasks | None = None
+        self._closed = False
+        self._failure: BaseException | None = None
+        self._reading: anyio.CancelScope | None = None
+        self._on_request: OnRequest | None = None
+        self._on_notify: OnNotify | None = None
+        self.on_closing: Callable[[], None] | None = None
+        self.spawns_notification: Callable[[str], bool] | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests being served now."""
+        return len(self._in_flight)
+
+    # -- serving --------------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve until the input ends, drain, and fail what still waits for the peer."""
+        self._on_request, self._on_notify = on_request, on_notify
+        try:
+            async with tasks_for_this_loop() as tasks:
+                self._tasks = tasks
+                task_status.started()
+                if self._raise:
+                    with anyio.CancelScope() as self._reading:
+                        await self._read_all()
+                else:
+                    await self._read_all()
+                self._fail_questions(ConnectionClosed("The connection closed before the answer came"))
+                if self.on_closing is not None:
+                    self.on_closing()
+                if not self._closed and self._failure is None:
+                    await tasks.drain(self._drain_s)
+                    if self._in_flight:
+                        logger.warning("Abandoned %d requests after %g s", len(self._in_flight), self._drain_s)
+                self._closed = True
+        finally:
+            self._closed = True
+            self._tasks = None
+            self._fail_questions(ConnectionClosed("The connection is closed"))
+            for inbound in self._in_flight.values():
+                _discard(inbound)
+            self._in_flight.clear()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _read_all(self) -> None:
+        receive = self._read.receive
+        while self._failure is None:
+            try:
+                item = await receive()
+            except _CLOSED:
+                return
+            if isinstance(item, Exception):
+                await self._answer_unreadable(item)
+                continue
+            if isinstance(item, StreamMessage):
+                await self._take(item.message, item.transport or self._transport)
+            else:
+                await self._take(item, self._transport)
+
+    async def _answer_unreadable(self, error: Exception) -> None:
+        """What the reading produced instead of a message: answered with its code, and the next message works."""
+        if isinstance(error, FerruleError):
+            logger.warning("Unreadable message: %s", error)
+        else:
+            logger.error("Reading a message failed", exc_info=error)
+        await self._send(JsonRpcResponse(getattr(error, "id", None), error=error_from_exception(error)))
+
+    async def _take(self, message: Any, transport: TransportContext) -> None:
+        if isinstance(message, WireStruct):
+            message = to_builtins(message)
+        try:
+            kind = message_kind(message)
+        except InvalidMessage as error:
+            if isinstance(message, list) and self._takes_batches():
+                await self._take_batch(cast("list[Any]", cast("object", message)), transport)
+                return
+            await self._answer_unreadable(error)
+            return
+        if kind == "request":
+            await self._take_request(message["id"], message["method"], message.get("params"), transport)
+        elif kind == "response":
+            self._take_response(message)
+        else:
+            await self._take_notification(message["method"], message.get("params"), transport)
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    async def _take_request(
+        self, id: RequestId, method: str, params: dict[str, Any] | None, transport: TransportContext
+    ) -> None:
+        refusal = self._refusal(id)
+        if refusal is not None:
+            await self._send(JsonRpcResponse(id, error=refusal.to_error()))
+            return
+        inbound = _Inbound(self, id, params, transport)
+        self._in_flight[id] = inbound
+        try:
+            inbound.awaitable = cast("OnRequest", self._on_request)(inbound, method, params)
+        except Exception as error:
+            await self._finish_error(inbound, error)
+            return
+        if method in INLINE_METHODS:
+            await self._serve(inbound)
+        else:
+            inbound.handle = cast("Tasks", self._tasks).start(self._serve(inbound))
+
+    def _refusal(self, id: RequestId) -> MCPError | None:
+        """Why a request may not start: two in flight under one id would swap their answers."""
+        if id in self._in_flight and type(next(k for k in self._in_flight if k == id)) is type(id):
+            return InvalidRequest("A request with this id is still in flight")
+        if len(self._in_flight) >= self._max_in_flight:
+            return InternalError("Too many requests are in flight")
+        return None
+
+    async def _serve(self, inbound: _Inbound) -> None:
+        """Await one request and send its answer, unless the peer withdrew it."""
+        inbound.started = True
+        try:
+            result = await cast("Awaitable[Any]", inbound.awaitable)
+        except Exception as error:
+            await self._finish_error(inbound, error)
+            return
+        except BaseException as error:  # a cancellation: the peer's, or the end of everything
+            if self._in_flight.get(cast("RequestId", inbound.request_id)) is inbound:
+                self._in_flight.pop(cast("RequestId", inbound.request_id))
+            if inbound.cancel_requested and _uncancel(error):
+                return
+            raise
+        if inbound.cancel_requested:
+            return
+        id = cast("RequestId", inbound.request_id)
+        try:
+            message = JsonRpcResponse(id, result=result if self._encodes else to_builtins(result))
+            await self._send(message)
+        except EncodeError:
+            logger.exception("The result of a request cannot be written as JSON")
+            await self._send(JsonRpcResponse(id, error=InternalError().to_error()))
+        finally:
+            self._in_flight.pop(id, None)
+
+    async def _finish_error(self, inbound: _Inbound, error: Exception) -> None:
+        id = cast("RequestId", inbound.request_id)
+        self._in_flight.pop(id, None)
+        if inbound.cancel_requested:
+            return
+        if not isinstance(error, MCPError):
+            if self._raise:
+                self._failure = error
+                if self._reading is not None:
+                    self._reading.cancel()
+                return
+            logger.error("A request failed", exc_info=error)
+        answer = error_from_exception(error)
+        try:
+            await self._send(JsonRpcResponse(id, error=answer))
+        except EncodeError:
+            logger.exception("The data of an error cannot be written as JSON")
+            await self._send(JsonRpcResponse(id, error=JsonRpcError(answer.code, answer.message)))
+
+    def _cancel(self, params: Mapping[str, Any] | None) -> None:
+        """Apply a cancellation; one that names nothing in flight is no fault."""
+        id = cancelled_request_id(params)
+        inbound = None if id is None else self._in_flight.get(id)
+        if inbound is None or inbound.handle is None or type(inbound.request_id) is not type(id):
+            return
+        inbound.cancel_requested = True
+        self._in_flight.pop(cast("RequestId", id))
+        inbound.handle.cancel()
+        if not inbound.started:
+            _discard(inbound)
+
+    # -- notifications --------------------------------------------------------------------------------------------
+
+    async def _take_notification(self, method: str, params: dict[str, Any] | None, transport: TransportContext) -> None:
+        if method == "notifications/cancelled":
+            self._cancel(params)
+        elif method == "notifications/progress" and self._questions and await self._take_progress(params):
+            return
+        inbound = _Inbound(self, None, params, transport)
+        coroutine = self._notify_one(inbound, method, params)
+        if self.spawns_notification is not None and self.spawns_notification(method):
+            cast("Tasks", self._tasks).start(coroutine)
+        else:
+            await coroutine
+
+    async def _notify_one(self, inbound: _Inbound, method: str, params: dict[str, Any] | None) -> None:
+        try:
+            await cast("OnNotify", self._on_notify)(inbound, method, params)
+        except Exception:
+            logger.exception("The handling of %s failed", method)
+
+    async def _take_progress(self, params: dict[str, Any] | None) -> bool:
+        """Progress on a question of ours goes to whoever asked; ``False`` if it belongs to none."""
+        token = None if params is None else params.get("progressToken")
+        question = self._questions.get(token) if type(token) is int or isinstance(token, str) else None
+        if question is None or params is None:
+            return False
+        question.touch()
+        if question.on_progress is not None:
+            try:
+                waiting = question.on_progress(params.get("progress", 0.0), params.get("total"), params.get("message"))
+                if waiting is not None:
+                    await waiting
+            except Exception:
+                logger.exception("A progress callback failed")
+        return True
+
+    # -- batches (revision 2025-03-26) ----------------------------------------------------------------------------
+
+    accepts_batches: Callable[[], bool] | None = None
+
+    def _takes_batches(self) -> bool:
+        return self.accepts_batches is not None and self.accepts_batches()
+
+    async def _take_batch(self, messages: list[Any], transport: TransportContext) -> None:
+        """Each message as if it had come alone, except that ``initialize`` may not be among them."""
+        if not messages:
+            await self._answer_unreadable(InvalidMessage("A batch is not empty"))
+        for message in messages:
+            if isinstance(message, dict) and cast("dict[str, Any]", message).get("method") == "initialize":
+                id = readable_id(message)
+                await self._answer_unreadable(InvalidMessage("initialize may not be in a batch", id=id))
+            elif isinstance(message, list):
+                await self._answer_unreadable(InvalidMessage("A batch holds messages, not batches"))
+            else:
+                await self._take(message, transport)
+
+    # -- answers to our questions ---------------------------------------------------------------------------------
+
+    def _take_response(self, message: Mapping[str, Any]) -> None:
+        id = message.get("id")
+        question = self._questions.pop(id, None) if type(id) is int else None
+        if question is None:
+            logger.debug("Dropped an answer to nothing: id %r", id)
+            return
+        if "result" in message:
+            question.settle(message["result"])
+            return
+        error = message["error"]
+        raised = RemoteError(error["message"], code=error["code"])
+        if "data" in error:
+            raised.data = error["data"]
+        question.settle(error=raised)
+
+    def _fail_questions(self, error: LocalError) -> None:
+        questions, self._questions = self._questions, {}
+        for question in questions.values():
+            question.settle(error=error)
+
+    # -- outbound -------------------------------------------------------------------------------------------------
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Ask the peer and wait; see `Outbound.send_raw_request`.
+
+        Cancelling the caller, or its time-out, tells the peer with ``notifications/cancelled``.
+        """
+        if self._closed:
+            raise ConnectionClosed("The connection is closed")
+        options = opts or {}
+        id = self._ids.next()
+        question = _Question(options.get("on_progress"))
+        self._questions[id] = question
+        if question.on_progress is not None:
+            sent = dict(params or {})
+            sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": id}
+            params = sent
+        try:
+            await self._send(JsonRpcRequest(id, method, None if params is None else dict(params)))
+            await self._wait(question, method, options)
+        except BaseException as error:
+            self._questions.pop(id, None)
+            if method != "initialize" and not isinstance(error, ConnectionClosed):
+                await self._withdraw(id, error)
+            raise
+        if question.error is not None:
+            raise question.error
+        return cast("dict[str, Any]", question.result)
+
+    async def _wait(self, question: _Question, method: str, options: CallOptions) -> None:
+        timeout_s = options.get("timeout_s")
+        if timeout_s is None:
+            while not question.is_settled():
+                await question.wait()
+            return
+        now = anyio.current_time()
+        cap_s = options.get("max_total_s")
+        cap = float("inf") if cap_s is None else now + cap_s
+        deadline = min(now + timeout_s, cap)
+        while not question.is_settled():
+            question.touched = False
+            with anyio.move_on_after(max(deadline - anyio.current_time(), 0)):
+                await question.wait()
+            if question.touched and options.get("reset_on_progress"):
+                deadline = min(anyio.current_time() + timeout_s, cap)
+            elif not question.is_settled() and anyio.current_time() >= deadline:
+                raise RequestTimeout(method, timeout_s)
+
+    async def _withdraw(self, id: RequestId, error: BaseException) -> None:
+        """Tell the peer that nobody waits any more; bounded, because this runs while being cancelled."""
+        reason = str(error) if isinstance(error, RequestTimeout) else "The caller no longer waits"
+        with anyio.move_on_after(1, shield=True):
+            try:
+                await self.notify("notifications/cancelled", {"requestId": id, "reason": reason})
+            except (FerruleError, *_CLOSED):
+                logger.debug("The cancellation of request %r could not be sent", id)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Tell the peer something; dropped without an error once the channel is gone."""
+        raw = None if params is None else dict(params)
+        await self._send(JsonRpcNotification(method, raw))
+
+    async def _send(self, message: JsonRpcMessage) -> None:
+        if not self._encodes and isinstance(message, JsonRpcResponse) and message.error is None:
+            message = JsonRpcResponse(message.id, result=to_builtins(message.result))
+        try:
+            await self._write.send(StreamMessage(message))
+        except _CLOSED:
+            self._closed = True
+            if isinstance(message, JsonRpcRequest):
+                raise ConnectionClosed("The connection is closed") from None
+            logger.debug("The peer has gone; a message was dropped")
+
+    # -- changes, told to a legacy peer ---------------------------------------------------------------------------
+
+    def start_pump(self, connection: Connection, server: Server[Any]) -> None:
+        """Forward what the server publishes to a legacy connection, from now on; a no-op without anything to tell."""
+        from ferrule.kernel.bus import ListenFilter
+
+        if connection.listener is not None or self._tasks is None:
+            return
+        if not server.list_changed and not server.resource_updates:
+            return
+        connection.listener = server.bus.listen(ListenFilter(server.list_changed))
+        connection.on_closing(connection.listener.end)
+        self._tasks.start(self._pump(connection))
+
+    async def _pump(self, connection: Connection) -> None:
+        listener = connection.listener
+        if listener is None:
+            return
+        async for event in listener:
+            await self.notify(event.method, event.params or None)
+
+
+def _discard(inbound: _Inbound) -> None:
+    """Close a coroutine that will never be awaited, so that Python does not warn about it."""
+    close = getattr(inbound.awaitable, "close", None)
+    if close is not None and not inbound.started:
+        close()
+
+
+def _uncancel(error: BaseException) -> bool:
+    """On asyncio, take the peer's cancellation back so that the task ends normally; elsewhere the scope does."""
+    import sys
+
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None or not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()
+    return True

@@ -1,0 +1,148 @@
+"""The last step of a request: what a handler returned becomes a well-formed result of the connection's revision.
+
+Modern results get their ``resultType``, the server's identity, and cache hints where the method has them; interim
+ones are checked for what they may ask. Legacy results lose what their revision does not know. Ready-made bytes
+(`Encoded`) are taken as finished: whoever made them knew the revision.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ferrule.kernel.connection import Connection
+from ferrule.protocol.caching import hint_for
+from ferrule.protocol.capabilities import declares_extension, missing_for_requests
+from ferrule.protocol.errors import InternalError, MissingRequiredClientCapability
+from ferrule.wire.codec import Encoded, convert, to_builtins
+from ferrule.wire.faults import ConvertError, EncodeError
+from ferrule.wire.revisions import Revision, project_result
+from ferrule.wire.types import InputRequiredResult
+
+if TYPE_CHECKING:
+    from ferrule.kernel.server import Server
+
+__all__ = ["INPUT_METHODS", "check_result", "finish_result"]
+
+logger = logging.getLogger(__name__)
+
+_NO_META: Final[Mapping[str, Any]] = {}
+
+INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""The only requests that may be answered with input requests (2026-07-28, "Multi Round-Trip Requests")."""
+
+
+def check_result(revision: Revision, method: str, result: Any, is_extension: bool) -> Any:
+    """What an untrusted handler returned, if it is a result of its method.
+
+    Raises:
+        InternalError: it is not; logged in full, told without detail.
+    """
+    if result is None:
+        result = {}
+    if isinstance(result, Encoded):
+        return result
+    if not isinstance(result, (Struct, Mapping)):
+        raise _bad_result(method, f"a {type(result).__name__} is no result")
+    known = revision.requests.get(method)
+    if known is None or is_extension:
+        return cast("Any", result)
+    try:
+        raw: dict[str, Any] = to_builtins(result)
+        kind = raw.get("resultType", "complete")
+        if kind == "input_required":
+            convert(raw, InputRequiredResult)
+        elif kind == "complete":
+            convert(raw, known[1])
+    except (ConvertError, EncodeError) as error:
+        raise _bad_result(method, str(error)) from error
+    return cast("Any", result)
+
+
+def finish_result(server: Server[Any], connection: Connection, method: str, result: Any) -> Any:
+    """Complete or project a result for the connection's revision; the handler's own object is never changed.
+
+    Raises:
+        InternalError: the result may not be given here (an unknown ``resultType``, input requests on a method that
+            has none); logged in full.
+        MissingRequiredClientCapability: it asks for something that the client did not declare.
+    """
+    if isinstance(result, Encoded):
+        return result
+    if result is None:
+        result = {}
+    revision = connection.revision
+    if not revision.has_result_type:
+        return _finish_legacy(revision, method, result)
+    if isinstance(result, Struct):
+        return _finish_struct(server, connection, method, result)
+    return _finish_mapping(server, connection, method, result)
+
+
+def _finish_legacy(revision: Revision, method: str, result: Any) -> Any:
+    kind = result.get("resultType") if isinstance(result, Mapping) else getattr(result, "result_type", None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if kind not in (None, "complete"):
+        raise _bad_result(method, f"resultType {kind!r} does not exist in revision {revision.version}")
+    return project_result(revision, method, result)
+
+
+def _finish_struct(server: Server[Any], connection: Connection, method: str, result: Any) -> Any:
+    kind = result.result_type
+    meta = result.meta
+    stamped = server.info_stamp if meta is None else {**server.info_stamp, **meta}
+    if kind is None or kind == "complete":
+        hint = hint_for(method, server.cache_hints)
+        if hint is None:
+            return replace(result, result_type="complete", meta=dict(stamped))
+        ttl_ms = hint.ttl_ms if result.ttl_ms is None else result.ttl_ms
+        scope = hint.scope if result.cache_scope is None else result.cache_scope
+        return replace(result, result_type="complete", meta=dict(stamped), ttl_ms=ttl_ms, cache_scope=scope)
+    requests = getattr(result, "input_requests", None) if kind == "input_required" else None
+    _check_interim(server, connection, method, kind, requests, getattr(result, "request_state", None))
+    return replace(result, meta=dict(stamped))
+
+
+def _finish_mapping(
+    server: Server[Any], connection: Connection, method: str, result: Mapping[str, Any]
+) -> dict[str, Any]:
+    kind = result.get("resultType", "complete")
+    meta = result.get("_meta")
+    own = cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else _NO_META
+    finished: dict[str, Any] = {"resultType": kind, **result, "_meta": {**server.info_stamp, **own}}
+    if kind == "complete":
+        hint = hint_for(method, server.cache_hints)
+        if hint is not None:
+            finished.setdefault("ttlMs", hint.ttl_ms)
+            finished.setdefault("cacheScope", hint.scope)
+        return finished
+    requests = result.get("inputRequests") if kind == "input_required" else None
+    _check_interim(server, connection, method, kind, requests, result.get("requestState"))
+    return finished
+
+
+def _check_interim(
+    server: Server[Any], connection: Connection, method: str, kind: Any, requests: Any, state: Any
+) -> None:
+    declared = connection.client_capabilities_raw
+    if kind != "input_required":
+        extension = server.result_types.get(kind) if isinstance(kind, str) else None
+        if extension is None or not declares_extension(declared, extension):
+            raise _bad_result(method, f"resultType {kind!r} belongs to no extension that this client declared")
+        return
+    if method not in INPUT_METHODS:
+        raise _bad_result(method, "only tools/call, prompts/get and resources/read may ask for input")
+    if not requests and state is None:
+        raise _bad_result(method, "input_required needs inputRequests or requestState")
+    if requests:
+        missing = missing_for_requests(declared, to_builtins(requests))
+        if missing is not None:
+            raise MissingRequiredClientCapability(missing)
+
+
+def _bad_result(method: str, why: str) -> InternalError:
+    logger.error("The result of %s cannot be sent: %s", method, why)
+    return InternalError()

@@ -1,0 +1,242 @@
+"""The registry that the kernel reads: handlers by method, middleware, hints, identity.
+
+`Server` knows no transport and no function signature. ``ferrule.app.MCPServer`` builds one; write on it directly for
+a gateway, a proxy, or a method that no decorator offers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from ferrule.kernel.builtin import register_builtins
+from ferrule.kernel.bus import SubscriptionBus
+from ferrule.kernel.context import CallNext, Handler, ServerMiddleware, ServerRequestContext
+from ferrule.protocol.caching import CacheHint
+from ferrule.wire.codec import to_builtins
+from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, REVISIONS, Revision
+from ferrule.wire.types import Icon, Implementation, ServerCapabilities
+
+__all__ = ["HandlerEntry", "InitializationOptions", "Server"]
+
+LifespanT = TypeVar("LifespanT")
+HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
+
+SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerEntry:
+    """One registered handler.
+
+    Attributes:
+        method: the JSON-RPC method.
+        handler: ``async (ctx) -> result`` with ``ctx.params`` typed.
+        params_type: what params are converted to; ``None`` takes the specification's type for the method, and
+            leaves the raw mapping for a method of one's own.
+        extension: identifier of the extension that defines the method, which the client must have declared.
+        trusted: its results are well-formed by construction and not checked again.
+    """
+
+    method: str
+    handler: Handler
+    params_type: type[Any] | None = None
+    extension: str | None = None
+    trusted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InitializationOptions:
+    """The identity and capabilities that a server announces, in either era."""
+
+    server_info: Implementation
+    capabilities: ServerCapabilities
+    instructions: str | None = None
+
+
+@asynccontextmanager
+async def _no_lifespan(_: Server[Any]) -> AsyncGenerator[Any]:
+    yield {}
+
+
+class Server(Generic[LifespanT]):
+    """A registry of handlers.
+
+    Args:
+        name: identifies the server to clients.
+        version: of the server, as its author counts.
+        title, description, website_url, icons: for display; sent to revisions that know them.
+        instructions: for the model: how to use this server as a whole.
+        lifespan: ``async with lifespan(server) as state`` around the server's life; ``state`` reaches handlers.
+        middleware: outermost first; the list may be changed later.
+        cache_hints: method → hint; ``"*"`` for all six cacheable methods.
+        logging: announce the logging capability and serve ``logging/setLevel``.
+        list_changed: kinds of lists (``"tools"``, ``"prompts"``, ``"resources"``) whose changes are published.
+        resource_updates: serve subscriptions to single resources.
+        bus: where changes are published; one is made when ``None``.
+        modern_versions: revisions of the modern era to speak; empty turns the era off.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str = "0",
+        title: str | None = None,
+        description: str | None = None,
+        website_url: str | None = None,
+        icons: Iterable[Icon] | None = None,
+        instructions: str | None = None,
+        lifespan: Callable[[Server[LifespanT]], AbstractAsyncContextManager[LifespanT]] | None = None,
+        middleware: Iterable[ServerMiddleware[LifespanT]] = (),
+        cache_hints: Mapping[str, CacheHint] | None = None,
+        logging: bool = False,
+        list_changed: Iterable[str] = (),
+        resource_updates: bool = False,
+        bus: SubscriptionBus | None = None,
+        modern_versions: tuple[str, ...] = MODERN_PROTOCOL_VERSIONS,
+    ) -> None:
+        self.server_info = Implementation(
+            name=name,
+            version=version,
+            title=title,
+            description=description,
+            website_url=website_url,
+            icons=None if icons is None else list(icons),
+        )
+        self.instructions = instructions
+        self.middleware: list[ServerMiddleware[Any]] = list(middleware)
+        self.cache_hints: dict[str, CacheHint] = dict(cache_hints or {})
+        self.logging = logging
+        self.list_changed: set[str] = set(list_changed)
+        self.resource_updates = resource_updates
+        self.bus = SubscriptionBus() if bus is None else bus
+        self.modern_versions = modern_versions
+        self.extensions: dict[str, dict[str, Any]] = {}
+        self.result_types: dict[str, str] = {}
+        self._lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]] = lifespan or _no_lifespan
+        self._requests: dict[str, HandlerEntry] = {}
+        self._notifications: dict[str, HandlerEntry] = {}
+        self._chains: dict[CallNext, tuple[list[ServerMiddleware[Any]], CallNext]] = {}
+        self._stamp: dict[str, Any] | None = None
+        register_builtins(self)
+
+    # -- registering ------------------------------------------------------------------------------------------
+
+    def add_request_handler(
+        self,
+        method: str,
+        handler: Handler,
+        *,
+        params_type: type[Any] | None = None,
+        extension: str | None = None,
+        trusted: bool = False,
+    ) -> None:
+        """Serve ``method`` with ``async (ctx) -> result``; replaces an earlier handler. See `HandlerEntry`."""
+        self._requests[method] = HandlerEntry(method, handler, params_type, extension, trusted)
+
+    def add_notification_handler(self, method: str, handler: Handler, *, params_type: type[Any] | None = None) -> None:
+        """Take notifications of ``method`` with ``async (ctx) -> None``; replaces an earlier handler."""
+        self._notifications[method] = HandlerEntry(method, handler, params_type)
+
+    def request(self, method: str, *, params_type: type[Any] | None = None) -> Callable[[HandlerT], HandlerT]:
+        """Decorator form of `add_request_handler`; gives the function back unchanged."""
+
+        def register(handler: HandlerT) -> HandlerT:
+            self.add_request_handler(method, handler, params_type=params_type)
+            return handler
+
+        return register
+
+    def notification(self, method: str, *, params_type: type[Any] | None = None) -> Callable[[HandlerT], HandlerT]:
+        """Decorator form of `add_notification_handler`; gives the function back unchanged."""
+
+        def register(handler: HandlerT) -> HandlerT:
+            self.add_notification_handler(method, handler, params_type=params_type)
+            return handler
+
+        return register
+
+    def remove_request_handler(self, method: str) -> None:
+        """Stop serving ``method``; nothing happens if it was not served."""
+        self._requests.pop(method, None)
+
+    def add_extension(
+        self, identifier: str, settings: Mapping[str, Any] | None = None, *, result_types: Iterable[str] = ()
+    ) -> None:
+        """Announce an extension and the ``resultType`` values that it defines."""
+        self.extensions[identifier] = dict(settings or {})
+        for result_type in result_types:
+            self.result_types[result_type] = identifier
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    def get_request_handler(self, method: str) -> HandlerEntry | None:
+        """The handler registered for a request method."""
+        return self._requests.get(method)
+
+    def get_notification_handler(self, method: str) -> HandlerEntry | None:
+        """The handler registered for a notification method."""
+        return self._notifications.get(method)
+
+    def lifespan(self) -> AbstractAsyncContextManager[LifespanT]:
+        """The context around the server's life; enter it once per process (or per start)."""
+        return self._lifespan(self)
+
+    def create_initialization_options(self, revision: Revision | None = None) -> InitializationOptions:
+        """Identity and capabilities as announced to a revision; ``None`` means the latest modern one."""
+        spoken = REVISIONS[MODERN_PROTOCOL_VERSIONS[-1]] if revision is None else revision
+        return InitializationOptions(self.server_info, self.capabilities(spoken), self.instructions)
+
+    def capabilities(self, revision: Revision) -> ServerCapabilities:
+        """What can really be answered in a revision: derived from the handlers, never declared by hand."""
+        bundle: dict[str, Any] = {}
+        if self._serves("tools/list", "tools/call"):
+            bundle["tools"] = self._list_capability("tools")
+        if self._serves("prompts/list", "prompts/get"):
+            bundle["prompts"] = self._list_capability("prompts")
+        if self._serves("resources/list", "resources/read", "resources/templates/list"):
+            resources = self._list_capability("resources")
+            if self.resource_updates:
+                resources["subscribe"] = True
+            bundle["resources"] = resources
+        if self._serves("completion/complete") and revision.has_completions_capability:
+            bundle["completions"] = {}
+        if self.logging:
+            bundle["logging"] = {}
+        if self.extensions and revision.is_modern:
+            bundle["extensions"] = {name: dict(settings) for name, settings in self.extensions.items()}
+        return ServerCapabilities(bundle)
+
+    def _serves(self, *methods: str) -> bool:
+        return any(method in self._requests for method in methods)
+
+    def _list_capability(self, kind: str) -> dict[str, Any]:
+        return {"listChanged": True} if kind in self.list_changed else {}
+
+    @property
+    def info_stamp(self) -> dict[str, Any]:
+        """``_meta`` of a modern result: who answered. Not to be changed; made once."""
+        if self._stamp is None:
+            self._stamp = {SERVER_INFO_KEY: to_builtins(self.server_info)}
+        return self._stamp
+
+    def chain(self, innermost: CallNext) -> CallNext:
+        """``innermost`` wrapped in the middleware; composed once, and again only after the list changed."""
+        composed = self._chains.get(innermost)
+        if composed is not None and composed[0] == self.middleware:
+            return composed[1]
+        call = innermost
+        for middleware in reversed(self.middleware):
+            call = _wrap(middleware, call)
+        self._chains[innermost] = (list(self.middleware), call)
+        return call
+
+
+def _wrap(middleware: ServerMiddleware[Any], call_next: CallNext) -> CallNext:
+    def call(ctx: ServerRequestContext[Any]) -> Any:
+        return middleware(ctx, call_next)
+
+    return call

@@ -1,0 +1,209 @@
+"""What a handler may say to its peer while it serves one message.
+
+Notifications go out beside the request they belong to. Questions (legacy era) are checked against what the client
+declared before anything is sent: in the modern era a gap is the -32021 answer, and the question itself is refused,
+because servers there ask by returning input requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+from ferrule.kernel.connection import Connection
+from ferrule.kernel.dispatch import CallOptions, DispatchContext
+from ferrule.protocol.capabilities import missing_for_request
+from ferrule.protocol.errors import (
+    CapabilityNotDeclared,
+    LocalError,
+    MissingRequiredClientCapability,
+)
+from ferrule.protocol.inbound import LOG_LEVEL_KEY
+from ferrule.wire.codec import convert, to_builtins
+from ferrule.wire.faults import ConvertError
+from ferrule.wire.struct import WireStruct
+from ferrule.wire.types import (
+    ClientCapabilities,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitResult,
+    Implementation,
+    InitializeParams,
+    ListRootsResult,
+)
+
+__all__ = ["LOG_LEVELS", "ServerSession", "log_level_passes"]
+
+ResultT = TypeVar("ResultT")
+
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""The specification's levels, in rising order of severity."""
+
+_SEVERITY: Final = {level: rank for rank, level in enumerate(LOG_LEVELS)}
+
+
+def log_level_passes(level: str, threshold: str) -> bool:
+    """Whether a message of ``level`` is at or above ``threshold``.
+
+    Raises:
+        ValueError: ``level`` is not one of `LOG_LEVELS` (the caller's mistake).
+    """
+    if level not in _SEVERITY:
+        raise ValueError(f"{level!r} is not a log level; one of {', '.join(LOG_LEVELS)}")
+    return _SEVERITY[level] >= _SEVERITY.get(threshold, 0)
+
+
+class ServerSession:
+    """Made by the runner for one message.
+
+    Attributes:
+        connection: the peer and its standing channel.
+        dispatch: the way back of this very message.
+    """
+
+    __slots__ = ("connection", "dispatch", "meta")
+
+    def __init__(self, connection: Connection, dispatch: DispatchContext, meta: Mapping[str, Any]) -> None:
+        self.connection = connection
+        self.dispatch = dispatch
+        self.meta = meta
+
+    # -- the peer ---------------------------------------------------------------------------------------------
+
+    @property
+    def protocol_version(self) -> str:
+        """The revision that holds."""
+        return self.connection.protocol_version
+
+    @property
+    def client_params(self) -> InitializeParams | None:
+        """What the client said of itself; ``None`` if nothing (well-formed)."""
+        return self.connection.client_params
+
+    @property
+    def client_info(self) -> Implementation | None:
+        """The client's name and version, if it gave them."""
+        return self.connection.client_info
+
+    @property
+    def client_capabilities(self) -> ClientCapabilities:
+        """What the client declared; in the modern era with this very request."""
+        return self.connection.client_capabilities
+
+    @property
+    def session_id(self) -> str | None:
+        """The legacy HTTP session, ``None`` elsewhere."""
+        return self.connection.session_id
+
+    @property
+    def can_send_request(self) -> bool:
+        """Whether `send_request` can work here."""
+        return self.dispatch.can_send_request and not self.connection.is_modern
+
+    # -- telling ----------------------------------------------------------------------------------------------
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification that belongs to this request.
+
+        Raises:
+            LocalError: the revision has no such notification.
+        """
+        revision = self.connection.revision
+        if method not in revision.server_notifications and method.partition("/")[0] == "notifications":
+            self._check_extension_notification(method)
+        await self.dispatch.notify(method, params)
+
+    def _check_extension_notification(self, method: str) -> None:
+        """Core notifications of other revisions do not exist here; those of extensions are their own affair."""
+        from ferrule.wire.revisions import is_core_method
+
+        if is_core_method(method):
+            raise LocalError(f"{method} does not exist in revision {self.connection.protocol_version}")
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress, if the client asked for it on this request; ``progress`` must rise."""
+        await self.dispatch.progress(progress, total, message)
+
+    async def log(self, level: str, data: Any, logger: str | None = None) -> None:
+        """Send a log message to the client, under its era's rules.
+
+        Legacy: at or above the level that ``logging/setLevel`` chose, everything before that. Modern: only if this
+        very request names a level in ``_meta``, and at or above it.
+
+        Raises:
+            ValueError: ``level`` is not one of `LOG_LEVELS`.
+        """
+        connection = self.connection
+        threshold = self.meta.get(LOG_LEVEL_KEY) if connection.is_modern else connection.log_level or "debug"
+        passes = log_level_passes(level, threshold if isinstance(threshold, str) else "emergency")
+        if not passes or not isinstance(threshold, str):
+            return
+        params: dict[str, Any] = {"level": level, "data": data}
+        if logger is not None:
+            params["logger"] = logger
+        await self.dispatch.notify("notifications/message", params)
+
+    # -- asking (legacy era) ----------------------------------------------------------------------------------
+
+    async def send_request(
+        self, method: str, params: Mapping[str, Any] | WireStruct | None = None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Ask the client, beside the request being served, and wait for its result.
+
+        Raises:
+            CapabilityNotDeclared: legacy era, and the client did not declare what the question needs.
+            MissingRequiredClientCapability: the same in the modern era; leave it to become the -32021 answer.
+            NoBackChannel: the modern era, or a transport that cannot carry questions.
+            LocalError: during `initialize`, or the revision has no such request.
+            RemoteError: the client answered with an error.
+        """
+        connection = self.connection
+        raw: dict[str, Any] | None = None if params is None else to_builtins(params)
+        missing = missing_for_request(connection.client_capabilities_raw, method, raw)
+        if missing is not None and connection.is_modern:
+            raise MissingRequiredClientCapability(missing)
+        connection.check_may_ask(method)
+        if connection.is_modern:
+            return await connection.outbound.send_raw_request(method, raw, opts)  # refuses
+        if missing is not None:
+            raise CapabilityNotDeclared(missing)
+        if method not in connection.revision.server_requests:
+            raise LocalError(f"{method} does not exist in revision {connection.protocol_version}")
+        return await self.dispatch.send_raw_request(method, raw, opts)
+
+    async def _ask(
+        self, method: str, params: Mapping[str, Any] | WireStruct | None, type_: type[ResultT], opts: CallOptions | None
+    ) -> ResultT:
+        result = await self.send_request(method, params, opts)
+        try:
+            return convert(result, type_)
+        except ConvertError as error:
+            raise LocalError(f"The client answered {method} with something else: {error}") from error
+
+    async def elicit(
+        self, message: str, requested_schema: Mapping[str, Any], opts: CallOptions | None = None
+    ) -> ElicitResult:
+        """Ask the user a form question; raises as `send_request`."""
+        params = {"message": message, "requestedSchema": dict(requested_schema)}
+        return await self._ask("elicitation/create", params, ElicitResult, opts)
+
+    async def elicit_url(
+        self, message: str, url: str, elicitation_id: str, opts: CallOptions | None = None
+    ) -> ElicitResult:
+        """Ask the user to open a URL (revision 2025-11-25); raises as `send_request`."""
+        params = {"mode": "url", "message": message, "url": url, "elicitationId": elicitation_id}
+        return await self._ask("elicitation/create", params, ElicitResult, opts)
+
+    async def create_message(
+        self, params: CreateMessageRequestParams | Mapping[str, Any], opts: CallOptions | None = None
+    ) -> CreateMessageResult:
+        """Ask the client's model; raises as `send_request`."""
+        return await self._ask("sampling/createMessage", params, CreateMessageResult, opts)
+
+    async def list_roots(self, opts: CallOptions | None = None) -> ListRootsResult:
+        """Ask for the client's roots; raises as `send_request`."""
+        return await self._ask("roots/list", None, ListRootsResult, opts)
+
+    async def ping(self, opts: CallOptions | None = None) -> None:
+        """Ask whether the client is there; raises as `send_request`."""
+        await self.send_request("ping", None, opts)

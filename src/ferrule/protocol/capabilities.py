@@ -1,0 +1,82 @@
+"""What a question to the client needs, and whether the client declared it.
+
+One table for both eras: in the modern era a gap is the -32021 answer with ``data.requiredCapabilities``, in the
+legacy era it is a local error of the handler that asked. Source: 2026-07-28 "Elicitation", "Sampling", "Roots";
+2025-11-25 the same pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+__all__ = ["declares_extension", "merge_required", "missing_for_request", "missing_for_requests"]
+
+
+def missing_for_request(declared: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The capability that a client lacks for one request to it, in wire shape; ``None`` when it lacks nothing.
+
+    Args:
+        declared: the client's capabilities as it sent them; anything but a mapping declares nothing.
+        method: ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``; others need nothing.
+        params: of that request.
+    """
+    client = _mapping(declared)
+    asked = params or {}
+    if method == "elicitation/create":
+        return _missing_elicitation(client.get("elicitation"), asked.get("mode", "form"))
+    if method == "sampling/createMessage":
+        sampling = client.get("sampling")
+        if not isinstance(sampling, Mapping):
+            return {"sampling": {"tools": {}}} if asked.get("tools") else {"sampling": {}}
+        needs_tools = asked.get("tools") is not None or asked.get("toolChoice") is not None
+        if needs_tools and _mapping(cast("Any", sampling)).get("tools") is None:
+            return {"sampling": {"tools": {}}}
+        return None
+    if method == "roots/list" and not isinstance(client.get("roots"), Mapping):
+        return {"roots": {}}
+    return None
+
+
+def _missing_elicitation(declared: Any, mode: Any) -> dict[str, Any] | None:
+    """Form is what ``elicitation: {}`` means; URL mode must be named."""
+    if mode == "url":
+        if isinstance(declared, Mapping) and cast("Mapping[str, Any]", declared).get("url") is not None:
+            return None
+        return {"elicitation": {"url": {}}}
+    if not isinstance(declared, Mapping):
+        return {"elicitation": {}}
+    modes = cast("Mapping[str, Any]", declared)
+    if modes.get("form") is not None or modes.get("url") is None:
+        return None
+    return {"elicitation": {"form": {}}}
+
+
+def missing_for_requests(declared: Any, requests: Mapping[str, Any]) -> dict[str, Any] | None:
+    """As `missing_for_request` for a map of input requests (key → ``{method, params}``), merged into one."""
+    missing: dict[str, Any] = {}
+    for request in requests.values():
+        entry = _mapping(request)
+        found = missing_for_request(declared, str(entry.get("method")), _mapping(entry.get("params")))
+        if found is not None:
+            merge_required(missing, found)
+    return missing or None
+
+
+def merge_required(into: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add one required-capabilities object to another, level by level."""
+    for key, value in more.items():
+        present = into.get(key)
+        if isinstance(present, dict) and isinstance(value, Mapping):
+            merge_required(cast("dict[str, Any]", present), cast("Mapping[str, Any]", value))
+        else:
+            into[key] = dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else value
+
+
+def declares_extension(declared: Any, extension: str) -> bool:
+    """Whether capabilities name an extension (its settings object may be empty)."""
+    return isinstance(_mapping(_mapping(declared).get("extensions")).get(extension), Mapping)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -1,0 +1,62 @@
+"""Matching answers to questions: ids, progress tokens, cancellation. Tables only; who waits is the kernel's affair.
+
+Traps that live here so that they live nowhere else: ``1`` and ``"1"`` are different ids, ``1.0`` and ``true`` are
+none, and a dict would take them for the same key; progress must rise strictly; a cancellation may name an id that
+is unknown or finished, which is no fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ferrule.wire.jsonrpc import RequestId
+
+__all__ = ["IdSequence", "ProgressGate", "cancelled_request_id", "progress_token"]
+
+
+class IdSequence:
+    """Integer ids that never repeat on a connection: right for both eras' rules on reuse."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def next(self) -> int:
+        """The next id, from 1."""
+        self._last += 1
+        return self._last
+
+
+def progress_token(params: Mapping[str, Any] | None) -> RequestId | None:
+    """The progress token that a request carries; ``None`` without one or with one of the wrong kind."""
+    if params is None:
+        return None
+    meta = params.get("_meta")
+    if not isinstance(meta, Mapping):
+        return None
+    token: Any = cast("Mapping[str, Any]", meta).get("progressToken")
+    return token if type(token) is int or isinstance(token, str) else None
+
+
+def cancelled_request_id(params: Mapping[str, Any] | None) -> RequestId | None:
+    """The request that `notifications/cancelled` names; ``None`` if it names none that could exist."""
+    id: Any = None if params is None else params.get("requestId")
+    return id if type(id) is int or isinstance(id, str) else None
+
+
+class ProgressGate:
+    """Lets a progress value pass only if it rises, as the specification demands of the sender."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+
+    def passes(self, progress: float) -> bool:
+        """Whether ``progress`` may be sent now; notes it if so. NaN never passes."""
+        if progress != progress or (self._last is not None and progress <= self._last):
+            return False
+        self._last = progress
+        return True

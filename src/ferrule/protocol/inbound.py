@@ -1,0 +1,210 @@
+"""Inbound classification: one decoded body against the modern per-request envelope.
+
+From revision 2026-07-28 on there is no handshake: each request names its protocol version and its client's
+capabilities in ``params._meta``, and over HTTP mirrors some of the body in headers. The ladder below judges that
+and nothing else: whether the method exists is for dispatch to say. Pure: no I/O, no clock, no logging, and no JSON
+value makes it raise.
+
+Order matters and the first failing rung wins. The header rung stands before the version rung, so that a client
+which contradicts itself is told so; the method and name rung stands after it, so that a client of a newer revision
+can negotiate down before its other headers are judged.
+
+Source: 2026-07-28, "Base protocol" (`_meta`), "Versioning", "Streamable HTTP" (headers, status codes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+from ferrule.wire.headers import HeaderValueError, decode_header_value
+from ferrule.wire.jsonrpc import JsonRpcErrorCode
+from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS
+
+__all__ = [
+    "CLIENT_CAPABILITIES_KEY",
+    "CLIENT_INFO_KEY",
+    "ERROR_CODE_HTTP_STATUS",
+    "LOG_LEVEL_KEY",
+    "MCP_METHOD_HEADER",
+    "MCP_NAME_HEADER",
+    "MCP_PARAM_HEADER_PREFIX",
+    "MCP_PROTOCOL_VERSION_HEADER",
+    "NAME_PARAMS",
+    "PROTOCOL_VERSION_KEY",
+    "InboundLadderRejection",
+    "InboundModernRoute",
+    "classify_inbound_request",
+    "has_modern_envelope",
+    "http_status",
+]
+
+MCP_PROTOCOL_VERSION_HEADER: Final = "mcp-protocol-version"
+MCP_METHOD_HEADER: Final = "mcp-method"
+MCP_NAME_HEADER: Final = "mcp-name"
+MCP_PARAM_HEADER_PREFIX: Final = "mcp-param-"
+
+PROTOCOL_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+CLIENT_CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
+LOG_LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
+
+NAME_PARAMS: Final[Mapping[str, str]] = MappingProxyType(
+    {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+)
+"""Method → the param that ``Mcp-Name`` mirrors."""
+
+ERROR_CODE_HTTP_STATUS: Final[Mapping[int, int]] = MappingProxyType(
+    {
+        int(JsonRpcErrorCode.PARSE_ERROR): 400,
+        int(JsonRpcErrorCode.INVALID_REQUEST): 400,
+        int(JsonRpcErrorCode.INVALID_PARAMS): 400,
+        int(JsonRpcErrorCode.HEADER_MISMATCH): 400,
+        int(JsonRpcErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY): 400,
+        int(JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION): 400,
+        int(JsonRpcErrorCode.METHOD_NOT_FOUND): 404,
+    }
+)
+"""JSON-RPC code → HTTP status of a modern answer that is not yet a stream; any other code is the caller's default.
+
+A legacy JSON-RPC error stays 200: a legacy client reads 404 as a lost session.
+"""
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_REQUIRED_KEYS: Final = (PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class InboundModernRoute:
+    """Every rung passed.
+
+    Attributes:
+        protocol_version: one of the supported modern versions.
+        client_info: the raw envelope value, ``None`` if the client sent none; its shape is not checked.
+        client_capabilities: the raw envelope value; its shape is not checked.
+    """
+
+    protocol_version: str
+    client_info: Any
+    client_capabilities: Any
+
+
+@dataclass(frozen=True, slots=True)
+class InboundLadderRejection:
+    """The first rung that failed: what to answer.
+
+    Attributes:
+        code: JSON-RPC code.
+        message: one sentence for the client's author.
+        data: JSON value, ``None`` for none.
+    """
+
+    code: int
+    message: str
+    data: Any = None
+
+
+def http_status(code: int, default: int = 200) -> int:
+    """The HTTP status of a modern JSON-RPC error, ``default`` where the specification prescribes none."""
+    return ERROR_CODE_HTTP_STATUS.get(code, default)
+
+
+def has_modern_envelope(params: Any) -> bool:
+    """Whether params look like a modern request: ``_meta`` holds any key of the envelope.
+
+    One key is enough, so that an incomplete envelope is judged (and explained) by the ladder instead of being
+    taken for a legacy request.
+    """
+    if not isinstance(params, Mapping):
+        return False
+    meta = cast("Mapping[str, Any]", params).get("_meta")
+    if not isinstance(meta, Mapping):
+        return False
+    return PROTOCOL_VERSION_KEY in meta or CLIENT_CAPABILITIES_KEY in meta or CLIENT_INFO_KEY in meta
+
+
+def classify_inbound_request(
+    body: Any,
+    *,
+    headers: Mapping[str, str] | None = None,
+    supported_modern_versions: Collection[str] = MODERN_PROTOCOL_VERSIONS,
+    require_client_info: bool = False,
+    name_params: Mapping[str, str] = NAME_PARAMS,
+) -> InboundModernRoute | InboundLadderRejection:
+    """Run the ladder over one decoded request; the first failing rung wins. Never raises on a JSON value.
+
+    Args:
+        body: the decoded JSON-RPC request.
+        headers: HTTP headers under lower-case names; ``None`` where there are none (stdio, memory), which skips
+            the header rungs.
+        supported_modern_versions: what this server speaks of the modern era.
+        require_client_info: also refuse an envelope without client info, which the published schema only recommends.
+        name_params: method → the param that ``Mcp-Name`` must equal; extensions add theirs.
+    """
+    message = cast("Mapping[str, Any]", body) if isinstance(body, Mapping) else _NOTHING
+    params: Any = message.get("params")
+    meta: Any = cast("Mapping[str, Any]", params).get("_meta") if isinstance(params, Mapping) else None
+    if not isinstance(meta, Mapping):
+        return _rejection(JsonRpcErrorCode.INVALID_PARAMS, f"params._meta must carry {' and '.join(_REQUIRED_KEYS)}")
+    envelope = cast("Mapping[str, Any]", meta)
+    version: Any = envelope.get(PROTOCOL_VERSION_KEY)
+    client_info: Any = envelope.get(CLIENT_INFO_KEY)
+    capabilities: Any = envelope.get(CLIENT_CAPABILITIES_KEY)
+    if version is None or capabilities is None or (require_client_info and client_info is None):
+        return _missing_keys(envelope, require_client_info)
+    if not isinstance(version, str):
+        return _rejection(JsonRpcErrorCode.INVALID_PARAMS, f"{PROTOCOL_VERSION_KEY} must be a string")
+    if headers is not None:
+        stated = headers.get(MCP_PROTOCOL_VERSION_HEADER)
+        if stated is None or stated.strip(" \t") != version:
+            what = "is missing" if stated is None else "differs from the version in params._meta"
+            return _rejection(JsonRpcErrorCode.HEADER_MISMATCH, f"The MCP-Protocol-Version header {what}")
+    if version not in supported_modern_versions:
+        return InboundLadderRejection(
+            int(JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION),
+            "Unsupported protocol version",
+            {"supported": list(supported_modern_versions), "requested": version},
+        )
+    if headers is not None:
+        problem = _mirror_problem(message, cast("Mapping[str, Any]", params), headers, name_params)
+        if problem is not None:
+            return _rejection(JsonRpcErrorCode.HEADER_MISMATCH, problem)
+    return InboundModernRoute(version, client_info, capabilities)
+
+
+def _rejection(code: JsonRpcErrorCode, message: str) -> InboundLadderRejection:
+    return InboundLadderRejection(int(code), message)
+
+
+def _missing_keys(envelope: Mapping[str, Any], require_client_info: bool) -> InboundLadderRejection:
+    required = (*_REQUIRED_KEYS, CLIENT_INFO_KEY) if require_client_info else _REQUIRED_KEYS
+    missing = " and ".join(key for key in required if envelope.get(key) is None)
+    return _rejection(JsonRpcErrorCode.INVALID_PARAMS, f"params._meta must carry {missing}")
+
+
+def _mirror_problem(
+    message: Mapping[str, Any], params: Mapping[str, Any], headers: Mapping[str, str], name_params: Mapping[str, str]
+) -> str | None:
+    """What contradicts the body in ``Mcp-Method`` and ``Mcp-Name``; ``None`` when nothing does."""
+    method: Any = message.get("method")
+    stated = headers.get(MCP_METHOD_HEADER)
+    if stated is None:
+        return "The Mcp-Method header is missing"
+    if stated.strip(" \t") != method:
+        return "The Mcp-Method header differs from the method in the body"
+    param = name_params.get(method)
+    if param is None:
+        return None
+    name = headers.get(MCP_NAME_HEADER)
+    if name is None:
+        return "The Mcp-Name header is missing"
+    name = name.strip(" \t")
+    if not name.startswith("=?"):  # the common case is plain text
+        return None if name == params.get(param) else f"The Mcp-Name header differs from params.{param}"
+    try:
+        decoded = decode_header_value(name)
+    except HeaderValueError as error:
+        return f"The Mcp-Name header is malformed: {error}"
+    return None if decoded == params.get(param) else f"The Mcp-Name header differs from params.{param}"
