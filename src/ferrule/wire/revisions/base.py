@@ -84,6 +84,8 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
             instead of -32602, so that the model can correct itself (2025-11-25 on).
         http: which HTTP binding: ``"sse"`` (two endpoints), ``"sessions"`` (Streamable HTTP with sessions) or
             ``"stateless"`` (one POST per request).
+        has_polling_streams: a server may close an event stream that the client then resumes, and opens each with an
+            empty event that carries an id (SEP-1699; 2025-11-25 only, older clients choke on the empty event).
         requires_version_header: HTTP requests after the opening name the version in a header.
         mirrors_headers: HTTP headers repeat the method, the name and annotated arguments.
     """
@@ -114,6 +116,7 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
     has_progress_message: bool
     bad_arguments_are_results: bool
     http: Literal["sse", "sessions", "stateless"]
+    has_polling_streams: bool
     requires_version_header: bool
     mirrors_headers: bool
 

@@ -43,5 +43,6 @@ REVISION = derive(
     elicitation_modes=frozenset({"form"}),
     sampling_tools=False,
     has_icons=False,
+    has_polling_streams=False,
     bad_arguments_are_results=False,
 )

@@ -110,6 +110,7 @@ REVISION = Revision(
     has_progress_message=True,
     bad_arguments_are_results=True,
     http="sessions",
+    has_polling_streams=True,
     requires_version_header=True,
     mirrors_headers=False,
 )

@@ -79,6 +79,7 @@ REVISION = Revision(
     has_progress_message=True,
     bad_arguments_are_results=True,
     http="stateless",
+    has_polling_streams=False,
     requires_version_header=True,
     mirrors_headers=True,
 )
