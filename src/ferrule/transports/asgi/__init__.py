@@ -1,0 +1,34 @@
+"""Streamable HTTP as a plain ASGI callable: both eras on one URL.
+
+``HttpEndpoint(server, HttpOptions(...))`` is the callable; ``ferrule.transports.http_server.run_http`` serves it. Names are
+loaded on first use, because the HTTP server needs one small module of this package before anything else.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ferrule.transports.asgi.context import HttpContext as HttpContext
+    from ferrule.transports.asgi.context import HttpRefusal as HttpRefusal
+    from ferrule.transports.asgi.endpoint import HttpEndpoint as HttpEndpoint
+    from ferrule.transports.asgi.events import EventStore as EventStore
+    from ferrule.transports.asgi.events import MemoryEventStore as MemoryEventStore
+    from ferrule.transports.asgi.options import HttpOptions as HttpOptions
+
+_MODULES = {
+    "EventStore": "events",
+    "HttpContext": "context",
+    "HttpEndpoint": "endpoint",
+    "HttpOptions": "options",
+    "HttpRefusal": "context",
+    "MemoryEventStore": "events",
+}
+
+__all__ = ["EventStore", "HttpContext", "HttpEndpoint", "HttpOptions", "HttpRefusal", "MemoryEventStore"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

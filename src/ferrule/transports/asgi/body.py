@@ -1,0 +1,71 @@
+"""Reading a request body, never more of it than allowed."""
+
+from typing import Final
+
+import anyio
+
+from ferrule.transports.asgi.replies import Receive, Send
+
+__all__ = ["BodyTooLarge", "ClientGone", "read_body", "refuse_body"]
+
+_DRAIN_BYTES: Final = 4 * 1024 * 1024
+_DRAIN_S: Final = 2.0
+
+
+class BodyTooLarge(Exception):
+    """The body is larger than the limit, by its own declaration or by what arrived."""
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its body was complete."""
+
+
+async def read_body(receive: Receive, first: bytes, max_body_bytes: int) -> bytes:
+    """The rest of a body that did not come in one piece.
+
+    Args:
+        receive: the ASGI callable.
+        first: what the first message held.
+        max_body_bytes: more than this raises as soon as it has arrived, whatever the declared length.
+
+    Raises:
+        BodyTooLarge: see above.
+        ClientGone: the client disconnected in mid-body.
+    """
+    chunks, size = [first], len(first)
+    while size <= max_body_bytes:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientGone
+        chunk: bytes = message.get("body", b"")
+        chunks.append(chunk)
+        size += len(chunk)
+        if not message.get("more_body", False):
+            if size > max_body_bytes:
+                break
+            return b"".join(chunks)
+    raise BodyTooLarge
+
+
+async def refuse_body(receive: Receive, send: Send, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+    """Answer 413 and end the connection, in an order that lets the client read the answer.
+
+    A client that is still sending sees a reset, and not our answer, if the connection closes while bytes of its are unread. So
+    the answer goes out whole first, then a bounded amount of the body is dropped, then the response ends.
+    """
+    start = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),
+        *headers,
+    ]
+    await send({"type": "http.response.start", "status": 413, "headers": start})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    dropped = 0
+    with anyio.move_on_after(_DRAIN_S):
+        while dropped < _DRAIN_BYTES:
+            message = await receive()
+            if message["type"] != "http.request" or not message.get("more_body", False):
+                break
+            dropped += len(message.get("body", b""))
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,55 @@
+"""What a handler may know about the HTTP request that carried its message, and how a hook refuses one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ferrule.kernel.dispatch import TransportContext
+
+__all__ = ["HttpContext", "HttpRefusal"]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpContext(TransportContext):
+    """Facts of one HTTP request. In the legacy era each message has those of its own POST, not those of the handshake.
+
+    Attributes:
+        headers: lower-case name to value (Latin-1); repeated headers are joined with ``", "``.
+        scope: the ASGI scope, as the server made it.
+        session_id: of the legacy session; ``None`` in the modern era and for the request that opens one.
+        principal: who authenticated, as the endpoint's ``authenticate`` hook said; ``None`` without a hook.
+    """
+
+    kind: str = "http"
+    can_send_request: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    scope: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    session_id: str | None = None
+    principal: Any = None
+
+    @property
+    def client(self) -> tuple[str, int] | None:
+        """Address and port of the socket's peer, which may be a proxy; ``None`` when the server does not say."""
+        client = self.scope.get("client")
+        return None if client is None else (client[0], client[1])
+
+    @property
+    def path(self) -> str:
+        """The request path as the server gave it, mounting prefix included."""
+        return str(self.scope.get("path", ""))
+
+
+class HttpRefusal(Exception):
+    """Raised by an ``authenticate`` hook: answer this status instead of serving.
+
+    Args:
+        status: HTTP status, such as 401.
+        message: one sentence for the client; it becomes the message of an error body.
+        headers: more response headers, such as ``[("www-authenticate", "Bearer ...")]``.
+    """
+
+    def __init__(self, status: int, message: str, headers: list[tuple[str, str]] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers or ()]

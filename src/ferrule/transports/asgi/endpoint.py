@@ -1,0 +1,340 @@
+"""The HTTP endpoint: one URL, both eras, as a plain ASGI callable.
+
+Order of judgement, cheapest and safest first: path, Origin and Host, method, content type and Accept, authentication, body
+size, JSON; then the era, decided anew for each request by its body and headers:
+
+=============================================================  =========================================================
+a POST whose                                                   is
+=============================================================  =========================================================
+``params._meta`` holds any key of the modern envelope          modern (a legacy version named in there: -32022)
+method is ``initialize``                                       legacy; without the legacy era -32022 with what is spoken
+version header names a modern revision                         modern (the ladder then says what is missing)
+method is ``server/discover``, and it names no session         modern
+version header names nothing that we know, and no session      modern, -32022
+anything else                                                  legacy
+=============================================================  =========================================================
+
+The callable starts its server's lifespan on first use, follows ASGI lifespan events where a host sends them, and can start again
+after a shutdown. It serves below any mounting prefix (``root_path``), with and without a slash at the end, never with a redirect.
+
+Rule a newcomer would break: this function runs for every request. What is rare has a method of its own.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ferrule.kernel.server import Server
+from ferrule.protocol.inbound import MCP_PROTOCOL_VERSION_HEADER, has_modern_envelope
+from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
+from ferrule.transports.asgi.context import HttpRefusal
+from ferrule.transports.asgi.exchange import HttpRequest
+from ferrule.transports.asgi.legacy import LegacySide
+from ferrule.transports.asgi.lifecycle import ServerLife
+from ferrule.transports.asgi.media import accepts, is_json_content_type
+from ferrule.transports.asgi.modern import ModernSide
+from ferrule.transports.asgi.options import HttpOptions
+from ferrule.transports.asgi.replies import KeepAlive, RawHeaders, Receive, Send
+from ferrule.transports.asgi.runtime import Runtime, current_runtime
+from ferrule.transports.asgi.security import SecurityPolicy
+from ferrule.wire.codec import decode
+from ferrule.wire.faults import DecodeError
+from ferrule.wire.headers import MCP_SESSION_ID_HEADER
+from ferrule.wire.jsonrpc import (
+    InvalidMessage,
+    JsonRpcError,
+    JsonRpcErrorCode,
+    encode_error,
+    message_kind,
+    readable_id,
+)
+from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS
+
+__all__ = ["HttpEndpoint"]
+
+log = logging.getLogger("ferrule.http")
+
+_MEMO_LIMIT = 256
+_INVALID = int(JsonRpcErrorCode.INVALID_REQUEST)
+# May stand once. Two that disagree would let a proxy and us read different requests (RFC 9110, 5.3).
+_SINGLE_HEADERS = frozenset(
+    {"host", "origin", "content-type", "content-length", "authorization", "last-event-id", "x-forwarded-host"}
+)
+
+
+class HttpEndpoint:
+    """The ASGI callable of one server.
+
+    Args:
+        server: what is served.
+        options: the settings; ``None`` takes the defaults.
+
+    Attributes:
+        modern, legacy: the two eras; ``legacy`` is ``None`` when it is turned off.
+        life: the server's lifespan.
+    """
+
+    def __init__(self, server: Server[Any], options: HttpOptions | None = None) -> None:
+        self.options = options = options or HttpOptions()
+        self.server = server
+        self.life = ServerLife(server)
+        keep_alive = KeepAlive(options.keep_alive_s)
+        self.modern = ModernSide(server, keep_alive, options.disconnect_grace_s)
+        self.legacy = LegacySide(server, options, keep_alive) if options.legacy else None
+        self.security = SecurityPolicy(
+            loopback=options.loopback,
+            allowed_hosts=options.allowed_hosts,
+            allowed_origins=options.allowed_origins,
+            trusted_proxies=options.trusted_proxies,
+        )
+        route = options.path.rstrip("/")
+        self._route = route
+        self._paths = {route, route + "/"}
+        self._max_body_bytes = options.max_body_bytes
+        # Raw (content type, Accept) pairs that were found good; bounded, because they come from outside.
+        self._known_media: set[tuple[str | None, str | None]] = set()
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection."""
+        if scope["type"] != "http":
+            await self._serve_other(scope, receive, send)
+            return
+        raw_headers = scope["headers"]
+        headers = {name.decode("latin-1"): value.strip().decode("latin-1") for name, value in raw_headers}
+        request = HttpRequest(scope, receive, send, headers)
+        if scope["path"] not in self._paths and not self._is_ours(scope):
+            await request.refuse(404, _INVALID, "There is no MCP endpoint here")
+            return
+        if len(headers) != len(raw_headers) and not await self._join_headers(request):
+            return
+        host, origin = headers.get("host"), headers.get("origin")
+        if (host, origin) not in self.security.known_pairs or origin is not None or self.security.reads_forwarded:
+            if not await self._admit(request, origin):
+                return
+        if scope["method"] != "POST":
+            await self._serve_verb(request)
+            return
+        if (headers.get("content-type"), headers.get("accept")) not in self._known_media:
+            if not await self._check_media(request):
+                return
+        runtime = current_runtime()
+        if self.life.running_on is not runtime and not await self._start(request):
+            return
+        if self.options.authenticate is not None and not await self._authenticate(request):
+            return
+        message = await receive()
+        if message["type"] != "http.request":
+            return  # the client has gone before it said anything
+        body: bytes | None = message.get("body", b"")
+        if message.get("more_body", False) or len(cast("bytes", body)) > self._max_body_bytes:
+            body = await self._read_body(request, cast("bytes", body), message.get("more_body", False))
+            if body is None:
+                return
+        try:
+            decoded = decode(cast("bytes", body))
+        except DecodeError as error:
+            await request.refuse(400, int(JsonRpcErrorCode.PARSE_ERROR), str(error))
+            return
+        await self._dispatch(request, decoded, runtime)
+
+    # --- the era ----------------------------------------------------------------------------------------------------
+
+    async def _dispatch(self, request: HttpRequest, body: Any, runtime: Runtime) -> None:
+        """Decide the era and hand over."""
+        headers = request.headers
+        state = self.life.state
+        if type(body) is not dict:
+            await self._serve_array(request, body, runtime)
+            return
+        method, params = body.get("method"), body.get("params")
+        if not has_modern_envelope(params):
+            version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
+            has_session = MCP_SESSION_ID_HEADER in headers
+            is_modern = version in self.server.modern_versions or (method == "server/discover" and not has_session)
+            is_unknown = version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS and not has_session
+            if method == "initialize" or not (is_modern or is_unknown):
+                if self.legacy is None:
+                    await self._refuse_legacy(request, body)
+                else:
+                    await self.legacy.serve_post(request, body, runtime, state)
+                return
+            if is_unknown and not is_modern:
+                await self._refuse_version(request, body, version)
+                return
+        id = body.get("id")
+        if (type(id) is int or type(id) is str) and type(method) is str and method and body.get("jsonrpc") == "2.0":
+            if type(params) is dict:
+                await self.modern.serve_request(request, body, runtime, state)
+                return
+            body = {**body, "params": {}} if params is None else body
+        try:
+            kind = message_kind(body)
+        except InvalidMessage as error:
+            await request.refuse(400, error.code, str(error), id=error.id)
+            return
+        if kind == "request":
+            await self.modern.serve_request(request, body, runtime, state)
+        elif kind == "notification":
+            await self.modern.serve_notification(request, body, runtime, state)
+        else:
+            await request.refuse(400, _INVALID, "A client sends no responses in this era")
+
+    async def _serve_array(self, request: HttpRequest, body: Any, runtime: Runtime) -> None:
+        """A body that is no object: in one legacy revision an array of messages, elsewhere nothing."""
+        version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
+        is_legacy = MCP_SESSION_ID_HEADER in request.headers or self.options.stateless
+        if isinstance(body, list) and is_legacy and self.legacy and version not in self.server.modern_versions:
+            await self.legacy.serve_post(request, body, runtime, self.life.state)
+            return
+        what = "A batch of messages is not accepted here" if isinstance(body, list) else "A message is an object"
+        await request.refuse(400, _INVALID, what)
+
+    async def _refuse_legacy(self, request: HttpRequest, body: Mapping[str, Any]) -> None:
+        """A legacy message where only the modern era is served: say what would be understood."""
+        params = body.get("params")
+        requested = params.get("protocolVersion") if isinstance(params, dict) else None
+        await self._refuse_version(request, body, requested)
+
+    async def _refuse_version(self, request: HttpRequest, body: Mapping[str, Any], requested: Any) -> None:
+        supported = list(self.server.modern_versions)
+        await request.refuse(
+            400,
+            int(JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION),
+            f"Unsupported protocol version; this server speaks {', '.join(supported)}",
+            id=readable_id(body),
+            data={"supported": supported, "requested": requested},
+        )
+
+    # --- rare turns -------------------------------------------------------------------------------------------------
+
+    async def _serve_other(self, scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.life.serve_lifespan(receive, send)
+            await self._forget()
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+
+    def _is_ours(self, scope: Mapping[str, Any]) -> bool:
+        """Whether the path below the mounting prefix is this endpoint's; hosts differ in what they put into ``path``."""
+        path, root = scope["path"], scope.get("root_path", "").rstrip("/")
+        return bool(root) and path.startswith(root) and path[len(root) :] in self._paths
+
+    async def _join_headers(self, request: HttpRequest) -> bool:
+        """Repeated headers: join what may be a list, refuse what must be one value."""
+        headers = request.headers
+        seen: dict[str, list[str]] = {}
+        for raw_name, raw_value in request.scope["headers"]:
+            seen.setdefault(raw_name.decode("latin-1").lower(), []).append(raw_value.strip().decode("latin-1"))
+        headers.clear()
+        for name, values in seen.items():
+            if len(values) > 1 and (name in _SINGLE_HEADERS or name.startswith("mcp-")):
+                code = JsonRpcErrorCode.HEADER_MISMATCH if name.startswith("mcp-") else JsonRpcErrorCode.INVALID_REQUEST
+                await request.refuse(400, int(code), f"The {name} header is given more than once")
+                return False
+            headers[name] = "; ".join(values) if name == "cookie" else ", ".join(values)
+        return True
+
+    async def _admit(self, request: HttpRequest, origin: str | None) -> bool:
+        host = self.security.effective_host(request.headers, request.scope.get("client"))
+        refusal = self.security.refuse(host, origin)
+        if refusal is not None:
+            await request.refuse(403, _INVALID, refusal)
+            return False
+        if origin is not None:
+            request.reply_headers = self.security.cors_headers(origin)
+        return True
+
+    async def _serve_verb(self, request: HttpRequest) -> None:
+        method = request.scope["method"]
+        origin = request.headers.get("origin")
+        if method == "OPTIONS":
+            headers: RawHeaders = [(b"allow", self._allowed())]
+            if origin is not None:
+                wanted = request.headers.get("access-control-request-headers")
+                request.reply_headers = self.security.preflight_headers(origin, wanted)
+            await request.reply_empty(204, headers)
+            return
+        names_modern = request.headers.get(MCP_PROTOCOL_VERSION_HEADER) in self.server.modern_versions
+        if method not in ("GET", "DELETE") or self.legacy is None or names_modern:
+            await request.reply_empty(405, [(b"allow", self._allowed())])
+            return
+        runtime = current_runtime()
+        if self.life.running_on is not runtime and not await self._start(request):
+            return
+        if self.options.authenticate is not None and not await self._authenticate(request):
+            return
+        if method == "DELETE":
+            await self.legacy.serve_delete(request)
+        elif accepts(request.headers.get("accept", ""), "text/event-stream"):
+            await self.legacy.serve_get(request, runtime)
+        else:
+            await request.refuse(406, _INVALID, "A client that opens a stream accepts text/event-stream")
+
+    def _allowed(self) -> bytes:
+        return b"POST, OPTIONS" if self.legacy is None or self.options.stateless else b"GET, POST, DELETE, OPTIONS"
+
+    async def _check_media(self, request: HttpRequest) -> bool:
+        content_type, accept = request.headers.get("content-type"), request.headers.get("accept")
+        if content_type is None or not is_json_content_type(content_type):
+            await request.refuse(415, _INVALID, "The content type of a message is application/json")
+            return False
+        wanted = ["application/json"]
+        if self.options.response_mode != "json":
+            wanted.append("text/event-stream")
+        if not all(accepts(accept or "", media_type) for media_type in wanted):
+            await request.refuse(406, _INVALID, f"A client accepts {' and '.join(wanted)}")
+            return False
+        if len(self._known_media) < _MEMO_LIMIT:
+            self._known_media.add((content_type, accept))
+        return True
+
+    async def _authenticate(self, request: HttpRequest) -> bool:
+        authenticate = self.options.authenticate
+        try:
+            request.principal = await authenticate(request.context()) if authenticate is not None else None
+        except HttpRefusal as refusal:
+            await request.refuse(refusal.status, _INVALID, refusal.message, headers=refusal.headers)
+            return False
+        return True
+
+    async def _start(self, request: HttpRequest) -> bool:
+        try:
+            await self.life.start()
+        except Exception as exc:
+            log.error("the server's lifespan failed to start", exc_info=exc)
+            await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), "The server could not start")
+            return False
+        return True
+
+    async def _read_body(self, request: HttpRequest, first: bytes, more: bool) -> bytes | None:
+        """The whole body; ``None`` when the request has been refused or its client has gone."""
+        declared = request.headers.get("content-length", "0")
+        limit = self._max_body_bytes
+        try:
+            if len(first) > limit or (declared.isascii() and declared.isdigit() and int(declared[:20]) > limit):
+                raise BodyTooLarge
+            return await read_body(request.receive, first, limit) if more else first
+        except BodyTooLarge:
+            error = encode_error(None, JsonRpcError(_INVALID, f"The body is larger than {limit} bytes"))
+            await refuse_body(request.receive, request.send, error, request.reply_headers or [])
+        except ClientGone:
+            log.info("a client went away in the middle of its request")
+        return None
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    async def drain(self) -> None:
+        """A shutdown has begun: end the streams as the protocol says; requests in flight may finish."""
+        self.modern.end_streams()
+        if self.legacy is not None:
+            await self.legacy.end_streams()
+
+    async def aclose(self) -> None:
+        """End the streams, forget the sessions and leave the server's lifespan. A later request starts anew."""
+        await self.drain()
+        await self._forget()
+        await self.life.stop()
+
+    async def _forget(self) -> None:
+        if self.legacy is not None:
+            await self.legacy.end_sessions()

@@ -1,0 +1,141 @@
+"""What was sent on the event streams of legacy sessions, so that a client that lost one can ask for the rest.
+
+An :class:`EventStore` keeps the events of many sessions; :class:`MemoryEventStore` is the bounded default. Only legacy
+revisions resume streams (2026-07-28 dropped event ids), so the modern path never comes here.
+
+Rule a newcomer would break: an event is replayed only to the session, and only for the stream, that it was written for. The
+id that a client presents is input from outside; the store finds the stream *inside the given session* or answers ``None``.
+"""
+
+from collections import OrderedDict, deque
+from typing import NamedTuple, Protocol
+
+__all__ = ["EventStore", "MemoryEventStore", "Replay", "StoredEvent"]
+
+
+class StoredEvent(NamedTuple):
+    """One event as it was sent: its ``id`` field and its data (a JSON-RPC message, or empty for a priming event)."""
+
+    id: str
+    data: bytes
+
+
+class Replay(NamedTuple):
+    """The events after a given one, oldest first, and the stream they belong to."""
+
+    stream_id: str
+    events: list[StoredEvent]
+
+
+class EventStore(Protocol):
+    """Keeps sent events. Implementations may drop old ones; then ``replay`` answers ``None`` rather than leave a gap."""
+
+    async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
+        """Store one event at the end of a stream and return its id.
+
+        Ids are unique within the session and contain no control character (they travel in an HTTP header).
+        """
+        ...
+
+    async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
+        """What followed ``last_event_id`` on its stream; ``None`` when this session never had it, or no longer has it."""
+        ...
+
+    async def forget(self, session_id: str) -> None:
+        """Drop everything of a session that has ended."""
+        ...
+
+
+class _StreamLog:
+    """The kept tail of one stream: consecutive events, the first of which has number ``first``."""
+
+    __slots__ = ("events", "first", "size_bytes")
+
+    def __init__(self) -> None:
+        self.events: deque[bytes] = deque()
+        self.first = 0
+        self.size_bytes = 0
+
+    def drop_oldest(self) -> int:
+        freed = len(self.events.popleft())
+        self.first += 1
+        self.size_bytes -= freed
+        return freed
+
+
+class MemoryEventStore:
+    """An :class:`EventStore` in this process's memory, bounded in three ways.
+
+    Overflow drops the oldest events of the stream (``max_stream_events``), the stream of the session that was written least
+    recently (``max_session_streams``), or the stream of any session that was written least recently (``max_bytes``). A
+    client that asks for something dropped is told that it cannot be replayed.
+
+    Args:
+        max_stream_events: events kept per stream, at least 1.
+        max_session_streams: streams kept per session, at least 1.
+        max_bytes: bytes of event data kept in all; a single larger event is kept until the next one arrives.
+    """
+
+    def __init__(
+        self, *, max_stream_events: int = 256, max_session_streams: int = 32, max_bytes: int = 32 * 1024 * 1024
+    ) -> None:
+        if min(max_stream_events, max_session_streams, max_bytes) < 1:
+            raise ValueError("every bound of a MemoryEventStore is at least 1")
+        self._max_stream_events = max_stream_events
+        self._max_session_streams = max_session_streams
+        self._max_bytes = max_bytes
+        self._sessions: dict[str, OrderedDict[str, _StreamLog]] = {}
+        self._recency: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._size_bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of event data kept now."""
+        return self._size_bytes
+
+    async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
+        streams = self._sessions.get(session_id)
+        if streams is None:
+            streams = self._sessions[session_id] = OrderedDict()
+        log = streams.get(stream_id)
+        if log is None:
+            log = streams[stream_id] = _StreamLog()
+        streams.move_to_end(stream_id)
+        self._recency[session_id, stream_id] = None
+        self._recency.move_to_end((session_id, stream_id))
+        log.events.append(data)
+        log.size_bytes += len(data)
+        self._size_bytes += len(data)
+        if len(log.events) > self._max_stream_events:
+            self._size_bytes -= log.drop_oldest()
+        if len(streams) > self._max_session_streams:
+            self._drop_stream(session_id, next(iter(streams)))
+        while self._size_bytes > self._max_bytes and len(self._recency) > 1:
+            self._drop_stream(*next(iter(self._recency)))
+        while self._size_bytes > self._max_bytes and len(log.events) > 1:
+            self._size_bytes -= log.drop_oldest()
+        return f"{stream_id}-{log.first + len(log.events) - 1}"
+
+    async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
+        stream_id, _, number = last_event_id.rpartition("-")
+        log = self._sessions.get(session_id, {}).get(stream_id)
+        if log is None or not (number.isascii() and number.isdigit()) or len(number) > 18:
+            return None
+        seen = int(number)
+        # Event ``seen`` itself may be gone; the one after it may not, or the client would miss something unnoticed.
+        if seen + 1 < log.first or seen >= log.first + len(log.events):
+            return None
+        start = seen + 1 - log.first
+        kept = list(log.events)[start:]
+        return Replay(stream_id, [StoredEvent(f"{stream_id}-{seen + 1 + i}", data) for i, data in enumerate(kept)])
+
+    async def forget(self, session_id: str) -> None:
+        for stream_id in list(self._sessions.get(session_id, ())):
+            self._drop_stream(session_id, stream_id)
+
+    def _drop_stream(self, session_id: str, stream_id: str) -> None:
+        streams = self._sessions[session_id]
+        self._size_bytes -= streams.pop(stream_id).size_bytes
+        del self._recency[session_id, stream_id]
+        if not streams:
+            del self._sessions[session_id]

@@ -1,0 +1,237 @@
+"""One HTTP request and the ways to answer it; and the exchange of one modern MCP request, which is its dispatch context.
+
+The exchange is what makes a queue unnecessary: what a handler says before it answers goes straight to the client. The first
+:meth:`ModernExchange.notify` commits the response to ``text/event-stream`` and the result becomes the last event; a handler
+that says nothing is answered with plain JSON.
+
+A handler that has to wait for something arms a timer; one that still runs after the grace gets a watcher on ``receive()``. A
+client that is gone cancels its request: that is how cancelling works over HTTP in the modern era (2026-07-28, "Cancellation").
+
+Rule a newcomer would break: cancelling means the task that serves the request, which is the server's own task for it. The
+cancellation is taken back (``uncancel``) before that task returns to the server.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ferrule.kernel.connection import Connection
+from ferrule.kernel.dispatch import CallOptions, ProgressSender
+from ferrule.protocol.correlation import ProgressGate, progress_token
+from ferrule.protocol.errors import NoBackChannel
+from ferrule.transports.asgi.context import HttpContext
+from ferrule.transports.asgi.replies import (
+    EventStreamReply,
+    KeepAlive,
+    RawHeaders,
+    Receive,
+    Send,
+    send_body,
+    send_empty,
+)
+from ferrule.transports.asgi.runtime import Cancellable, Runtime
+from ferrule.wire.jsonrpc import JsonRpcError, RequestId, encode_error, encode_notification
+from ferrule.wire.sse import encode_event
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+    from anyio import CancelScope
+
+__all__ = ["DisconnectWatch", "HttpRequest", "ModernExchange"]
+
+log = logging.getLogger("ferrule.http")
+
+
+class HttpRequest:
+    """One HTTP request: what came, and how to answer.
+
+    Attributes:
+        scope, receive, send: as the ASGI server gave them.
+        headers: lower-case name to value (Latin-1).
+        reply_headers: what every answer carries (CORS), ``None`` for nothing.
+        principal: set by the ``authenticate`` hook.
+    """
+
+    __slots__ = ("headers", "principal", "receive", "reply_headers", "scope", "send")
+
+    def __init__(self, scope: Mapping[str, Any], receive: Receive, send: Send, headers: dict[str, str]) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.headers = headers
+        self.reply_headers: RawHeaders | None = None
+        self.principal: Any = None
+
+    def context(self, session_id: str | None = None, *, can_send_request: bool = False) -> HttpContext:
+        """The facts that a handler gets."""
+        return HttpContext("http", can_send_request, self.headers, self.scope, session_id, self.principal)
+
+    async def reply(self, status: int, body: bytes, headers: RawHeaders | None = None) -> None:
+        """Answer with a JSON body."""
+        await send_body(self.send, status, body, [*(headers or ()), *(self.reply_headers or ())])
+
+    async def reply_empty(self, status: int, headers: RawHeaders | None = None) -> None:
+        """Answer with no body."""
+        await send_empty(self.send, status, [*(headers or ()), *(self.reply_headers or ())])
+
+    async def refuse(
+        self,
+        status: int,
+        code: int,
+        message: str,
+        *,
+        id: RequestId | None = None,
+        data: Any = None,
+        headers: RawHeaders | None = None,
+    ) -> None:
+        """Answer with a JSON-RPC error body; ``id`` is that of the refused request where it could be read."""
+        error = JsonRpcError(code, message) if data is None else JsonRpcError(code, message, data)
+        await self.reply(status, encode_error(id, error), headers)
+
+
+class DisconnectWatch:
+    """Watches for a vanished client, but only of a request that takes longer than a grace.
+
+    :meth:`arm` is what ``watched`` calls when the handler first waits. On a disconnect ``on_gone`` is called once.
+    """
+
+    __slots__ = ("_grace_s", "_on_gone", "_receive", "_runtime", "_watcher")
+
+    def __init__(self, runtime: Runtime, receive: Receive, grace_s: float, on_gone: Any) -> None:
+        self._runtime = runtime
+        self._receive = receive
+        self._grace_s = grace_s
+        self._on_gone = on_gone
+        self._watcher: Cancellable | None = None
+
+    def arm(self) -> None:
+        """Start the grace time."""
+        self._watcher = self._runtime.call_later(self._grace_s, self.start)
+
+    def stop(self) -> None:
+        """The request has been answered: watch no longer."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
+
+    def start(self) -> None:
+        """Watch from now on."""
+        self._watcher = self._runtime.spawn(self._watch)
+
+    async def _watch(self) -> None:
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                break
+        if self._watcher is not None:
+            self._watcher = None
+            self._on_gone()
+
+
+class ModernExchange(ProgressSender):
+    """The dispatch context of one modern request, and its connection's outbound channel.
+
+    Attributes:
+        stream: the event stream, once the handler has spoken.
+        connection: set by whoever serves the request.
+        cancel_requested: the client has gone.
+    """
+
+    __slots__ = (
+        "_grace_s",
+        "_keep_alive",
+        "_params",
+        "_request",
+        "_runtime",
+        "_watch",
+        "cancel_requested",
+        "connection",
+        "finished",
+        "request_id",
+        "scope",
+        "stream",
+        "task",
+        "transport",
+    )
+
+    can_send_request = False
+
+    def __init__(
+        self,
+        request: HttpRequest,
+        transport: HttpContext,
+        request_id: RequestId | None,
+        params: Mapping[str, Any],
+        runtime: Runtime,
+        keep_alive: KeepAlive,
+        grace_s: float,
+    ) -> None:
+        self.request_id = request_id
+        self.transport = transport
+        self.stream: EventStreamReply | None = None
+        self.connection: Connection | None = None
+        self.cancel_requested = False
+        self.finished = False
+        self.task: Task[Any] | None = None
+        self.scope: CancelScope | None = None
+        self._request = request
+        self._params = params
+        self._runtime = runtime
+        self._keep_alive = keep_alive
+        self._grace_s = grace_s
+        self._watch: DisconnectWatch | None = None
+        self._gate: ProgressGate | None = None
+
+    @property
+    def progress_token(self) -> RequestId | None:  # type: ignore[override]
+        """The token under which the client wants progress; looked up when a handler reports some."""
+        return progress_token(self._params)
+
+    # --- what the handler says --------------------------------------------------------------------------------------
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification on this request's own stream; after the answer, or to a client that has gone, drop it."""
+        if self.finished:
+            log.debug("dropped %s: its request has been answered", method)
+            return
+        stream = self.stream
+        if stream is None:
+            stream = self.stream = EventStreamReply(self._request.send, self._keep_alive, self._request.reply_headers)
+        await stream.write(encode_event(encode_notification(method, params)))
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Always refuses: a modern server asks by returning input requests.
+
+        Raises:
+            NoBackChannel: always.
+        """
+        raise NoBackChannel(f"{method} cannot be sent: in this era a server asks by returning input requests")
+
+    # --- the client's end -------------------------------------------------------------------------------------------
+
+    def suspended(self) -> None:
+        """The handler waits for something: from here on the client may vanish meanwhile."""
+        self._watch = DisconnectWatch(self._runtime, self._request.receive, self._grace_s, self.cancel)
+        self._watch.arm()
+
+    def cancel(self) -> None:
+        """The client has gone: cancel the handler, which runs in the task of this request."""
+        if self.finished or self.cancel_requested:
+            return
+        self.cancel_requested = True
+        log.info("the client of request %r went away; the request is cancelled", self.request_id)
+        if self.stream is not None:
+            self.stream.lose()
+        if self.task is not None:
+            self.task.cancel()
+        elif self.scope is not None:
+            self.scope.cancel()
+
+    def finish(self) -> None:
+        """The handler has ended: nothing more is sent but the answer, and nothing is watched."""
+        self.finished = True
+        if self._watch is not None:
+            self._watch.stop()

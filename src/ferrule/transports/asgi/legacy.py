@@ -1,0 +1,422 @@
+"""The handshake revisions over HTTP (2025-03-26 to 2025-11-25): sessions, POST, GET, DELETE.
+
+A POST is served in its own task, on the connection of its session; nothing is queued. JSON-RPC errors are answered 200, because
+a legacy client reads 404 as "your session is gone" and would start over; refusals of the transport itself are 4xx.
+
+Rule a newcomer would break: the era belongs to the session, and what a POST says about versions cannot change it. The version
+header only has to name *a* revision with sessions; which one holds was settled by the handshake.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, cast
+
+import anyio
+
+from ferrule.kernel.connection import Connection
+from ferrule.kernel.runner import aclose_shielded
+from ferrule.kernel.server import Server
+from ferrule.protocol.correlation import cancelled_request_id
+from ferrule.protocol.errors import MCPError, error_from_exception
+from ferrule.transports.asgi.channel import replay
+from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
+from ferrule.transports.asgi.legacy_exchange import LegacyExchange, Outlet
+from ferrule.transports.asgi.options import HttpOptions
+from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
+from ferrule.transports.asgi.runtime import AsyncioRuntime, Cancellable, Runtime, current_runtime, watched
+from ferrule.transports.asgi.session import LegacySession
+from ferrule.transports.asgi.sessions import SessionTable, TooManySessions, new_session_id
+from ferrule.wire.codec import Encoded, encode
+from ferrule.wire.headers import LAST_EVENT_ID_HEADER, MCP_PROTOCOL_VERSION_HEADER, MCP_SESSION_ID_HEADER
+from ferrule.wire.jsonrpc import (
+    InvalidMessage,
+    JsonRpcErrorCode,
+    encode_error,
+    encode_response,
+    message_kind,
+)
+from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS, REVISIONS
+
+__all__ = ["LegacySide"]
+
+log = logging.getLogger("ferrule.http")
+
+_INVALID = int(JsonRpcErrorCode.INVALID_REQUEST)
+_ASSUMED_VERSION = next(version for version, revision in REVISIONS.items() if revision.http == "sessions")
+"""What a request without a version header speaks when nothing else tells (2025-06-18, "Protocol Version Header")."""
+_MIN_SWEEP_S = 0.05
+
+
+class LegacySide:
+    """Serves the legacy requests of one endpoint.
+
+    Attributes:
+        sessions: the live ones.
+    """
+
+    def __init__(self, server: Server[Any], options: HttpOptions, keep_alive: KeepAlive) -> None:
+        self._server = server
+        self._options = options
+        self._keep_alive = keep_alive
+        self._sweeping_on: Runtime | None = None
+        self._sweeper: Cancellable | None = None
+        self.sessions: SessionTable[LegacySession] = SessionTable(
+            max_sessions=options.max_sessions,
+            idle_s=options.session_idle_s,
+            clock=options.clock,
+            on_removed=LegacySession.end,
+        )
+
+    # --- POST -------------------------------------------------------------------------------------------------------
+
+    async def serve_post(self, request: HttpRequest, body: Any, runtime: Runtime, lifespan_state: Any) -> None:
+        """Serve one decoded body: a request, a notification, a response, or (2025-03-26) an array of them."""
+        if self._options.stateless:
+            session = self._throwaway_session(request, body, lifespan_state)
+            if session is None:
+                await self._refuse_version(request, body)
+                return
+            try:
+                await self._serve_on(session, request, body, runtime)
+            finally:
+                await aclose_shielded(session.connection)
+            return
+        if (
+            isinstance(body, dict)
+            and body.get("method") == "initialize"
+            and MCP_SESSION_ID_HEADER not in request.headers
+        ):
+            await self._open_session(request, cast("dict[str, Any]", body), runtime, lifespan_state)
+            return
+        session = await self._acquire(request, body)
+        if session is None:
+            return
+        try:
+            await self._serve_on(session, request, body, runtime)
+        finally:
+            self._release(session)
+
+    async def _serve_on(self, session: LegacySession, request: HttpRequest, body: Any, runtime: Runtime) -> None:
+        if isinstance(body, list) and session.connection.revision.has_batches:
+            await self._serve_batch(session, request, cast("list[Any]", body), runtime)
+            return
+        try:
+            kind = message_kind(body)
+        except InvalidMessage as error:
+            await request.refuse(400, error.code, str(error), id=error.id)
+            return
+        if kind == "request":
+            await self._serve_request(session, request, body, runtime)
+        else:
+            await self._take(session, request, body, kind, runtime)
+            await request.reply_empty(202)
+
+    async def _open_session(
+        self, request: HttpRequest, body: dict[str, Any], runtime: Runtime, lifespan_state: Any
+    ) -> None:
+        try:
+            is_request = message_kind(body) == "request"
+        except InvalidMessage as error:
+            await request.refuse(400, error.code, str(error), id=error.id)
+            return
+        if not is_request:
+            await request.refuse(400, _INVALID, "initialize is a request")
+            return
+        session_id = new_session_id()
+        session = LegacySession(session_id, self._server, self._options, lifespan_state, request.principal)
+        outlet = self._outlet(request, session)
+        outlet.headers = [(b"mcp-session-id", session_id.encode("ascii"))]
+        payload = await self._run(session, outlet, request, body, runtime)
+        if not session.connection.initialize_accepted:  # vetoed or malformed: there is no session
+            session.end()
+            if outlet.channel is None:
+                outlet.headers = None
+            await outlet.answer(payload)
+            return
+        try:
+            self.sessions.add(session)
+        except TooManySessions:
+            session.end()
+            await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), "Too many sessions", id=body["id"])
+            return
+        try:
+            await outlet.answer(payload)
+        finally:
+            self._release(session)
+
+    async def _serve_request(
+        self, session: LegacySession, request: HttpRequest, body: dict[str, Any], runtime: Runtime
+    ) -> None:
+        if body["id"] in session.in_flight:
+            await request.refuse(409, _INVALID, "A request with this id is still being served", id=body["id"])
+            return
+        outlet = self._outlet(request, session)
+        if self._options.response_mode == "sse":
+            await outlet.open()
+        payload = await self._run(session, outlet, request, body, runtime)
+        await outlet.answer(payload)
+
+    async def _run(
+        self,
+        session: LegacySession,
+        outlet: Outlet,
+        request: HttpRequest,
+        body: Mapping[str, Any],
+        runtime: Runtime,
+    ) -> bytes | None:
+        """Serve one request; the encoded answer, ``None`` when it was cancelled."""
+        id, method, params = body["id"], body["method"], body.get("params")
+        context = request.context(
+            session.session_id or None, can_send_request=outlet.may_stream and not session.is_stateless
+        )
+        exchange = LegacyExchange(outlet, context, id, method, params, runtime, self._options.disconnect_grace_s)
+        session.in_flight[id] = exchange
+        if type(runtime) is AsyncioRuntime:
+            return await self._handle(session, exchange, method, params)
+        with anyio.CancelScope() as scope:
+            exchange.scope = scope
+            return await self._handle(session, exchange, method, params)
+        return None
+
+    async def _handle(
+        self, session: LegacySession, exchange: LegacyExchange, method: str, params: Mapping[str, Any] | None
+    ) -> bytes | None:
+        payload: bytes | None
+        try:
+            work = session.runner.handle_request(exchange, method, params)
+            result = await watched(work, exchange.suspended)
+            payload = encode_response(exchange.request_id, result)  # type: ignore[arg-type]
+        except Exception as exc:
+            if not isinstance(exc, MCPError):
+                log.error("%s failed", method, exc_info=exc)
+            payload = encode_error(exchange.request_id, error_from_exception(exc))
+        except BaseException as exc:
+            if not _is_our_cancel(exchange, exc):
+                raise
+            payload = None
+        finally:
+            exchange.finished = True
+            if session.in_flight.get(exchange.request_id) is exchange:  # type: ignore[arg-type]
+                del session.in_flight[exchange.request_id]  # type: ignore[arg-type]
+        if exchange.cancel_requested:
+            if exchange.task is not None and exchange.task.cancelling():
+                exchange.task.uncancel()
+            return None
+        return payload
+
+    async def _take(
+        self, session: LegacySession, request: HttpRequest, body: Mapping[str, Any], kind: str, runtime: Runtime
+    ) -> None:
+        """A response or a notification."""
+        if kind == "response":
+            if not session.questions.answer(body):
+                log.debug("dropped an answer to nothing: id %r", body.get("id"))
+            return
+        method, params = body["method"], body.get("params")
+        if method == "notifications/cancelled":
+            id = cancelled_request_id(params)
+            exchange = None if id is None else session.in_flight.get(id)
+            if exchange is not None and exchange.method != "initialize":
+                exchange.cancel()
+        elif method == "notifications/progress" and await session.questions.progress(params):
+            return
+        outlet = self._outlet(request, session)
+        outlet.may_stream = False
+        exchange = LegacyExchange(outlet, request.context(session.session_id or None), None, method, params, runtime, 0)
+        await session.runner.on_notify(exchange, method, params)
+        if method == "notifications/initialized" and session.connection.is_ready:
+            session.listen()
+
+    # --- batches (2025-03-26) ---------------------------------------------------------------------------------------
+
+    async def _serve_batch(
+        self, session: LegacySession, request: HttpRequest, bodies: list[Any], runtime: Runtime
+    ) -> None:
+        kinds: list[str] = []
+        ids: set[Any] = set(session.in_flight)
+        if not bodies:
+            await request.refuse(400, _INVALID, "A batch is not empty")
+            return
+        for body in bodies:
+            try:
+                kinds.append(message_kind(body))
+            except InvalidMessage as error:
+                await request.refuse(400, error.code, str(error), id=error.id)
+                return
+            if body.get("method") == "initialize":
+                await request.refuse(400, _INVALID, "initialize may not be in a batch", id=body.get("id"))
+                return
+            if kinds[-1] == "request":
+                if body["id"] in ids:
+                    message = "A request with this id is still being served"
+                    await request.refuse(409, _INVALID, message, id=body["id"])
+                    return
+                ids.add(body["id"])
+        for body, kind in zip(bodies, kinds, strict=True):
+            if kind != "request":
+                await self._take(session, request, body, kind, runtime)
+        requests = [body for body, kind in zip(bodies, kinds, strict=True) if kind == "request"]
+        if not requests:
+            await request.reply_empty(202)
+            return
+        outlet = self._outlet(request, session)
+        if self._options.response_mode == "sse":
+            await outlet.open()
+        answers: list[Encoded] = []
+
+        async def serve(body: dict[str, Any]) -> None:
+            payload = await self._run(session, outlet, request, body, runtime)
+            if payload is not None:
+                answers.append(Encoded(payload))
+
+        async with anyio.create_task_group() as group:
+            for body in requests:
+                group.start_soon(serve, body)
+        if outlet.channel is None:
+            await outlet.answer(encode(answers) if answers else None)
+            return
+        for answer in answers:
+            await outlet.channel.emit(bytes(answer))
+        await outlet.answer(None)
+
+    # --- GET --------------------------------------------------------------------------------------------------------
+
+    async def serve_get(self, request: HttpRequest, runtime: Runtime) -> None:
+        """Open or resume an event stream of a session."""
+        if self._options.stateless:
+            await _method_not_allowed(request)
+            return
+        session = await self._acquire(request, None)
+        if session is None:
+            return
+        try:
+            await self._serve_stream(session, request, runtime)
+        finally:
+            self._release(session)
+
+    async def _serve_stream(self, session: LegacySession, request: HttpRequest, runtime: Runtime) -> None:
+        reply = EventStreamReply(request.send, self._keep_alive, request.reply_headers)
+        store = self._options.event_store
+        last_event_id = request.headers.get(LAST_EVENT_ID_HEADER)
+        if last_event_id and store is not None:
+            found = await store.replay(session.session_id, last_event_id)
+            if found is None:
+                await request.refuse(400, _INVALID, "Nothing can be replayed after this Last-Event-ID")
+                return
+            channel = session.channels.get(found.stream_id)
+            if channel is None:  # it has ended: the rest of it, and no more
+                await replay(store, session.session_id, last_event_id, reply)
+                await reply.close()
+                return
+            await channel.resume(reply, last_event_id)
+            session.pump()
+        else:
+            channel = await session.open_get_stream(reply)
+        watch = DisconnectWatch(runtime, request.receive, 0, lambda: channel.lost(reply))
+        watch.start()
+        try:
+            await reply.wait_over()
+        finally:
+            watch.stop()
+            channel.lost(reply)
+            session.lost_get_stream(channel)
+
+    # --- DELETE -----------------------------------------------------------------------------------------------------
+
+    async def serve_delete(self, request: HttpRequest) -> None:
+        """End a session at its client's wish."""
+        if self._options.stateless:
+            await _method_not_allowed(request)
+            return
+        session = await self._acquire(request, None)
+        if session is None:
+            return
+        self.sessions.remove(session.session_id)
+        self.sessions.release(session)
+        await request.reply_empty(204)
+
+    # --- sessions ---------------------------------------------------------------------------------------------------
+
+    async def _acquire(self, request: HttpRequest, body: Any) -> LegacySession | None:
+        """The session of a request, in use; ``None`` when the request has been refused."""
+        version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
+        if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            await self._refuse_version(request, body)
+            return None
+        session_id = request.headers.get(MCP_SESSION_ID_HEADER)
+        id = body.get("id") if isinstance(body, dict) else None
+        id = id if type(id) is int or isinstance(id, str) else None
+        if session_id is None:
+            message = "This request needs an Mcp-Session-Id header (sent with the answer to initialize)"
+            await request.refuse(400, _INVALID, message, id=id)
+            return None
+        session = self.sessions.acquire(session_id)
+        if session is not None and session.principal != request.principal:
+            self.sessions.release(session)
+            session = None
+        if session is None:
+            await request.refuse(404, _INVALID, "Session not found", id=id)
+        return session
+
+    async def _refuse_version(self, request: HttpRequest, body: Any) -> None:
+        id = body.get("id") if isinstance(body, dict) else None
+        message = f"Unsupported protocol version; this server speaks {', '.join(HANDSHAKE_PROTOCOL_VERSIONS)}"
+        await request.refuse(400, _INVALID, message, id=id if type(id) is int or isinstance(id, str) else None)
+
+    def _release(self, session: LegacySession) -> None:
+        self.sessions.release(session)
+        if self._sweeper is None:
+            self._arm_sweeper()
+
+    def _arm_sweeper(self) -> None:
+        wait_s = self.sessions.next_expiry_in_s()
+        if wait_s is not None:
+            self._sweeping_on = current_runtime()
+            self._sweeper = self._sweeping_on.call_later(max(wait_s, _MIN_SWEEP_S), self.sweep)
+
+    def sweep(self) -> None:
+        """Forget the sessions whose idle time is over; runs by itself while there are idle sessions."""
+        self._sweeper = None
+        self.sessions.sweep()
+        self._arm_sweeper()
+
+    def _throwaway_session(self, request: HttpRequest, body: Any, lifespan_state: Any) -> LegacySession | None:
+        """A session for one stateless request; ``None`` when its version header names nothing that we speak."""
+        if isinstance(body, dict) and body.get("method") == "initialize":
+            return LegacySession("", self._server, self._options, lifespan_state, request.principal)
+        version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, _ASSUMED_VERSION)
+        if version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            return None
+        # Born ready: the handshake of this client, if there was one, is known to nobody.
+        connection = Connection.from_envelope(version, None, {})
+        connection.initialized.set()
+        return LegacySession("", self._server, self._options, lifespan_state, request.principal, connection)
+
+    def _outlet(self, request: HttpRequest, session: LegacySession) -> Outlet:
+        return Outlet(request, session, self._keep_alive, may_stream=self._options.response_mode != "json")
+
+    # --- shutdown ---------------------------------------------------------------------------------------------------
+
+    async def end_streams(self) -> None:
+        """The server is going down: end the GET streams; requests in flight run to their end."""
+        for session in self.sessions:
+            await session.close_get_streams()
+
+    async def end_sessions(self) -> None:
+        """Forget every session."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        for session in self.sessions:
+            self.sessions.remove(session.session_id)
+
+
+def _is_our_cancel(exchange: LegacyExchange, exc: BaseException) -> bool:
+    from asyncio import CancelledError
+
+    task = exchange.task
+    return exchange.cancel_requested and task is not None and isinstance(exc, CancelledError) and task.cancelling() <= 1
+
+
+async def _method_not_allowed(request: HttpRequest) -> None:
+    await request.reply_empty(405, [(b"allow", b"POST, OPTIONS")])

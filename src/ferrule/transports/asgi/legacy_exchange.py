@@ -1,0 +1,231 @@
+"""The dispatch context of one legacy request over HTTP, and the outlet that the requests of one POST share.
+
+Until a handler speaks nothing is sent and the answer will be JSON. The first thing that it says opens an event stream, and then
+the answer is an event too. A client that disconnects does *not* cancel its request in the legacy era (2025-11-25, "Streamable
+HTTP"): the handler runs on, and what it says waits for the client to come back, if the stream can be resumed.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ferrule.kernel.dispatch import CallOptions, ProgressSender
+from ferrule.protocol.correlation import ProgressGate, progress_token
+from ferrule.protocol.errors import ConnectionClosed, NoBackChannel
+from ferrule.transports.asgi.channel import Channel
+from ferrule.transports.asgi.context import HttpContext
+from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
+from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive, RawHeaders
+from ferrule.transports.asgi.runtime import Runtime
+from ferrule.wire.jsonrpc import RequestId, encode_notification
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+    from anyio import CancelScope
+
+    from ferrule.transports.asgi.session import LegacySession
+
+__all__ = ["LegacyExchange", "Outlet"]
+
+log = logging.getLogger("ferrule.http")
+
+
+class Outlet:
+    """The response to one POST: undecided until somebody speaks.
+
+    Args:
+        request: the POST.
+        session: whose streams it uses.
+        keep_alive: looks after the stream, if it becomes one.
+        headers: more response headers (the session id of an initialize).
+        may_stream: ``False`` drops what handlers say before they answer.
+
+    Attributes:
+        channel: the stream, once somebody has spoken.
+        client_is_gone: the client disconnected before that.
+    """
+
+    __slots__ = ("_keep_alive", "_request", "_watch", "channel", "client_is_gone", "headers", "may_stream", "session")
+
+    def __init__(
+        self,
+        request: HttpRequest,
+        session: "LegacySession",
+        keep_alive: KeepAlive,
+        headers: RawHeaders | None = None,
+        *,
+        may_stream: bool = True,
+    ) -> None:
+        self._request = request
+        self._keep_alive = keep_alive
+        self._watch: DisconnectWatch | None = None
+        self.session = session
+        self.headers = headers
+        self.may_stream = may_stream
+        self.channel: Channel | None = None
+        self.client_is_gone = False
+
+    async def open(self) -> Channel:
+        """The stream of this response, opened now if nobody has spoken yet.
+
+        Raises:
+            ConnectionClosed: the client has gone without ever having had a stream to come back to.
+        """
+        if self.channel is not None:
+            return self.channel
+        if self.client_is_gone:
+            raise ConnectionClosed("The client of this request has gone")
+        self.channel = self.session.new_channel()
+        await self.channel.open(self._new_reply())
+        return self.channel
+
+    async def answer(self, payload: bytes | None) -> None:
+        """End the response with an encoded answer; ``None`` ends it without one (the request was cancelled).
+
+        The specification leaves two forms for a request, so "no answer" is an event stream with no event in it.
+        """
+        if self._watch is not None:
+            self._watch.stop()
+        if self.channel is not None:
+            self.session.forget_channel(self.channel)
+            await self.channel.finish(payload)
+        elif payload is None:
+            await self._new_reply().close()
+        else:
+            await self._request.reply(200, payload, self.headers)
+
+    def watch(self, runtime: Runtime, grace_s: float) -> None:
+        """Notice a client that goes away while a handler waits; called once per handler, armed once."""
+        if self._watch is None:
+            self._watch = DisconnectWatch(runtime, self._request.receive, grace_s, self._gone)
+            self._watch.arm()
+
+    def _gone(self) -> None:
+        self.client_is_gone = True
+        channel = self.channel
+        if channel is None:
+            log.info("the client of a legacy request went away before anything was said; the request runs on")
+            return
+        if channel.reply is not None:
+            channel.lost(channel.reply)
+        if not channel.is_resumable:
+            self.session.questions.fail(ConnectionClosed("The client of this request has gone"), channel)
+
+    def _new_reply(self) -> EventStreamReply:
+        headers = [*(self.headers or ()), *(self._request.reply_headers or ())]
+        return EventStreamReply(self._request.send, self._keep_alive, headers)
+
+
+class LegacyExchange(ProgressSender):
+    """See the module.
+
+    Attributes:
+        cancel_requested: the client sent ``notifications/cancelled``, or its session ended.
+        finished: the handler has ended.
+    """
+
+    __slots__ = (
+        "_grace_s",
+        "_outlet",
+        "_params",
+        "_runtime",
+        "cancel_requested",
+        "finished",
+        "method",
+        "request_id",
+        "scope",
+        "task",
+        "transport",
+    )
+
+    def __init__(
+        self,
+        outlet: Outlet,
+        transport: HttpContext,
+        request_id: RequestId | None,
+        method: str,
+        params: Mapping[str, Any] | None,
+        runtime: Runtime,
+        grace_s: float,
+    ) -> None:
+        self.request_id = request_id
+        self.transport = transport
+        self.method = method
+        self.cancel_requested = False
+        self.finished = False
+        self.task: Task[Any] | None = None
+        self.scope: CancelScope | None = None
+        self._outlet = outlet
+        self._params = params
+        self._runtime = runtime
+        self._grace_s = grace_s
+        self._gate: ProgressGate | None = None
+
+    @property
+    def can_send_request(self) -> bool:
+        """Whether the client can be asked something on this request's stream."""
+        return self.transport.can_send_request and not self.finished
+
+    @property
+    def progress_token(self) -> RequestId | None:  # type: ignore[override]
+        """The token under which the client wants progress."""
+        return progress_token(self._params)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification on this request's stream; dropped after the answer, or when the client cannot get it."""
+        if self.finished or self.cancel_requested or not self._outlet.may_stream:
+            log.debug("dropped %s: it cannot go with its request", method)
+            return
+        try:
+            channel = await self._outlet.open()
+            await channel.emit(encode_notification(method, params))
+        except ConnectionClosed:
+            log.debug("dropped %s: the client has gone", method)
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Ask the client on this request's stream; it answers in a POST of its own.
+
+        Raises:
+            NoBackChannel: a stateless server, JSON-only answers, or the request has been answered.
+            ConnectionClosed: the client has gone, or the session ended.
+        """
+        if not self.can_send_request:
+            raise NoBackChannel(f"{method} cannot be sent: this request's answer is not a stream of a session")
+        channel = await self._outlet.open()
+        return await self._outlet.session.questions.ask(channel.emit, channel, method, params, opts)
+
+    async def close_stream(self, retry_ms: int | None = None) -> None:
+        """Close this request's connection while the handler works on; the client comes back for the rest (SEP-1699).
+
+        Args:
+            retry_ms: when the client should come back; ``None`` takes the endpoint's option.
+
+        Raises:
+            NoBackChannel: the revision does not know polling, or the stream could not be resumed.
+        """
+        session = self._outlet.session
+        if not session.connection.revision.has_polling_streams or not self._outlet.may_stream or self.finished:
+            raise NoBackChannel("The stream of this request cannot be closed and resumed")
+        channel = await self._outlet.open()
+        await channel.close_connection(retry_ms)
+
+    def suspended(self) -> None:
+        """The handler waits for something: from here on it can be cancelled, and its client may go away."""
+        if self.scope is None:
+            from asyncio import current_task
+
+            self.task = current_task()
+        self._outlet.watch(self._runtime, self._grace_s)
+
+    def cancel(self) -> None:
+        """The client no longer wants it, or the session is over."""
+        if self.finished or self.cancel_requested:
+            return
+        self.cancel_requested = True
+        if self.task is not None:
+            self.task.cancel()
+        elif self.scope is not None:
+            self.scope.cancel()

@@ -1,0 +1,202 @@
+"""The modern era over HTTP (2026-07-28 and later): one POST, one request, no session.
+
+The path of design section 3: ladder, connection from the envelope, kernel, answer. Statuses come from the one table
+(``protocol.inbound.ERROR_CODE_HTTP_STATUS``) as long as no event is out; on a stream an error is the last event.
+
+Rule a newcomer would break: a client that vanished gets nothing more for its request, but the handler's ``finally`` still runs
+and is waited for.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from ferrule.kernel.connection import Connection
+from ferrule.kernel.runner import ServerRunner, aclose_shielded
+from ferrule.kernel.server import Server
+from ferrule.protocol.errors import MCPError, error_from_exception
+from ferrule.protocol.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    PROTOCOL_VERSION_KEY,
+    InboundLadderRejection,
+    classify_inbound_request,
+    http_status,
+)
+from ferrule.transports.asgi.exchange import HttpRequest, ModernExchange
+from ferrule.transports.asgi.replies import KeepAlive, send_body
+from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime, watched
+from ferrule.wire.headers import check_params
+from ferrule.wire.jsonrpc import JsonRpcErrorCode, encode_error, encode_response
+from ferrule.wire.sse import encode_event
+
+__all__ = ["ModernSide"]
+
+log = logging.getLogger("ferrule.http")
+
+
+class ModernSide:
+    """Serves the modern POSTs of one endpoint.
+
+    Attributes:
+        waiting: exchanges whose handler waits for something, so that a shutdown can end the streams among them.
+    """
+
+    def __init__(self, server: Server[Any], keep_alive: KeepAlive, grace_s: float) -> None:
+        self._server = server
+        self._keep_alive = keep_alive
+        self._grace_s = grace_s
+        self.waiting: dict[ModernExchange, None] = {}
+
+    # --- requests ---------------------------------------------------------------------------------------------------
+
+    async def serve_request(
+        self, request: HttpRequest, body: dict[str, Any], runtime: Runtime, lifespan_state: Any
+    ) -> None:
+        """Serve one well-formed JSON-RPC request (id and method are checked, params are an object or absent)."""
+        server = self._server
+        id, method = body["id"], body["method"]
+        route = classify_inbound_request(
+            body, headers=request.headers, supported_modern_versions=server.modern_versions
+        )
+        if type(route) is InboundLadderRejection:
+            await request.refuse(http_status(route.code, 400), route.code, route.message, id=id, data=route.data)
+            return
+        params = body["params"]
+        if server.param_headers and method == "tools/call":
+            problem = self._param_problem(request, params)
+            if problem is not None:
+                await request.refuse(400, JsonRpcErrorCode.HEADER_MISMATCH, problem, id=id)
+                return
+        exchange = ModernExchange(request, request.context(), id, params, runtime, self._keep_alive, self._grace_s)
+        connection = exchange.connection = Connection.from_envelope(
+            route.protocol_version, route.client_info, route.client_capabilities, outbound=exchange
+        )
+        runner = ServerRunner(server, connection, lifespan_state)
+        if type(runtime) is AsyncioRuntime:
+            await self._serve(exchange, runner, request, method, params)
+        else:
+            await self._serve_in_scope(exchange, runner, request, method, params)
+
+    async def _serve(
+        self,
+        exchange: ModernExchange,
+        runner: ServerRunner[Any],
+        request: HttpRequest,
+        method: str,
+        params: Mapping[str, Any],
+    ) -> None:
+        status = 200
+        try:
+            result = await watched(
+                runner.handle_request(exchange, method, params), lambda: self._suspended(exchange, runner)
+            )
+            payload = encode_response(exchange.request_id, result)  # type: ignore[arg-type]
+        except Exception as exc:
+            error = error_from_exception(exc)
+            if not isinstance(exc, MCPError):
+                log.error("%s failed", method, exc_info=exc)
+            payload = encode_error(exchange.request_id, error)
+            status = http_status(error.code)
+        except BaseException as exc:
+            if not _is_our_cancel(exchange, exc):
+                raise
+            payload = b""
+        finally:
+            exchange.finish()
+            if exchange in self.waiting:
+                del self.waiting[exchange]
+            await aclose_shielded(runner.connection)
+        if exchange.cancel_requested:
+            _settle_cancel(exchange)
+        elif exchange.stream is not None:
+            await exchange.stream.close(encode_event(payload))
+        else:
+            await send_body(request.send, status, payload, request.reply_headers)
+
+    async def _serve_in_scope(
+        self,
+        exchange: ModernExchange,
+        runner: ServerRunner[Any],
+        request: HttpRequest,
+        method: str,
+        params: Mapping[str, Any],
+    ) -> None:
+        """The same where a cancellation needs a scope to be caught by (trio)."""
+        from anyio import CancelScope
+
+        with CancelScope() as scope:
+            exchange.scope = scope
+            await self._serve(exchange, runner, request, method, params)
+
+    def _suspended(self, exchange: ModernExchange, runner: ServerRunner[Any]) -> None:
+        from asyncio import current_task
+
+        if exchange.scope is None:
+            exchange.task = current_task()
+        self.waiting[exchange] = None
+        exchange.suspended()
+
+    def _param_problem(self, request: HttpRequest, params: Mapping[str, Any]) -> str | None:
+        plan = self._server.param_headers.get(params.get("name", ""))
+        if not plan:
+            return None
+        arguments = params.get("arguments")
+        return check_params(plan, request.headers, arguments if isinstance(arguments, Mapping) else None)
+
+    # --- notifications ----------------------------------------------------------------------------------------------
+
+    async def serve_notification(
+        self, request: HttpRequest, body: dict[str, Any], runtime: Runtime, lifespan_state: Any
+    ) -> None:
+        """Take one notification and answer 202. None is defined for HTTP; middleware and handlers may know some.
+
+        Headers that are present must agree with the body; absent ones are not missed (digest HM-15).
+        """
+        method = body["method"]
+        params: Mapping[str, Any] = body.get("params") or {}
+        meta: Any = params.get("_meta")
+        version = meta.get(PROTOCOL_VERSION_KEY) if isinstance(meta, Mapping) else None
+        stated = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
+        if version is not None and stated is not None and version != stated:
+            message = "The MCP-Protocol-Version header differs from the version in params._meta"
+            await request.refuse(400, JsonRpcErrorCode.HEADER_MISMATCH, message)
+            return
+        if request.headers.get(MCP_METHOD_HEADER, method) != method:
+            message = "The Mcp-Method header differs from the method in the body"
+            await request.refuse(400, JsonRpcErrorCode.HEADER_MISMATCH, message)
+            return
+        version = stated if version is None else version
+        if version not in self._server.modern_versions:
+            data = {"supported": list(self._server.modern_versions), "requested": version}
+            message = "Unsupported protocol version"
+            await request.refuse(400, JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION, message, data=data)
+            return
+        exchange = ModernExchange(request, request.context(), None, params, runtime, self._keep_alive, self._grace_s)
+        exchange.finish()  # nothing can be said back on the response to a notification
+        connection = Connection.from_envelope(version, None, {}, outbound=None)
+        await ServerRunner(self._server, connection, lifespan_state).on_notify(exchange, method, params)
+        await aclose_shielded(connection)
+        await request.reply_empty(202)
+
+    # --- shutdown ---------------------------------------------------------------------------------------------------
+
+    def end_streams(self) -> None:
+        """The server is going down: subscriptions end with their result; other requests run to their end."""
+        for exchange in list(self.waiting):
+            if exchange.connection is not None:
+                exchange.connection.closing()
+
+
+def _is_our_cancel(exchange: ModernExchange, exc: BaseException) -> bool:
+    """Whether this is the cancellation that a vanished client caused, and nothing from the server around us."""
+    from asyncio import CancelledError
+
+    task = exchange.task
+    return exchange.cancel_requested and task is not None and isinstance(exc, CancelledError) and task.cancelling() <= 1
+
+
+def _settle_cancel(exchange: ModernExchange) -> None:
+    """Take back the cancellation, also one that the handler swallowed."""
+    if exchange.task is not None and exchange.task.cancelling():
+        exchange.task.uncancel()

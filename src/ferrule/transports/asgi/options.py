@@ -1,0 +1,67 @@
+"""Every setting of the HTTP endpoint, in one frozen value."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ferrule.transports.asgi.context import HttpContext
+from ferrule.transports.asgi.events import EventStore, MemoryEventStore
+
+__all__ = ["Authenticate", "HttpOptions"]
+
+Authenticate = Callable[[HttpContext], Awaitable[Any]]
+"""``async (context) -> principal``; raises :class:`~ferrule.transports.asgi.context.HttpRefusal` to answer 401 or 403."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpOptions:
+    """Settings of one endpoint.
+
+    Attributes:
+        path: where the endpoint is, below the mounting prefix; with and without a slash at its end.
+        legacy: serve the handshake revisions (2024-11-05 to 2025-11-25) beside the modern one.
+        stateless: legacy requests without sessions: no session id, no GET stream (405), no question to the client.
+        response_mode: legacy answers. ``"auto"``: JSON until a handler speaks before it answers, then an event stream;
+            ``"json"``: always JSON, what a handler says in between is dropped; ``"sse"``: always an event stream, which a
+            client can resume. Modern answers are always ``"auto"``.
+        allowed_hosts, allowed_origins, trusted_proxies, loopback: see
+            :class:`~ferrule.transports.asgi.security.SecurityPolicy`.
+        max_body_bytes: a larger request body is answered 413.
+        disconnect_grace_s: how long a handler may run before the endpoint starts to watch for a vanished client.
+        keep_alive_s: longest silence of an open stream before a comment is written; ``None`` writes none.
+        max_sessions: live legacy sessions; at this number a new one displaces the one that has been idle longest, and
+            gets 503 when none is idle.
+        session_idle_s: seconds without anything in flight after which a legacy session is forgotten; ``None``: never.
+        event_store: keeps what was sent on legacy streams for clients that reconnect; ``None`` turns resuming off.
+        retry_ms: reconnection time in milliseconds told to legacy clients of event streams.
+        authenticate: who sends this request; its result is ``HttpContext.principal``, and a legacy session belongs to the
+            principal that opened it. Any value with equality will do; ``None`` means nobody in particular.
+        clock: monotonic seconds, for the idle time of sessions.
+    """
+
+    path: str = "/mcp"
+    legacy: bool = True
+    stateless: bool = False
+    response_mode: Literal["auto", "json", "sse"] = "auto"
+    allowed_hosts: Sequence[str] | None = None
+    allowed_origins: Sequence[str] | None = None
+    trusted_proxies: Sequence[str] = ()
+    loopback: bool = False
+    max_body_bytes: int = 4 * 1024 * 1024
+    disconnect_grace_s: float = 0.02
+    keep_alive_s: float | None = 15.0
+    max_sessions: int = 10_000
+    session_idle_s: float | None = 1800.0
+    event_store: EventStore | None = field(default_factory=MemoryEventStore)
+    retry_ms: int = 1000
+    authenticate: Authenticate | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        if self.path and not self.path.startswith("/"):
+            raise ValueError("path starts with a slash")
+        if self.response_mode not in ("auto", "json", "sse"):
+            raise ValueError("response_mode is auto, json or sse")
+        if self.max_body_bytes < 1 or self.max_sessions < 1 or self.retry_ms < 0 or self.disconnect_grace_s < 0:
+            raise ValueError("bounds of an HTTP endpoint are positive")

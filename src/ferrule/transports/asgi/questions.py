@@ -1,0 +1,171 @@
+"""Requests of a legacy server to its client, and the answers that come back in POSTs of their own.
+
+A question is sent on one stream and its answer arrives on no stream: the client posts it. So the table belongs to the session,
+while each question remembers nothing but who waits for it.
+
+Rule a newcomer would break: whoever stops waiting (time-out, cancellation) tells the client, and an answer that still arrives
+is dropped without a word.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+import anyio
+
+from ferrule.kernel.dispatch import CallOptions, OnProgress
+from ferrule.protocol.correlation import IdSequence
+from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError, RequestTimeout
+from ferrule.wire.jsonrpc import encode_notification, encode_request
+
+__all__ = ["Questions"]
+
+log = logging.getLogger("ferrule.http")
+
+Emit = Callable[[bytes], Awaitable[None]]
+"""Sends one encoded message; raises ``ConnectionClosed`` when nobody can ever receive it."""
+
+_WITHDRAW_S = 1.0
+
+
+class _Question:
+    __slots__ = ("_event", "channel", "error", "on_progress", "result", "settled", "touched")
+
+    def __init__(self, channel: object, on_progress: OnProgress | None) -> None:
+        self.channel = channel
+        self.on_progress = on_progress
+        self.result: Any = None
+        self.error: Exception | None = None
+        self.settled = False
+        self.touched = False
+        self._event = anyio.Event()
+
+    def settle(self, result: Any = None, error: Exception | None = None) -> None:
+        self.result, self.error, self.settled = result, error, True
+        self._event.set()
+
+    def touch(self) -> None:
+        self.touched = True
+        event, self._event = self._event, anyio.Event()
+        event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+class Questions:
+    """The open questions of one session."""
+
+    __slots__ = ("_ids", "_open")
+
+    def __init__(self) -> None:
+        self._ids = IdSequence()
+        self._open: dict[int, _Question] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def ask(
+        self,
+        emit: Emit,
+        channel: object,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None,
+    ) -> dict[str, Any]:
+        """Send a request through ``emit`` and wait for its answer.
+
+        Args:
+            emit: sends on the stream of the question.
+            channel: names that stream, for :meth:`fail`.
+            method, params, opts: as ``Outbound.send_raw_request``.
+
+        Raises:
+            RemoteError, RequestTimeout, ConnectionClosed: as ``Outbound.send_raw_request``.
+        """
+        options = opts or {}
+        id = self._ids.next()
+        question = self._open[id] = _Question(channel, options.get("on_progress"))
+        if question.on_progress is not None:
+            sent = dict(params or {})
+            sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": id}
+            params = sent
+        try:
+            await emit(encode_request(id, method, params))
+            await self._wait(question, method, options)
+        except BaseException as error:
+            self._open.pop(id, None)
+            if not isinstance(error, ConnectionClosed):
+                await self._withdraw(emit, id, error)
+            raise
+        self._open.pop(id, None)
+        if question.error is not None:
+            raise question.error
+        return cast("dict[str, Any]", question.result)
+
+    def answer(self, message: Mapping[str, Any]) -> bool:
+        """Settle the question that a response answers; ``False`` when it answers none."""
+        id = message.get("id")
+        question = self._open.pop(id, None) if type(id) is int else None
+        if question is None:
+            return False
+        if "result" in message:
+            question.settle(message["result"])
+            return True
+        error = message["error"]
+        raised = RemoteError(error["message"], code=error["code"])
+        if "data" in error:
+            raised.data = error["data"]
+        question.settle(error=raised)
+        return True
+
+    async def progress(self, params: Mapping[str, Any] | None) -> bool:
+        """Hand on progress that the client reports; ``False`` when it belongs to no open question."""
+        token = None if params is None else params.get("progressToken")
+        question = self._open.get(token) if type(token) is int else None
+        if question is None or params is None:
+            return False
+        question.touch()
+        if question.on_progress is not None:
+            try:
+                waiting = question.on_progress(params.get("progress", 0.0), params.get("total"), params.get("message"))
+                if waiting is not None:
+                    await waiting
+            except Exception:
+                log.exception("a progress callback failed")
+        return True
+
+    def fail(self, error: LocalError, channel: object | None = None) -> None:
+        """Fail the questions of one stream, or all of them: no answer can come any more."""
+        for id, question in list(self._open.items()):
+            if channel is None or question.channel is channel:
+                del self._open[id]
+                question.settle(error=error)
+
+    async def _wait(self, question: _Question, method: str, options: CallOptions) -> None:
+        timeout_s = options.get("timeout_s")
+        if timeout_s is None:
+            while not question.settled:
+                await question.wait()
+            return
+        now = anyio.current_time()
+        deadline = now + timeout_s
+        cap_s = options.get("max_total_s")
+        cap = None if cap_s is None else now + cap_s
+        while not question.settled:
+            until = deadline if cap is None else min(deadline, cap)
+            if anyio.current_time() >= until:
+                raise RequestTimeout(method, timeout_s)
+            question.touched = False
+            with anyio.move_on_after(until - anyio.current_time()):
+                await question.wait()
+            if question.touched and options.get("reset_on_progress", False):
+                deadline = anyio.current_time() + timeout_s
+
+    async def _withdraw(self, emit: Emit, id: int, error: BaseException) -> None:
+        reason = str(error) if isinstance(error, RequestTimeout) else "The caller no longer waits"
+        with anyio.move_on_after(_WITHDRAW_S, shield=True):
+            try:
+                await emit(encode_notification("notifications/cancelled", {"requestId": id, "reason": reason}))
+            except LocalError:
+                log.debug("the cancellation of question %r could not be sent", id)

@@ -1,0 +1,145 @@
+"""Bare tasks, timers and the first step of a handler, on asyncio and on trio.
+
+The request path owns no task group: a request that needs no second task must not pay for one. What does need one (watching
+for a vanished client, a keep-alive comment, flushing a listener) asks this module for a bare task or a timer.
+
+Rule a newcomer would break: a coroutine started here must catch its own errors. Nobody waits for it, and on trio an
+exception in a system task ends the whole program.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from types import coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import anyio
+import anyio.abc
+
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["AsyncioRuntime", "Cancellable", "Runtime", "TrioRuntime", "current_runtime", "watched"]
+
+_T = TypeVar("_T")
+
+log = logging.getLogger("ferrule.http")
+
+
+class Cancellable(Protocol):
+    """A timer or a task that can be called off; calling it off twice, or too late, does nothing."""
+
+    def cancel(self) -> object: ...
+
+
+class Runtime(Protocol):
+    """What the HTTP code needs from an event loop beyond ``await``."""
+
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Cancellable:
+        """Call ``callback`` once, ``delay_s`` seconds from now, in the loop's thread."""
+        ...
+
+    def spawn(self, function: Callable[[], Awaitable[object]]) -> Cancellable:
+        """Run ``function()`` in a task of its own that nobody waits for; its failure is logged."""
+        ...
+
+
+class AsyncioRuntime:
+    """:class:`Runtime` of one asyncio (or uvloop) loop."""
+
+    __slots__ = ("_tasks", "loop")
+
+    def __init__(self, loop: "asyncio.AbstractEventLoop") -> None:
+        self.loop = loop
+        # The loop holds tasks weakly; without this set a waiting task could be collected in mid-flight.
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Cancellable:
+        return self.loop.call_later(delay_s, callback)
+
+    def spawn(self, function: Callable[[], Awaitable[object]]) -> Cancellable:
+        task = self.loop.create_task(_logged(function))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+class TrioRuntime:
+    """:class:`Runtime` on trio, where a bare task is a system task under a scope of its own."""
+
+    __slots__ = ()
+
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Cancellable:
+        async def wait_and_call() -> None:
+            await anyio.sleep(delay_s)
+            callback()
+
+        return self.spawn(wait_and_call)
+
+    def spawn(self, function: Callable[[], Awaitable[object]]) -> Cancellable:
+        import trio  # lazy: only a program that runs on trio has it
+
+        scope = anyio.CancelScope()
+
+        async def scoped() -> None:
+            with scope:
+                await _logged(function)
+
+        trio.lowlevel.spawn_system_task(scoped)
+        return scope
+
+
+async def _logged(function: Callable[[], Awaitable[object]]) -> None:
+    try:
+        await function()
+    except Exception:
+        log.exception("a background step of the HTTP endpoint failed")
+
+
+_runtime: AsyncioRuntime | TrioRuntime | None = None
+
+
+def current_runtime() -> AsyncioRuntime | TrioRuntime:
+    """The runtime of the loop that runs the caller; one object per loop, kept while the loop stays the same."""
+    global _runtime
+    import asyncio  # lazy: a trio program need not pay for it
+
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        if not isinstance(_runtime, TrioRuntime):
+            _runtime = TrioRuntime()
+        return _runtime
+    if not isinstance(_runtime, AsyncioRuntime) or _runtime.loop is not loop:
+        _runtime = AsyncioRuntime(loop)
+    return _runtime
+
+
+@coroutine
+def watched(work: Coroutine[Any, Any, _T], on_suspend: Callable[[], object]) -> Generator[Any, Any, _T]:
+    """Await ``work``; call ``on_suspend`` once, when it first has to wait for something.
+
+    A handler that answers without waiting cannot be interrupted, so it needs neither a timer nor a watcher. This is how the
+    endpoint knows, without a task and without a timer per request. After the first step it is ``yield from``, spelled out
+    (PEP 380) because the value of the first step is already taken.
+    """
+    try:
+        pending = work.send(None)
+    except StopIteration as stop:
+        return stop.value
+    on_suspend()
+    while True:
+        try:
+            received = yield pending
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as exc:
+            try:
+                pending = work.throw(exc)
+            except StopIteration as stop:
+                return stop.value
+        else:
+            try:
+                pending = work.send(received)
+            except StopIteration as stop:
+                return stop.value

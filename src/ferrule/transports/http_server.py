@@ -1,0 +1,349 @@
+"""Serving an ASGI callable over HTTP in this process: uvicorn on uvloop with httptools, bounded and quiet.
+
+uvicorn brings the HTTP server; this file brings what a server that faces the world needs and uvicorn has no option for: a
+bound on the size of a request's head, on the time that a head and a body may take to arrive, and on the time that a client may
+refuse to read. Whoever serves ``app.asgi()`` with a server of their own gets these bounds from that server or not at all.
+
+uvloop is started through its own loop factory, so it is really in use; without uvloop (Windows, PyPy) the loop is asyncio's.
+
+Rule a newcomer would break: nothing here may run per request. The limits hang on the rare states (an incomplete head, a body
+that is still arriving, a socket that does not drain) and a request that arrives in one piece meets none of them.
+"""
+
+import functools
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ferrule.transports.asgi.security import is_loopback_name
+
+if TYPE_CHECKING:
+    import asyncio
+    from types import FrameType
+
+__all__ = ["HttpLimits", "run_http", "serve_http"]
+
+ASGICallable = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """Bounds on one connection of :func:`run_http`.
+
+    Attributes:
+        max_head_bytes: request line and headers together; more is answered 431.
+        head_timeout_s: seconds from the first byte of a head (or from connecting) to its end; then the connection closes.
+        body_timeout_s: seconds that a body may take to arrive after its head; then the connection closes.
+        write_timeout_s: seconds that a client may leave a full send buffer unread; then the connection is dropped.
+        keep_alive_s: seconds that an idle connection stays open between requests.
+        drain_s: seconds that requests in flight get to finish at shutdown.
+    """
+
+    max_head_bytes: int = 64 * 1024
+    head_timeout_s: float = 15.0
+    body_timeout_s: float = 60.0
+    write_timeout_s: float = 60.0
+    keep_alive_s: int = 65
+    drain_s: int = 10
+
+
+def run_http(
+    app: ASGICallable,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    sockets: Sequence[socket.socket] | None = None,
+    limits: HttpLimits | None = None,
+    on_drain: Callable[[], Awaitable[None]] | None = None,
+    on_started: Callable[[str, int], None] | None = None,
+    access_log: bool = False,
+    ssl_certfile: str | None = None,
+    ssl_keyfile: str | None = None,
+) -> None:
+    """Serve ``app`` until SIGINT or SIGTERM, then drain and return.
+
+    Args:
+        app: the ASGI callable.
+        host, port: where to listen; port 0 takes a free one.
+        sockets: listen on these instead; they are closed at the end.
+        limits: bounds of each connection.
+        on_drain: awaited when shutdown begins, before waiting for requests in flight: ends the streams that would
+            otherwise never end.
+        on_started: called once with the host and the port actually bound.
+        access_log: log each request on ``uvicorn.access``.
+        ssl_certfile, ssl_keyfile: serve TLS with these files.
+
+    Raises:
+        OSError: the address cannot be bound.
+    """
+    import asyncio
+
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # no uvloop on this platform
+        new_event_loop = asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        try:
+            runner.run(
+                serve_http(
+                    app,
+                    host=host,
+                    port=port,
+                    sockets=sockets,
+                    limits=limits,
+                    on_drain=on_drain,
+                    on_started=on_started,
+                    access_log=access_log,
+                    ssl_certfile=ssl_certfile,
+                    ssl_keyfile=ssl_keyfile,
+                    handle_signals=True,
+                )
+            )
+        except KeyboardInterrupt:  # a second Ctrl-C while draining
+            return
+
+
+async def serve_http(
+    app: ASGICallable,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    sockets: Sequence[socket.socket] | None = None,
+    limits: HttpLimits | None = None,
+    on_drain: Callable[[], Awaitable[None]] | None = None,
+    on_started: Callable[[str, int], None] | None = None,
+    access_log: bool = False,
+    ssl_certfile: str | None = None,
+    ssl_keyfile: str | None = None,
+    handle_signals: bool = False,
+) -> None:
+    """As :func:`run_http`, inside a running asyncio loop; cancelling it drains and returns.
+
+    Args:
+        handle_signals: stop on SIGINT and SIGTERM (main thread only). Otherwise only cancellation stops it.
+    """
+    import asyncio
+
+    import uvicorn
+
+    limits = limits or HttpLimits()
+    bound = list(sockets) if sockets is not None else _bind(host, port)
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        loop="none",
+        http=_protocol_class(limits),
+        ws="none",
+        interface="asgi3",
+        lifespan="auto",
+        log_config=None,
+        log_level=None if access_log else "warning",
+        access_log=access_log,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=limits.keep_alive_s,
+        timeout_graceful_shutdown=limits.drain_s,
+        ssl_certfile=ssl_certfile,
+        ssl_keyfile=ssl_keyfile,
+    )
+    server = _server_class()(config, on_drain, on_started)
+    if handle_signals:
+        await server.serve(sockets=bound)
+        return
+    serving = asyncio.ensure_future(server.serve_quietly(bound))
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await serving
+        raise
+
+
+def _bind(host: str, port: int) -> list[socket.socket]:
+    """Listening sockets for a host name; on loopback every family of ``localhost``, so that clients find it by either."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    bound: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            if bound and port == 0:  # the further families listen on the port that the first one got
+                address = (address[0], bound[0].getsockname()[1], *address[2:])
+            try:
+                sock = socket.socket(family, kind, protocol)
+            except OSError:  # a family that this machine does not have
+                continue
+            bound.append(sock)
+            if sys.platform != "win32":
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                sock.bind(address)
+            except OSError:
+                if len(bound) == 1 or not is_loopback_name(host):
+                    raise
+                bound.pop().close()  # IPv6 loopback is switched off; IPv4 serves
+                continue
+            sock.listen(2048)
+            sock.setblocking(False)
+    except BaseException:
+        for sock in bound:
+            sock.close()
+        raise
+    if not bound:
+        raise OSError(f"cannot listen on {host}:{port}")
+    return bound
+
+
+@functools.cache
+def _server_class() -> type[Any]:
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        """uvicorn's server, which tells the application that it is going down before it waits for it."""
+
+        def __init__(
+            self,
+            config: uvicorn.Config,
+            on_drain: Callable[[], Awaitable[None]] | None,
+            on_started: Callable[[str, int], None] | None,
+        ) -> None:
+            super().__init__(config)
+            self._on_drain = on_drain
+            self._on_started = on_started
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started and self._on_started is not None and sockets:
+                name = sockets[0].getsockname()
+                self._on_started(self.config.host, name[1] if isinstance(name, tuple) else 0)
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            for server in self.servers:
+                server.close()  # no new connection may slip in between the end of the streams and the wait for them
+            if self._on_drain is not None:
+                await self._on_drain()
+            await super().shutdown(sockets)
+
+        async def serve_quietly(self, sockets: list[socket.socket]) -> None:
+            """Serve without touching signal handlers."""
+            await self._serve(sockets)
+
+        def handle_exit(self, sig: int, frame: "FrameType | None") -> None:
+            # Without re-raising afterwards: an orderly end is not a KeyboardInterrupt.
+            if self.should_exit:
+                self.force_exit = True
+            self.should_exit = True
+
+    return Server
+
+
+@functools.cache
+def _protocol_class(limits: HttpLimits) -> type[Any]:
+    """uvicorn's httptools protocol with ``limits``; made when needed, because importing uvicorn costs 60 ms."""
+    import httptools
+    from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+    max_head_bytes = limits.max_head_bytes
+
+    class LimitedProtocol(HttpToolsProtocol):
+        """Bounds the head, the arrival of the body and the patience with a client that does not read."""
+
+        _head_bytes = 0
+        _read_timer: "asyncio.TimerHandle | None" = None
+        _reads_body = False
+        _write_timer: "asyncio.TimerHandle | None" = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._read_timer = self.loop.call_later(limits.head_timeout_s, self._give_up)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_timers()
+            self._unset_keepalive_if_required()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            self._unset_keepalive_if_required()
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserError:
+                self.refuse(400, b"Invalid HTTP request received.")
+                return
+            except httptools.HttpParserUpgrade:
+                pass  # no protocol to upgrade to: the request is served as it is
+            scope = self.scope
+            if scope is None or "method" not in scope:
+                self._head_is_incomplete(len(data))
+            elif self._read_timer is not None or self.cycle.more_body:
+                self._head_is_complete()
+            if len(data) > max_head_bytes:
+                self._check_head()
+
+        def _head_is_incomplete(self, arrived: int) -> None:
+            self._head_bytes += arrived
+            if self._head_bytes > max_head_bytes:
+                self.refuse(431, b"The request's headers are too large.")
+            elif self._read_timer is None:
+                self._read_timer = self.loop.call_later(limits.head_timeout_s, self._give_up)
+
+        def _head_is_complete(self) -> None:
+            self._head_bytes = 0
+            waits_for_body = self.cycle.more_body
+            if waits_for_body and self._reads_body:
+                return
+            if self._read_timer is not None:
+                self._read_timer.cancel()
+                self._read_timer = None
+            self._reads_body = waits_for_body
+            if waits_for_body:
+                self._read_timer = self.loop.call_later(limits.body_timeout_s, self._give_up)
+
+        def _check_head(self) -> None:
+            """A chunk this large may hold the whole of an oversized head (or a body, which is not our business)."""
+            if sum(len(name) + len(value) + 4 for name, value in self.headers) > max_head_bytes:
+                self.refuse(431, b"The request's headers are too large.")
+
+        def refuse(self, status: int, message: bytes) -> None:
+            """Answer without the application and close."""
+            if self.transport.is_closing():
+                return
+            self.transport.write(
+                b"%scontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
+                % (STATUS_LINE[status], len(message), message)
+            )
+            self._stop_timers()
+            self.transport.close()
+            if self.cycle is not None:
+                self.cycle.disconnected = True  # the application, if it was started, must not answer as well
+                self.cycle.message_event.set()
+
+        def _give_up(self) -> None:
+            """The client took too long over its request."""
+            self._read_timer = None
+            cycle = self.cycle
+            if cycle is not None and not cycle.response_complete and not cycle.more_body:
+                return  # it waits for our answer: its next head may wait as well
+            if not self.transport.is_closing():
+                self.transport.close() if cycle is None or cycle.response_complete else self.transport.abort()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            if self._write_timer is None:
+                self._write_timer = self.loop.call_later(limits.write_timeout_s, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            if self._write_timer is not None:
+                self._write_timer.cancel()
+                self._write_timer = None
+            super().resume_writing()
+
+        def _stop_timers(self) -> None:
+            for timer in (self._read_timer, self._write_timer):
+                if timer is not None:
+                    timer.cancel()
+            self._read_timer = self._write_timer = None
+
+    return LimitedProtocol
