@@ -1,0 +1,115 @@
+"""Which library owns a class, decided per annotation and once.
+
+Two kinds: an adapter with fields tells what a class is made of, and msgspec or `ferrule.app.shapes` decodes it; an
+*opaque* adapter decodes, describes and dumps by itself. pydantic and attrs are recognised by what they leave on a class,
+so neither is imported unless an annotation uses it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Protocol, get_origin
+
+import msgspec
+
+__all__ = ["Adapter", "RawField", "adapter_for", "foreign_adapter", "is_instance", "register_text_type", "to_json"]
+
+
+class RawField(msgspec.Struct):
+    """A field as its class declares it; ``hint`` is resolved."""
+
+    name: str
+    wire_name: str
+    hint: Any
+    required: bool
+    default: Any = msgspec.UNSET
+
+
+class Adapter(Protocol):
+    """What one library's classes can be asked. `adapters.base.Fields` and `adapters.base.Opaque` fill in the rest."""
+
+    name: str
+    is_opaque: bool
+
+    def fields(self, annotation: Any) -> list[RawField]:
+        """The fields of a class, in order; generic arguments are substituted."""
+        ...
+
+    def build(self, annotation: Any, values: dict[str, Any]) -> Any:
+        """An instance from converted values, by Python name."""
+        ...
+
+    def decode(self, annotation: Any, value: Any) -> Any:
+        """Opaque: ``value`` as the class says, or `ValueError` with a message that ends with a JSON path."""
+        ...
+
+    def schema(self, annotation: Any, *, output: bool) -> dict[str, Any]:
+        """Opaque: the JSON Schema, with its ``$defs``."""
+        ...
+
+    def traits(self, annotation: Any) -> frozenset[str]:
+        """``"closed"``: unknown fields are refused. ``"slow"``: msgspec cannot build the class as its library would."""
+        ...
+
+
+@lru_cache(maxsize=4096)
+def _adapter_of(cls: type) -> Adapter | None:
+    if hasattr(cls, "__pydantic_core_schema__") or cls.__module__.partition(".")[0] == "pydantic":
+        return foreign_adapter()
+    if "__attrs_attrs__" in cls.__dict__:
+        from ferrule.app.adapters.attrs import ATTRS
+
+        return ATTRS
+    if issubclass(cls, msgspec.Struct):
+        from ferrule.app.adapters.msgspec import STRUCTS
+
+        return STRUCTS
+    from ferrule.app.adapters.builtin import adapter_of_builtin
+
+    return adapter_of_builtin(cls)
+
+
+def adapter_for(annotation: Any) -> Adapter | None:
+    """The adapter of a class or of a parametrised class; ``None`` when nobody claims it."""
+    cls = annotation if isinstance(annotation, type) else get_origin(annotation)
+    return _adapter_of(cls) if isinstance(cls, type) else None
+
+
+def foreign_adapter() -> Adapter:
+    """pydantic's adapter; its own unions and ``Annotated`` validators go through it whole."""
+    from ferrule.app.adapters.pydantic import PYDANTIC
+
+    return PYDANTIC
+
+
+def is_instance(value: Any, annotation: Any) -> bool:
+    """Whether ``value`` is already an instance of the class behind ``annotation`` (never true of a TypedDict)."""
+    cls = get_origin(annotation) or annotation
+    return not isinstance(value, dict) and isinstance(cls, type) and isinstance(value, cls)
+
+
+def register_text_type(cls: type) -> None:
+    """Let a class that is built from one string, and turned back by ``str()``, stand in signatures and results."""
+    from ferrule.app.adapters.builtin import TEXT_TYPES
+
+    TEXT_TYPES.add(cls)
+    _adapter_of.cache_clear()
+
+
+def to_json(value: Any) -> Any:
+    """``value`` as dicts with text keys, lists, text, numbers, booleans and ``None``.
+
+    Raises:
+        TypeError, ValueError: a part of it has no JSON form.
+        RecursionError: it is nested too deeply or refers to itself.
+    """
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_hook)
+
+
+def _encode_hook(value: Any) -> Any:
+    cls = type(value)
+    if hasattr(cls, "__pydantic_serializer__"):
+        return value.model_dump(mode="json", by_alias=True)
+    from ferrule.app.adapters.builtin import encode_builtin
+
+    return encode_builtin(value)

@@ -1,0 +1,51 @@
+"""``msgspec.Struct`` classes: msgspec converts them itself; only their fields are read here, for the schema."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any, Literal
+
+import msgspec
+
+from ferrule.app.adapters import RawField
+from ferrule.app.adapters.base import Fields, class_hints
+
+__all__ = ["STRUCTS"]
+
+
+class _Structs(Fields):
+    name = "msgspec"
+
+    def fields(self, annotation: Any) -> list[RawField]:
+        cls = typing.get_origin(annotation) or annotation
+        config = cls.__struct_config__
+        found: list[RawField] = []
+        if config.tag_field is not None:
+            found.append(RawField(config.tag_field, config.tag_field, Literal[config.tag], True))
+        hints = class_hints(annotation)
+        for field in msgspec.structs.fields(cls):
+            default: Any = field.default if field.default is not msgspec.NODEFAULT else msgspec.UNSET
+            if field.default_factory in (list, dict, set):
+                default = field.default_factory()
+            hint = _without_unset(hints[field.name])
+            found.append(RawField(field.name, field.encode_name, hint, field.required, default))
+        return found
+
+    def build(self, annotation: Any, values: dict[str, Any]) -> Any:
+        cls = typing.get_origin(annotation) or annotation
+        values.pop(cls.__struct_config__.tag_field, None)
+        return cls(**values)
+
+    def traits(self, annotation: Any) -> frozenset[str]:
+        cls = typing.get_origin(annotation) or annotation
+        return frozenset({"closed"}) if cls.__struct_config__.forbid_unknown_fields else frozenset()
+
+
+def _without_unset(hint: Any) -> Any:
+    args = typing.get_args(hint)
+    if msgspec.UnsetType not in args:
+        return hint
+    return typing.Union[tuple(arg for arg in args if arg is not msgspec.UnsetType)]  # pyright: ignore
+
+
+STRUCTS = _Structs()

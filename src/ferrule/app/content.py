@@ -1,0 +1,238 @@
+"""What a function returns when text and data are not enough: pictures, sounds, files, links, embedded resources.
+
+Each helper becomes one content block. They may stand alone, in a list, or beside text; a list that holds one is a list of
+content, not data. Files are read when the helper is made, so that a missing one is the author's error with its path.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from os import PathLike, fspath
+from typing import Any, ClassVar
+
+from ferrule.wire.types import Annotations, Icon, ResourceContents, ToolContentBlock
+
+__all__ = ["Audio", "Content", "Embedded", "File", "Image", "Link"]
+
+
+class Content:
+    """Base of the helpers.
+
+    Args:
+        annotations: for whom the block is, and how important.
+        meta: the block's ``_meta``.
+    """
+
+    __slots__ = ("annotations", "meta")
+
+    def __init__(self, *, annotations: Annotations | None = None, meta: dict[str, Any] | None = None) -> None:
+        self.annotations = annotations
+        self.meta = meta
+
+    def block(self) -> ToolContentBlock:
+        """The content block."""
+        raise NotImplementedError
+
+
+class _Media(Content):
+    __slots__ = ("data", "mime_type")
+
+    kind: ClassVar[Any] = "image"
+    default_type: ClassVar[str] = "image/png"
+
+    def __init__(
+        self,
+        data: bytes | None = None,
+        *,
+        path: str | PathLike[str] | None = None,
+        format: str | None = None,
+        mime_type: str | None = None,
+        annotations: Annotations | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(annotations=annotations, meta=meta)
+        self.data = _read(data, path)
+        if mime_type is None and format is not None:
+            mime_type = f"{self.kind}/{format}"
+        self.mime_type = mime_type or _guess(path) or self.default_type
+
+    def block(self) -> ToolContentBlock:
+        """The content block, with the data in base64."""
+        return ToolContentBlock(
+            self.kind,
+            data=b64encode(self.data).decode("ascii"),
+            mime_type=self.mime_type,
+            annotations=self.annotations,
+            meta=self.meta,
+        )
+
+
+class Image(_Media):
+    """A picture.
+
+    Args:
+        data: its bytes; or
+        path: a file to read them from.
+        format: ``"png"``, ``"jpeg"`` …, instead of ``mime_type``.
+        mime_type: guessed from the path if not given, else ``image/png``.
+    """
+
+    __slots__ = ()
+
+
+class Audio(_Media):
+    """A sound; arguments as `Image`, ``audio/wav`` if nothing tells. Revisions before 2025-03-26 have no audio."""
+
+    __slots__ = ()
+
+    kind = "audio"
+    default_type = "audio/wav"
+
+
+class File(Content):
+    """A file embedded in the answer: as text where its type is a text type and its bytes are UTF-8, else as base64.
+
+    Args:
+        data: its contents; or
+        path: a file to read them from.
+        name: shown to people; the path's last part if not given.
+        uri: identifies it; ``file:///<name>`` if not given.
+        mime_type: guessed from the name if not given.
+    """
+
+    __slots__ = ("contents",)
+
+    def __init__(
+        self,
+        data: bytes | str | None = None,
+        *,
+        path: str | PathLike[str] | None = None,
+        name: str | None = None,
+        uri: str | None = None,
+        mime_type: str | None = None,
+        annotations: Annotations | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(annotations=annotations, meta=meta)
+        raw = data if isinstance(data, str) else _read(data, path)
+        name = name or (fspath(path).replace("\\", "/").rpartition("/")[2] if path is not None else "file")
+        mime_type = mime_type or _guess(name)
+        if uri is None:
+            from urllib.parse import quote
+
+            uri = f"file:///{quote(name)}"
+        self.contents = resource_contents(uri, raw, mime_type)
+
+    def block(self) -> ToolContentBlock:
+        """An embedded resource."""
+        return ToolContentBlock("resource", resource=self.contents, annotations=self.annotations, meta=self.meta)
+
+
+class Link(Content):
+    """A pointer to a resource that the client may read (2025-06-18 on). ``size`` is in bytes."""
+
+    __slots__ = ("description", "icons", "mime_type", "name", "size", "title", "uri")
+
+    def __init__(
+        self,
+        uri: str,
+        name: str | None = None,
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        size: int | None = None,
+        icons: list[Icon] | None = None,
+        annotations: Annotations | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(annotations=annotations, meta=meta)
+        self.uri = uri
+        self.name = name or uri.rstrip("/").rpartition("/")[2] or uri
+        self.title = title
+        self.description = description
+        self.mime_type = mime_type
+        self.size = size
+        self.icons = icons
+
+    def block(self) -> ToolContentBlock:
+        """A resource link."""
+        return ToolContentBlock(
+            "resource_link",
+            uri=self.uri,
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            mime_type=self.mime_type,
+            size=self.size,
+            icons=self.icons,
+            annotations=self.annotations,
+            meta=self.meta,
+        )
+
+
+class Embedded(Content):
+    """The contents of a resource inside the answer.
+
+    Args:
+        uri: the resource.
+        data: text, or bytes that are put into base64.
+        mime_type: ``None`` leaves it out.
+    """
+
+    __slots__ = ("contents",)
+
+    def __init__(
+        self,
+        uri: str,
+        data: str | bytes,
+        *,
+        mime_type: str | None = None,
+        annotations: Annotations | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(annotations=annotations, meta=meta)
+        if isinstance(data, str):
+            self.contents = ResourceContents(uri, mime_type=mime_type, text=data)
+        else:
+            self.contents = ResourceContents(uri, mime_type=mime_type, blob=b64encode(data).decode("ascii"))
+
+    def block(self) -> ToolContentBlock:
+        """An embedded resource."""
+        return ToolContentBlock("resource", resource=self.contents, annotations=self.annotations, meta=self.meta)
+
+
+def resource_contents(uri: str, data: str | bytes, mime_type: str | None) -> ResourceContents:
+    """Text as text, bytes of a text type as text if they are UTF-8, other bytes as base64."""
+    if isinstance(data, str):
+        return ResourceContents(uri, mime_type=mime_type, text=data)
+    if mime_type is not None and _is_text(mime_type):
+        try:
+            return ResourceContents(uri, mime_type=mime_type, text=data.decode("utf-8"))
+        except UnicodeDecodeError:
+            pass
+    return ResourceContents(
+        uri, mime_type=mime_type or "application/octet-stream", blob=b64encode(data).decode("ascii")
+    )
+
+
+def _is_text(mime_type: str) -> bool:
+    base = mime_type.partition(";")[0].strip()
+    return base.startswith("text/") or base.endswith(("json", "xml", "yaml", "javascript", "x-sh", "toml"))
+
+
+def _read(data: bytes | None, path: str | PathLike[str] | None) -> bytes:
+    if (data is None) is (path is None):
+        raise ValueError("give either data or path")
+    if data is not None:
+        return bytes(data)
+    with open(fspath(path), "rb") as file:  # type: ignore[arg-type]
+        return file.read()
+
+
+def _guess(name: str | PathLike[str] | None) -> str | None:
+    if name is None:
+        return None
+    import mimetypes
+
+    return mimetypes.guess_type(fspath(name))[0]

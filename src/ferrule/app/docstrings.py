@@ -1,0 +1,67 @@
+"""What a docstring says: a description for the tool, and one for each parameter.
+
+Google, NumPy and Sphinx (reST) styles, read by ``docstring_parser``, which is imported only when a docstring has a section
+that speaks of parameters. A docstring that cannot be read is used whole; it is never an error.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import msgspec
+
+__all__ = ["Doc", "parse", "summary"]
+
+_SECTIONS = re.compile(
+    r"^[ \t]*(?:(?:Args|Arguments|Parameters|Params|Keyword Args|Other Parameters|Returns?|Yields?|Raises|Examples?|Attributes"
+    r"|Notes?|See Also)[ \t]*:?[ \t]*$|:(?:param|arg|argument|parameter|key|keyword|type|returns?|rtype|raises?)\b)",
+    re.MULTILINE,
+)
+_PARAMETERS = re.compile(
+    r"^[ \t]*(?:(?:Args|Arguments|Parameters|Params|Keyword Args|Other Parameters)[ \t]*:?[ \t]*$"
+    r"|:(?:param|arg|argument|parameter|key|keyword)\b)",
+    re.MULTILINE,
+)
+
+
+class Doc(msgspec.Struct):
+    """A docstring, taken apart."""
+
+    description: str | None = None
+    """The text before the first section, with paragraphs kept; ``None`` when there is none."""
+    parameters: dict[str, str] = {}
+
+
+def summary(text: str) -> str:
+    """The part before the first section, dedented."""
+    clean = inspect.cleandoc(text)
+    found = _SECTIONS.search(clean)
+    return (clean[: found.start()] if found else clean).strip()
+
+
+def parse(text: str | None) -> Doc:
+    """Take a docstring apart; ``None`` and blank text give an empty `Doc`."""
+    if not text or not text.strip():
+        return Doc()
+    doc = Doc(summary(text) or None)
+    if _PARAMETERS.search(inspect.cleandoc(text)):
+        doc.parameters = _parameters(text)
+    return doc
+
+
+def _parameters(text: str) -> dict[str, str]:
+    import docstring_parser
+
+    try:
+        parsed = docstring_parser.parse(text)
+    except docstring_parser.ParseError:
+        return {}
+    found: dict[str, str] = {}
+    for entry in parsed.params:
+        if not entry.description or entry.args[0] == "attribute":
+            continue
+        described = re.sub(r"\s*\n\s*", " ", entry.description.strip())
+        for name in entry.arg_name.split(","):  # NumPy lets several parameters share one entry
+            found[name.strip().lstrip("*")] = described
+    return found

@@ -1,0 +1,52 @@
+"""Errors of the authoring layer: what a tool author raises, and what a wrong signature raises at registration.
+
+`ToolError` is for the model to read: its text becomes the ``isError`` result as it stands. Any other exception of a
+tool body is masked for the peer and logged in full. Resource and prompt bodies raise the same class; there it becomes
+a protocol error, because these methods have no error results.
+"""
+
+from __future__ import annotations
+
+from ferrule.wire.faults import FerruleError
+
+__all__ = ["RegistrationError", "ResultError", "SignatureError", "ToolError"]
+
+
+class ToolError(FerruleError):
+    """A failure that the model may read and act on.
+
+    Args:
+        text: shown to the model as it stands. Say what to do differently.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class RegistrationError(FerruleError, ValueError):
+    """A component cannot be registered: its name is taken or malformed (the author's mistake)."""
+
+
+class SignatureError(FerruleError, TypeError):
+    """A function cannot be served as it is written; raised when it is registered, never when it is called.
+
+    Attributes:
+        function: the function's qualified name.
+        parameter: the offending parameter; ``None`` when the fault is not in one parameter.
+    """
+
+    def __init__(self, reason: str, *, function: str = "", parameter: str | None = None) -> None:
+        where = f"{function}(): " if function else ""
+        what = f"parameter {parameter!r}: " if parameter is not None else ""
+        super().__init__(f"{where}{what}{reason}")
+        self.reason = reason
+        self.function = function
+        self.parameter = parameter
+
+
+class ResultError(FerruleError, ValueError):
+    """A function's return value does not fit what it declares, or has no JSON form (the author's mistake).
+
+    The peer reads a result with ``isError``; the text names the path and the types, never the value.
+    """

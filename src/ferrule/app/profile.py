@@ -1,0 +1,350 @@
+"""The schema profile "model": what every model API accepts, and the checker of its rules.
+
+Model APIs refuse schemas for reasons that JSON Schema does not know: references they do not follow, a list as ``type``, a
+null in the union of an optional parameter, ``true`` where a schema belongs, an array without ``items``. One such tool costs a
+user all tools. `model_profile` rewrites any 2020-12 schema of ours or of pydantic's into one without them; it may accept
+more than the original (a tuple becomes an array of its members' union), never less, since the function's own conversion
+still decides.
+
+References stay where a class truly contains itself, and where putting a shared class in place everywhere would make the
+schema grow beyond `MAX_NODES`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+__all__ = ["MAX_NODES", "model_profile", "schema_problems"]
+
+MAX_NODES = 4000
+"""Schema nodes that putting classes in place of references may make; beyond it shared classes stay references."""
+
+_PREFIXES = ("#/$defs/", "#/definitions/")
+_NOISE = frozenset({"$defs", "definitions", "$schema", "discriminator", "propertyNames", "uniqueItems"})
+_SCHEMA_MAPS = ("properties", "patternProperties", "dependentSchemas")
+_SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SCHEMA_PLACES = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "unevaluatedItems")
+
+Schema = dict[str, Any]
+
+
+def model_profile(schema: Schema, *, output: bool = False) -> Schema:
+    """``schema`` rewritten for model APIs; the argument is not changed.
+
+    Args:
+        schema: a 2020-12 schema whose references are local.
+        output: keep the nulls of optional fields, because results that hold them are validated against it.
+    """
+    return _Rewriter(schema, output).document()
+
+
+class _Rewriter:
+    def __init__(self, schema: Schema, output: bool) -> None:
+        self.root = schema
+        self.output = output
+        self.defs: Schema = {**schema.get("definitions", {}), **schema.get("$defs", {})}
+        self.kept = _recursive(self.defs)
+        sizes: dict[str, int] = {}
+        if _size(schema, self.defs, self.kept, sizes) > MAX_NODES:
+            self.kept = frozenset(self.defs)
+        self.used: Schema = {}
+
+    def document(self) -> Schema:
+        made = self.node(self.root)
+        return {**made, "$defs": self.used} if self.used else made
+
+    def node(self, schema: Any, *, is_optional: bool = False) -> Schema:
+        if isinstance(schema, bool):
+            return {} if schema else {"not": {}}
+        schema = cast("Schema", schema)
+        if (name := _local_name(schema)) is not None and name in self.defs:
+            return self._reference(name, schema, is_optional)
+        made = {key: value for key, value in schema.items() if key not in _NOISE}
+        _split_types(made)
+        self._members(made, is_optional)
+        if "const" in made and not (self.output and made["const"] is None):
+            made["enum"] = [made.pop("const")]
+        _describe_enum(made, is_optional and not self.output)
+        self._array(made)
+        self._object(made)
+        for place in _SCHEMA_PLACES:
+            if place in made and place != "additionalProperties":
+                made[place] = self.node(made[place])
+        if is_optional and not self.output and made.get("default", 0) is None:
+            del made["default"]
+        return made
+
+    def _reference(self, name: str, schema: Schema, is_optional: bool) -> Schema:
+        beside = {key: value for key, value in schema.items() if key != "$ref" and key not in _NOISE}
+        if is_optional and not self.output and beside.get("default", 0) is None:
+            del beside["default"]
+        if name not in self.kept:
+            return {**self.node(self.defs[name], is_optional=is_optional), **beside}
+        if name not in self.used:
+            self.used[name] = {}
+            self.used[name] = self.node(self.defs[name])
+        return {"$ref": f"#/$defs/{name}", **beside}
+
+    def _members(self, made: Schema, is_optional: bool) -> None:
+        """Unions: one keyword, no nulls where absence says the same, and no union of one."""
+        if "allOf" in made:
+            parts = [self.node(part) for part in made.pop("allOf")]
+            if len(parts) == 1 and not (parts[0].keys() & made.keys() - {"description", "title", "default"}):
+                for key, value in parts[0].items():
+                    made.setdefault(key, value)
+            else:
+                made["allOf"] = parts
+        branches: list[Any] = [*made.pop("anyOf", ()), *made.pop("oneOf", ())]
+        if not branches:
+            return
+        if is_optional and not self.output:
+            branches = [branch for branch in branches if not _is_null(branch)]
+        flat: list[Schema] = []
+        for branch in branches:
+            done = self.node(branch, is_optional=is_optional)
+            inner = done["anyOf"] if set(done) == {"anyOf"} else [done]
+            flat.extend(part for part in inner if part not in flat)
+        if len(flat) == 1:
+            for key, value in flat[0].items():
+                made.setdefault(key, value)
+        elif flat and {} not in flat:
+            made["anyOf"] = flat
+
+    def _array(self, made: Schema) -> None:
+        places = made.pop("prefixItems", None)
+        if places is not None:
+            rest = made.pop("items", True)
+            parts: list[Schema] = []
+            for place in (*places, *((rest,) if rest is not False else ())):
+                part = self.node(place)
+                if part not in parts:
+                    parts.append(part)
+            open_ended = any(part == {} for part in parts)
+            made["items"] = {} if open_ended else parts[0] if len(parts) == 1 else {"anyOf": parts}
+        elif made.get("type") == "array":
+            made["items"] = {} if made.get("items", True) in (True, False) else made["items"]
+
+    def _object(self, made: Schema) -> None:
+        required: list[str] = made.get("required", [])
+        for key in _SCHEMA_MAPS:
+            if key in made:
+                made[key] = {
+                    name: self.node(part, is_optional=key == "properties" and name not in required)
+                    for name, part in made[key].items()
+                }
+        extra = made.get("additionalProperties")
+        if "patternProperties" in made and not made.get("properties") and len(made["patternProperties"]) == 1:
+            (made["additionalProperties"],) = made.pop("patternProperties").values()
+        elif extra is True or extra == {}:
+            del made["additionalProperties"]
+        elif isinstance(extra, dict):
+            made["additionalProperties"] = self.node(extra)
+
+
+def _split_types(made: Schema) -> None:
+    """``"type": ["string", "null"]`` as a union."""
+    kinds = made.get("type")
+    if not isinstance(kinds, list):
+        return
+    del made["type"]
+    kinds = cast("list[str]", kinds)
+    about = {key: made.pop(key) for key in list(made) if key not in ("description", "title", "default", "examples")}
+    made["anyOf"] = [{"type": kind, **(_keywords_for(kind, about) if kind != "null" else {})} for kind in kinds]
+
+
+_KEYWORDS = {
+    "string": {"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"},
+    "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
+    "array": {"items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"},
+    "object": {"properties", "required", "additionalProperties", "patternProperties", "minProperties", "maxProperties"},
+}
+_KEYWORDS["integer"] = _KEYWORDS["number"]
+
+
+def _keywords_for(kind: str, about: Schema) -> Schema:
+    mine = _KEYWORDS.get(kind, set())
+    all_kinds = set[str]().union(*_KEYWORDS.values())
+    kept = {key: value for key, value in about.items() if key in mine or key not in all_kinds}
+    if "enum" in kept:
+        kept["enum"] = [value for value in kept["enum"] if _type_name(value) == kind]
+        if not kept["enum"]:
+            del kept["enum"]
+    return kept
+
+
+def _describe_enum(made: Schema, drop_null: bool) -> None:
+    """Every closed set of values under a ``type``; one set of several types becomes a union."""
+    values: list[Any] | None = made.get("enum")
+    if values is None:
+        return
+    if drop_null and None in values and len(values) > 1:
+        values = [value for value in values if value is not None]
+        made["enum"] = values
+    kinds = list(dict.fromkeys(_type_name(value) for value in values))
+    if "type" in made or not kinds:
+        return
+    if len(kinds) == 1:
+        made["type"] = kinds[0]
+        return
+    del made["enum"]
+    made["anyOf"] = [
+        {"type": kind}
+        if kind == "null"
+        else {"type": kind, "enum": [value for value in values if _type_name(value) == kind]}
+        for kind in kinds
+    ]
+
+
+def _type_name(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+
+
+def _is_null(branch: Any) -> bool:
+    return isinstance(branch, dict) and (
+        branch.get("type") == "null" or branch.get("enum") == [None] or branch.get("const", 0) is None
+    )
+
+
+def _local_name(schema: Schema) -> str | None:
+    ref = schema.get("$ref")
+    if isinstance(ref, str):
+        for prefix in _PREFIXES:
+            if ref.startswith(prefix):
+                return ref.removeprefix(prefix)
+    return None
+
+
+# -- references --------------------------------------------------------------------------------------------------------
+
+
+def _parts(schema: Schema) -> list[Any]:
+    """The schemas directly inside a schema; what stands in ``default`` or ``enum`` is data."""
+    found: list[Any] = []
+    for key in _SCHEMA_MAPS:
+        if isinstance(schema.get(key), dict):
+            found.extend(schema[key].values())
+    for key in _SCHEMA_LISTS:
+        if isinstance(schema.get(key), list):
+            found.extend(schema[key])
+    found.extend(schema[key] for key in _SCHEMA_PLACES if key in schema)
+    return found
+
+
+def _references(schema: Any) -> set[str]:
+    if not isinstance(schema, dict):
+        return set()
+    schema = cast("Schema", schema)
+    name = _local_name(schema)
+    return set[str]().union({name} if name is not None else (), *(_references(part) for part in _parts(schema)))
+
+
+def _recursive(defs: Schema) -> frozenset[str]:
+    """The names that can reach themselves."""
+    direct = {name: _references(part) for name, part in defs.items()}
+    found: set[str] = set()
+    for name in defs:
+        seen: set[str] = set()
+        ahead = list(direct[name])
+        while ahead:
+            step = ahead.pop()
+            if step not in seen:
+                seen.add(step)
+                ahead.extend(direct.get(step, ()))
+        if name in seen:
+            found.add(name)
+    return frozenset(found)
+
+
+def _size(schema: Any, defs: Schema, kept: frozenset[str], sizes: dict[str, int]) -> int:
+    """Nodes after everything outside ``kept`` is put in place."""
+    if not isinstance(schema, dict):
+        return 1
+    schema = cast("Schema", schema)
+    total = 1 + sum(_size(part, defs, kept, sizes) for part in _parts(schema))
+    name = _local_name(schema)
+    if name is not None and name in defs and name not in kept:
+        if name not in sizes:
+            sizes[name] = _size(defs[name], defs, kept, sizes)
+        total += sizes[name]
+    return total
+
+
+# -- the checker -------------------------------------------------------------------------------------------------------
+
+
+def schema_problems(schema: Schema, *, output: bool = False) -> list[str]:
+    """What a model API may refuse in a tool's schema; empty when it follows the profile.
+
+    Args:
+        schema: an input schema, or an output schema with ``output=True`` (any root, nulls allowed).
+        output: judge it as an output schema.
+
+    Returns:
+        One line per problem: a JSON pointer and the reason.
+    """
+    problems: list[str] = []
+    if not output:
+        if schema.get("type") != "object":
+            problems.append("#: the root of an input schema has type object")
+        if schema.get("additionalProperties") is not False:
+            problems.append("#: the root of an input schema refuses unknown names (additionalProperties: false)")
+    defs: Schema = schema.get("$defs", {})
+    _check(schema, "#", False, output, problems, _recursive(defs), defs)
+    for name, part in defs.items():
+        _check(part, f"#/$defs/{name}", False, output, problems, _recursive(defs), defs)
+    return problems
+
+
+def _check(
+    node: Any, path: str, is_optional: bool, output: bool, problems: list[str], recursive: frozenset[str], defs: Schema
+) -> None:
+    if isinstance(node, bool):
+        problems.append(f"{path}: a boolean stands where a schema belongs")
+        return
+    if not isinstance(node, dict):
+        problems.append(f"{path}: not a schema")
+        return
+    node = cast("Schema", node)
+    if "$ref" in node:
+        name = _local_name(node)
+        if name is None or name not in defs:
+            problems.append(f"{path}: dangling reference {node['$ref']!r}")
+        elif name not in recursive:
+            problems.append(f"{path}: reference to {name!r}, which does not contain itself")
+    if isinstance(node.get("type"), list):
+        problems.append(f"{path}: a list of types")
+    if node.get("type") == "array" and "items" not in node:
+        problems.append(f"{path}: an array without items")
+    for word in ("oneOf", "const", "prefixItems", "discriminator", "$schema"):
+        if word in node:
+            problems.append(f"{path}: {word} is not known everywhere")
+    if is_optional and not output:
+        if any(_is_null(branch) for branch in node.get("anyOf", ())) or None in node.get("enum", ()):
+            problems.append(f"{path}: a null in the union of an optional parameter")
+        if node.get("default", 0) is None:
+            problems.append(f"{path}: a null default of an optional parameter")
+    required: list[str] = node.get("required", [])
+    for name in required:
+        if name not in node.get("properties", {}):
+            problems.append(f"{path}: {name!r} is required and not described")
+    for key in _SCHEMA_MAPS:
+        for name, part in node.get(key, {}).items():
+            is_free = key == "properties" and name not in required
+            title = part.get("title") if isinstance(part, dict) else None
+            if isinstance(title, str) and title.replace(" ", "_").lower() == name.lower():
+                problems.append(f"{path}/{key}/{name}: a title that repeats the name")
+            _check(part, f"{path}/{key}/{name}", is_free, output, problems, recursive, defs)
+    for key in _SCHEMA_LISTS:
+        for index, part in enumerate(node.get(key, ())):
+            _check(part, f"{path}/{key}/{index}", False, output, problems, recursive, defs)
+    for key in _SCHEMA_PLACES:
+        if key in node and not (key == "additionalProperties" and node[key] is False):
+            _check(node[key], f"{path}/{key}", False, output, problems, recursive, defs)
