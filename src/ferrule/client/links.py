@@ -1,0 +1,339 @@
+"""What a client stands on: a link to one server, whatever carries it.
+
+A `Link` sends requests and notifications and says whether it still works. HTTP's is
+`ferrule.transports.streamable_client.StreamableHttp` itself; here are the links over a stream pair (a server process,
+or the memory pair) and the direct one, where a call to a server in this process is a call.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import anyio
+
+from ferrule.kernel.connection import Connection
+from ferrule.kernel.dispatch import (
+    CallOptions,
+    OnNotify,
+    OnProgress,
+    OnRequest,
+    ProgressSender,
+    TransportContext,
+)
+from ferrule.kernel.duplex import JSONRPCDispatcher
+from ferrule.kernel.runner import ServerRunner, aclose_shielded, serve_dual_era_loop
+from ferrule.protocol.correlation import IdSequence
+from ferrule.protocol.errors import (
+    ConnectionClosed,
+    LocalError,
+    MCPError,
+    RemoteError,
+    RequestTimeout,
+    error_from_exception,
+)
+from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY
+from ferrule.transports.background import Background
+from ferrule.wire.codec import to_builtins
+from ferrule.wire.jsonrpc import RequestId
+
+if TYPE_CHECKING:
+    from ferrule.kernel.server import Server
+    from ferrule.transports.stdio_client import ServerProcess, StdioServer
+
+__all__ = ["DirectLink", "Link", "MemoryLink", "ServerLife", "StdioLink", "StreamLink"]
+
+logger = logging.getLogger("ferrule.client")
+
+_DIRECT = TransportContext("direct")
+_NO_META: Mapping[str, Any] = {}
+
+
+class Link(Protocol):
+    """A way to one server."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        ...
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> Any:
+        """Ask the server; see `ferrule.kernel.dispatch.Outbound`."""
+        ...
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Tell the server something."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go; any task, idempotent."""
+        ...
+
+
+def ignore_progress(progress: float, total: float | None, message: str | None) -> None:
+    """Asks for progress without looking at it: it restarts the time-out."""
+
+
+class StreamLink:
+    """A stream pair, driven by a dispatcher in a background task."""
+
+    def __init__(
+        self,
+        read_stream: Any,
+        write_stream: Any,
+        *,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        background: Background,
+        spawns_notification: Callable[[str], bool],
+    ) -> None:
+        self._dispatcher = JSONRPCDispatcher(read_stream, write_stream, drain_s=0)
+        self._dispatcher.spawns_notification = spawns_notification
+        self._ended = anyio.Event()
+        self._is_ending = False
+        self._dispatcher.on_closing = self._note_end
+        background.start(self._run(on_request, on_notify), "ferrule-client-reader")
+
+    async def _run(self, on_request: OnRequest, on_notify: OnNotify) -> None:
+        try:
+            await self._dispatcher.run(on_request, on_notify)
+        finally:
+            self._ended.set()
+
+    def _note_end(self) -> None:
+        self._is_ending = True
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_ending or self._ended.is_set()
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> Any:
+        if opts and opts.get("reset_on_progress") and opts.get("on_progress") is None:
+            opts = {**opts, "on_progress": ignore_progress}
+        try:
+            return await self._dispatcher.send_raw_request(method, params, opts)
+        except ConnectionClosed as error:
+            raise await self._why_closed(error) from error
+
+    async def _why_closed(self, error: ConnectionClosed) -> ConnectionClosed:
+        return error
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        await self._dispatcher.notify(method, params)
+
+    async def aclose(self) -> None:
+        """Wait for the reader, which ends when its stream does."""
+        with anyio.move_on_after(2):
+            await self._ended.wait()
+
+
+class StdioLink(StreamLink):
+    """A server process."""
+
+    def __init__(self, process: ServerProcess, **options: Any) -> None:
+        self.process = process
+        super().__init__(process.read_stream, process.write_stream, **options)
+
+    @classmethod
+    async def open(cls, server: StdioServer, **options: Any) -> StdioLink:
+        """Start the process."""
+        from ferrule.transports.stdio_client import connect_stdio
+
+        return cls(await connect_stdio(server), **options)
+
+    @property
+    def is_closed(self) -> bool:
+        return super().is_closed or self.process.returncode is not None
+
+    async def _why_closed(self, error: ConnectionClosed) -> ConnectionClosed:
+        return error if self.process.is_closing else await self.process.why_ended()
+
+    async def aclose(self) -> None:
+        """End the process and all it started."""
+        await self.process.aclose()
+        await super().aclose()
+
+
+class MemoryLink(StreamLink):
+    """A server in this process behind a pair of streams: the legacy era in memory, byte for byte as elsewhere."""
+
+    def __init__(self, server: Server[Any], life: ServerLife, *, background: Background, **options: Any) -> None:
+        from ferrule.transports.memory import memory_pair
+
+        self._ours, theirs = memory_pair()
+        super().__init__(self._ours.read_stream, self._ours.write_stream, background=background, **options)
+        background.start(
+            serve_dual_era_loop(server, theirs.read_stream, theirs.write_stream, lifespan_state=life.state),
+            "ferrule-memory-server",
+        )
+
+    async def aclose(self) -> None:
+        await self._ours.aclose()
+        await super().aclose()
+
+
+class ServerLife:
+    """The lifespan of a server in this process, entered and left by one background task of its own."""
+
+    def __init__(self, server: Server[Any]) -> None:
+        self._server = server
+        self._ready = anyio.Event()
+        self._stop = anyio.Event()
+        self._stopped = anyio.Event()
+        self._error: BaseException | None = None
+        self.state: Any = None
+
+    async def start(self, background: Background) -> None:
+        """Enter it.
+
+        Raises:
+            Whatever its entering raises.
+        """
+        background.start(self._run(), "ferrule-lifespan")
+        await self._ready.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def _run(self) -> None:
+        try:
+            async with self._server.lifespan() as self.state:
+                self._ready.set()
+                await self._stop.wait()
+        except Exception as error:
+            if self._ready.is_set():
+                logger.exception("The lifespan of the server failed")
+            self._error = error
+        finally:
+            self._ready.set()
+            self._stopped.set()
+
+    async def aclose(self) -> None:
+        """Leave it; bounded."""
+        self._stop.set()
+        with anyio.move_on_after(5):
+            await self._stopped.wait()
+
+
+class _Call(ProgressSender):
+    """The server's side of one direct call."""
+
+    __slots__ = ("_link", "can_send_request", "cancel_requested", "on_progress", "request_id", "transport")
+
+    def __init__(self, link: DirectLink, request_id: RequestId, on_progress: OnProgress | None) -> None:
+        self._link = link
+        self._gate = None
+        self.transport = _DIRECT
+        self.can_send_request = False
+        self.cancel_requested = False
+        self.request_id = request_id
+        self.on_progress = on_progress
+        self.progress_token = None if on_progress is None else request_id
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        raise LocalError("A server asks nothing in this era")  # the connection refuses before this
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        if self.cancel_requested:
+            return
+        raw: dict[str, Any] | None = None if params is None else to_builtins(params)
+        if method == "notifications/progress" and self.on_progress is not None and raw is not None:
+            waiting = self.on_progress(raw["progress"], raw.get("total"), raw.get("message"))
+            if waiting is not None:
+                await waiting
+            return
+        await self._link.tell(self, method, raw)
+
+
+class DirectLink:
+    """A server in this process, modern era: the caller's task runs the handler; no bytes, no task, no queue.
+
+    What either side sends, the other gets as builtins, as if it had been on a wire.
+    """
+
+    def __init__(self, server: Server[Any], life: ServerLife, *, on_notify: OnNotify) -> None:
+        self._server = server
+        self._life = life
+        self._on_notify = on_notify
+        self._ids = IdSequence()
+        self._calls: dict[int, anyio.CancelScope] = {}
+        self._is_closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> Any:
+        if self._is_closed:
+            raise ConnectionClosed("The connection to the server in this process is closed")
+        id = self._ids.next()
+        raw: dict[str, Any] = {} if params is None else to_builtins(params)
+        if not opts:
+            return await self._call(_Call(self, id, None), method, raw)
+        on_progress = opts.get("on_progress")
+        timeout_s, cap_s = opts.get("timeout_s"), opts.get("max_total_s")
+        if on_progress is not None:
+            raw["_meta"] = {**raw.get("_meta", _NO_META), "progressToken": id}
+        if timeout_s is None and cap_s is None:
+            return await self._call(_Call(self, id, on_progress), method, raw)
+        return await self._call_within(id, method, raw, opts)
+
+    async def _call_within(self, id: int, method: str, raw: dict[str, Any], opts: CallOptions) -> Any:
+        timeout_s = opts.get("timeout_s") or float("inf")
+        cap_at = anyio.current_time() + (opts.get("max_total_s") or float("inf"))
+        told, resets = opts.get("on_progress"), opts.get("reset_on_progress", False)
+        scope = anyio.CancelScope(deadline=min(cap_at, anyio.current_time() + timeout_s))
+
+        def on_progress(progress: float, total: float | None, message: str | None) -> Any:
+            if resets:
+                scope.deadline = min(cap_at, anyio.current_time() + timeout_s)
+            return None if told is None else told(progress, total, message)
+
+        call = _Call(self, id, on_progress if told is not None or resets else None)
+        with scope:
+            return await self._call(call, method, raw)
+        raise RequestTimeout(method, min(timeout_s, opts.get("max_total_s") or timeout_s))
+
+    async def _call(self, call: _Call, method: str, params: dict[str, Any]) -> Any:
+        meta = params.get("_meta", _NO_META)
+        connection = Connection.from_envelope(
+            meta.get(PROTOCOL_VERSION_KEY),
+            meta.get(CLIENT_INFO_KEY),
+            meta.get(CLIENT_CAPABILITIES_KEY) or {},
+            outbound=call,
+        )
+        runner = ServerRunner(self._server, connection, self._life.state)
+        try:
+            return to_builtins(await runner.handle_request(call, method, params))
+        except LocalError as error:
+            logger.error("%s failed", method, exc_info=error)
+            raise RemoteError.from_error(error_from_exception(error)) from error
+        except MCPError as error:
+            raise RemoteError(error.message, code=error.code, data=to_builtins(error.data)) from error
+        except Exception as error:
+            logger.error("%s failed", method, exc_info=error)
+            raise RemoteError.from_error(error_from_exception(error)) from error
+        finally:
+            call.cancel_requested = True
+            await aclose_shielded(connection)
+
+    async def tell(self, call: _Call, method: str, params: Mapping[str, Any] | None) -> None:
+        """A notification of the server."""
+        try:
+            await self._on_notify(cast("Any", call), method, params)
+        except Exception:
+            logger.exception("The handling of %s failed", method)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """In this era a client has nothing to tell a server in its own process: cancelling is cancelling."""
+
+    async def aclose(self) -> None:
+        self._is_closed = True
