@@ -22,6 +22,11 @@ async def send(end: MemoryEnd, message: Any) -> None:
     await end.write_stream.send(StreamMessage(message))
 
 
+async def receive(end: MemoryEnd) -> Any:
+    """The next message of an end."""
+    return (await end.read_stream.receive()).message
+
+
 async def test_messages_arrive_in_order_as_the_wire_has_them() -> None:
     """Structs, mappings and ready-made JSON are all plain JSON values for the receiver, in both directions."""
     left, right = memory_pair()
@@ -29,11 +34,12 @@ async def test_messages_arrive_in_order_as_the_wire_has_them() -> None:
     await send(left, JsonRpcRequest(1, "x/y", params))
     await send(left, {"jsonrpc": "2.0", "method": "n"})
     await send(right, JsonRpcResponse(1, result=Encoded(b'{"b": null}')))
-    first, second = await right.read_stream.receive(), await right.read_stream.receive()
-    assert first.message == {"jsonrpc": "2.0", "id": 1, "method": "x/y", "params": {"a": [1]}}
-    assert first.message["params"] is not params
-    assert second.message == {"jsonrpc": "2.0", "method": "n"}
-    assert (await left.read_stream.receive()).message == {"jsonrpc": "2.0", "id": 1, "result": {"b": None}}
+    first = await right.read_stream.receive()
+    message: Any = first.message
+    assert message == {"jsonrpc": "2.0", "id": 1, "method": "x/y", "params": {"a": [1]}}
+    assert message["params"] is not params
+    assert (await receive(right)) == {"jsonrpc": "2.0", "method": "n"}
+    assert (await receive(left)) == {"jsonrpc": "2.0", "id": 1, "result": {"b": None}}
     assert first.transport is not None
     assert first.transport.kind == "memory"
 
@@ -44,7 +50,7 @@ async def test_a_waiting_receiver_is_woken() -> None:
     got: list[Any] = []
 
     async def receive_two() -> None:
-        got.extend([(await right.read_stream.receive()).message["method"] for _ in range(2)])
+        got.extend([(await receive(right))["method"] for _ in range(2)])
 
     async with anyio.create_task_group() as group:
         group.start_soon(receive_two)
@@ -61,7 +67,7 @@ async def test_a_message_without_a_json_form_is_refused_and_nothing_is_sent() ->
     with pytest.raises(EncodeError):
         await send(left, {"jsonrpc": "2.0", "method": "n", "params": {"x": object()}})
     await send(left, JsonRpcNotification("next"))
-    assert (await right.read_stream.receive()).message["method"] == "next"
+    assert (await receive(right))["method"] == "next"
 
 
 async def test_what_was_sent_before_closing_is_still_received() -> None:
@@ -69,7 +75,7 @@ async def test_what_was_sent_before_closing_is_still_received() -> None:
     left, right = memory_pair()
     await send(left, JsonRpcNotification("last"))
     await left.aclose()
-    assert (await right.read_stream.receive()).message["method"] == "last"
+    assert (await receive(right))["method"] == "last"
     for _ in range(2):
         with pytest.raises(anyio.EndOfStream):
             await right.read_stream.receive()
@@ -87,14 +93,14 @@ async def test_closing_either_end_wakes_a_waiting_receiver(closer: str) -> None:
     left, right = memory_pair()
     ended: list[type[Exception]] = []
 
-    async def receive() -> None:
+    async def wait() -> None:
         try:
             await right.read_stream.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError) as error:
             ended.append(type(error))
 
     async with anyio.create_task_group() as group:
-        group.start_soon(receive)
+        group.start_soon(wait)
         await anyio.wait_all_tasks_blocked()
         await (left if closer == "left" else right).aclose()
     assert ended == [anyio.EndOfStream if closer == "left" else anyio.ClosedResourceError]
@@ -125,7 +131,7 @@ async def test_one_message_larger_than_the_bound_passes() -> None:
     left, right = memory_pair(max_buffered_bytes=10)
     async with anyio.create_task_group() as group:
         group.start_soon(send, left, JsonRpcNotification("x" * 10_000))
-        assert len((await right.read_stream.receive()).message["method"]) == 10_000
+        assert len((await receive(right))["method"]) == 10_000
 
 
 @pytest.mark.parametrize("closer", ["left", "right"])
@@ -144,7 +150,7 @@ async def test_a_cancelled_receiver_loses_no_message() -> None:
     with anyio.move_on_after(0):
         await right.read_stream.receive()
     await send(left, JsonRpcNotification("kept"))
-    assert (await right.read_stream.receive()).message["method"] == "kept"
+    assert (await receive(right))["method"] == "kept"
 
 
 async def test_closing_twice_is_harmless_and_nothing_is_left_behind() -> None:

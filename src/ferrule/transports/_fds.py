@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Final, Literal, Protocol, TextIO
 from weakref import WeakSet
 
-__all__ = ["NonBlockingFd", "ReservedStdio", "fd_kind", "grow_pipe", "private_duplicate"]
+__all__ = ["NonBlockingFd", "ReservedStdio", "fd_kind", "grow_pipe", "open_missing_standard_fds", "private_duplicate"]
 
 FdKind = Literal["pipe", "socket", "terminal", "file", "device", "closed"]
 
@@ -172,6 +172,21 @@ def _forget_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def open_missing_standard_fds() -> None:
+    """Open the null device in the place of each standard descriptor that is closed.
+
+    To be called before anything else opens a descriptor: it would get the free number, and then be mistaken for
+    stdin, or replaced by `ReservedStdio`.
+    """
+    for fd in (0, 1, 2):
+        if fd_kind(fd) == "closed":
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != fd:  # cannot happen, in order, unless another thread is quicker
+                os.dup2(null, fd)
+                os.close(null)
+            os.set_inheritable(fd, True)
 
 
 _reserved = False

@@ -22,7 +22,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +31,7 @@ import anyio
 
 from ferrule.kernel.dispatch import StreamMessage, TransportContext
 from ferrule.protocol.errors import InvalidRequest
-from ferrule.transports._fds import NonBlockingFd, ReservedStdio, fd_kind
+from ferrule.transports._fds import NonBlockingFd, ReservedStdio, fd_kind, open_missing_standard_fds
 from ferrule.transports._open import open_reader, open_writer
 from ferrule.transports._pipes import HIGH_WATER_BYTES, FrameReader, FrameWriter, encode_frame
 from ferrule.transports._watch import Watch, call_every
@@ -215,6 +215,16 @@ async def serve_stdio(
     Raises:
         RuntimeError: another server of this process uses them.
     """
+    await _serve(server, max_message_bytes, drain_s, watch_parent, _just_run)
+
+
+async def _serve(
+    server: Server[Any],
+    max_message_bytes: int,
+    drain_s: float,
+    watch_parent: bool,
+    run: Callable[[Coroutine[Any, Any, None]], Awaitable[None]],
+) -> None:
     from ferrule.kernel.runner import serve_dual_era_loop
 
     _greet(server)
@@ -222,7 +232,7 @@ async def serve_stdio(
         watch = _watch_parent(reading) if watch_parent else None
         try:
             async with server.lifespan() as state:
-                await serve_dual_era_loop(server, reading, writing, lifespan_state=state)
+                await run(serve_dual_era_loop(server, reading, writing, lifespan_state=state))
             with anyio.move_on_after(drain_s):
                 await writing.flush()
         finally:
@@ -230,6 +240,10 @@ async def serve_stdio(
                 watch.cancel()
             await reading.aclose()
             await writing.aclose()
+
+
+async def _just_run(serving: Coroutine[Any, Any, None]) -> None:
+    await serving
 
 
 @contextlib.contextmanager
@@ -351,41 +365,66 @@ def run_stdio(
     """
     import asyncio
 
+    open_missing_standard_fds()  # before the loop opens descriptors of its own in their place
     threads_before = set(threading.enumerate())
-    caught: list[int] = []
     loop = asyncio.new_event_loop()
+    stop = _Stop(loop)
     try:
-        main = loop.create_task(
-            serve_stdio(server, max_message_bytes=max_message_bytes, drain_s=drain_s, watch_parent=watch_parent)
-        )
-        with _signals_cancel(lambda: loop.call_soon_threadsafe(main.cancel), caught):
+        main = loop.create_task(_serve(server, max_message_bytes, drain_s, watch_parent, stop.run))
+        with _signals_stop(stop, main):
             try:
                 loop.run_until_complete(main)
             except asyncio.CancelledError:
-                if not caught:
+                if not stop.signals:
                     raise
             finally:
                 _end_tasks(loop)
     finally:
         loop.close()
-        status = _EXIT_CTRL_C if caught[:1] == [signal.SIGINT] else 0
+        status = _EXIT_CTRL_C if stop.signals[:1] == [signal.SIGINT] else 0
         _abandon([thread for thread in threading.enumerate() if thread not in threads_before], status)
     if status:
         raise SystemExit(status)
 
 
+class _Stop:
+    """Ends the serving but not what is around it, so that the server's lifespan closes in the ordinary way."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.signals: list[int] = []
+        self._loop = loop
+        self._serving: asyncio.Task[None] | None = None
+
+    async def run(self, serving: Coroutine[Any, Any, None]) -> None:
+        """Serve in a task of its own, which `cancel` ends."""
+        import asyncio
+
+        self._serving = task = self._loop.create_task(serving)
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not self.signals or not task.done():
+                raise
+        finally:
+            self._serving = None
+
+    def cancel(self, main: asyncio.Task[None]) -> None:
+        """In the loop's thread: end the serving; before and after it, the whole."""
+        (self._serving or main).cancel()
+
+
 @contextlib.contextmanager
-def _signals_cancel(cancel: Callable[[], object], caught: list[int]) -> Generator[None]:
-    """Ctrl-C and SIGTERM call ``cancel`` once; the second time they end the process."""
+def _signals_stop(stop: _Stop, main: asyncio.Task[None]) -> Generator[None]:
+    """The first Ctrl-C or SIGTERM stops the server; the second ends the process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def on_signal(number: int, _: FrameType | None) -> None:
-        caught.append(number)
-        if len(caught) > 1:
+        stop.signals.append(number)
+        if len(stop.signals) > 1:
             os._exit(128 + number)
-        cancel()
+        main.get_loop().call_soon_threadsafe(stop.cancel, main)
 
     previous = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
