@@ -5,9 +5,10 @@ What the codec decides, so that no caller has to:
 * NaN and the infinities are written as ``null``; as JSON tokens they are refused when reading.
 * A lone surrogate is read from its ``\\uD800`` escape and written out as U+FFFD: text cut in the middle of a pair
   by a JavaScript peer must not cost the message, and UTF-8 cannot carry it.
-* Invalid UTF-8 is refused. A duplicate key's last value wins. Integers are exact up to 4,300 digits (the
-  interpreter's own bound); larger ones, and numbers beyond a double, are refused.
-* Nesting is bounded by the codec's recursion guard, near 1,000 levels; deeper input is refused, not crashed on.
+* Invalid UTF-8 and a byte order mark are refused. A duplicate key's last value wins. Integers are exact up to 4,300
+  digits (the interpreter's own bound); larger ones, and numbers beyond a double, are refused.
+* Nesting is bounded by the interpreter's recursion guard, near 1,000 levels (some thousands from Python 3.12 on);
+  deeper input is refused, not crashed on.
 
 Bytes are bounded before they come here, by framing and by the HTTP endpoint. A newcomer would reach for
 ``json`` or ``msgspec.json`` elsewhere: then these decisions would hold in one place and not in another.
@@ -19,6 +20,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from math import isinf
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
 
@@ -29,6 +31,7 @@ from ferrule.wire.struct import convert_unknown_kinds, decode_hook
 
 __all__ = [
     "Encoded",
+    "canonical",
     "convert",
     "decode",
     "decoder",
@@ -43,6 +46,7 @@ Encoded = msgspec.Raw
 """A ready-made JSON value: ``Encoded(b'{"a":1}')`` may stand anywhere inside a value given to `encode`."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _PATH = re.compile(r"^(?P<reason>.*?) - at `(?P<path>[^`]*)`$", re.DOTALL)
 
 
@@ -67,6 +71,7 @@ def _builtins_hook(value: Any) -> Any:
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode
+_encode_sorted = msgspec.json.Encoder(enc_hook=_encode_hook, order="deterministic").encode
 
 
 def decode(data: bytes | bytearray | memoryview | str) -> Any:
@@ -78,7 +83,7 @@ def decode(data: bytes | bytearray | memoryview | str) -> Any:
     try:
         return _decode(data)
     except Exception as error:
-        if isinstance(error, msgspec.DecodeError) and "surrogate" in str(error):
+        if _may_hold_surrogates(data, error):
             return _decode_with_surrogates(data)
         raise _decode_error(error) from error
 
@@ -90,7 +95,7 @@ def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], 
         DecodeError: the bytes are not JSON.
         ConvertError: the value does not have the declared shape.
     """
-    read = _decoder_for(type_).decode
+    read = _decoder_for(cast("Any", type_)).decode
 
     def read_typed(data: bytes | bytearray | memoryview | str) -> T:
         try:
@@ -98,6 +103,8 @@ def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], 
         except msgspec.ValidationError as error:
             raise _convert_error(error) from error
         except Exception as error:
+            if _may_hold_surrogates(data, error):
+                return convert(_decode_with_surrogates(data), type_)
             raise _decode_error(error) from error
 
     return read_typed
@@ -112,7 +119,7 @@ def encode(value: Any) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return encode(_without_surrogates(to_builtins(value)))
+        return _encode_with_surrogates(value)
     except RecursionError as error:
         raise EncodeError("The value is nested too deeply or refers to itself") from error
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
@@ -122,6 +129,28 @@ def encode(value: Any) -> bytes:
 def encode_str(value: Any) -> str:
     """`encode`, as text: the projection of a structured result for reading."""
     return encode(value).decode()
+
+
+def canonical(value: Any) -> bytes:
+    """``value`` as JSON that is equal for equal values: keys sorted, integral floats as integers. For digests.
+
+    Raises:
+        EncodeError: as `encode`.
+    """
+    try:
+        return _encode_sorted(_with_whole_numbers(_without_surrogates(to_builtins(value))))
+    except RecursionError as error:
+        raise EncodeError("The value is nested too deeply") from error
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, dict):
+        return {key: _with_whole_numbers(item) for key, item in cast("dict[Any, Any]", cast("object", value)).items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_whole_numbers(item) for item in cast("list[Any]", cast("object", value))]
+    return value
 
 
 def convert(value: Any, type_: type[T], *, strict: bool = True) -> T:
@@ -153,7 +182,7 @@ def to_builtins(value: Any) -> Any:
         EncodeError: as `encode`.
     """
     try:
-        return msgspec.to_builtins(value, enc_hook=_builtins_hook)
+        return msgspec.to_builtins(value, enc_hook=_builtins_hook, str_keys=True)
     except RecursionError as error:
         raise EncodeError("The value is nested too deeply or refers to itself") from error
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
@@ -165,11 +194,20 @@ def _decoder_for(type_: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type_, dec_hook=decode_hook)
 
 
+def _may_hold_surrogates(data: bytes | bytearray | memoryview | str, error: Exception) -> bool:
+    """Whether a refused message may be fine but for lone surrogates; msgspec words that in several ways."""
+    if not isinstance(error, msgspec.DecodeError):
+        return False
+    if isinstance(data, str):
+        return _SURROGATE_ESCAPE.search(data.encode("utf-8", "replace")) is not None
+    return _SURROGATE_ESCAPE.search(data) is not None
+
+
 def _decode_with_surrogates(data: bytes | bytearray | memoryview | str) -> Any:
     """The slow path of `decode`: the standard library reads lone surrogates, msgspec does not."""
     try:
         text = data if isinstance(data, str) else bytes(data).decode()
-        return _without_surrogates(json.loads(text, parse_constant=_refuse_constant))
+        return _without_surrogates(json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float))
     except (ValueError, RecursionError) as error:
         raise _decode_error(error) from error
 
@@ -178,14 +216,32 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if isinf(value):
+        raise ValueError("Number out of range")
+    return value
+
+
+def _encode_with_surrogates(value: Any) -> bytes:
+    """The slow path of `encode`: UTF-8 has no lone surrogates."""
+    try:
+        return encode(_without_surrogates(to_builtins(value)))
+    except RecursionError as error:
+        raise EncodeError("The value is nested too deeply or refers to itself") from error
+
+
 def _without_surrogates(value: Any) -> Any:
     if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value)
+        if _SURROGATE.search(value) is None:
+            return value
+        # Through UTF-16, where the two halves of a pair find together and only lone ones are replaced.
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
-        items = cast("dict[Any, Any]", value).items()
+        items = cast("dict[Any, Any]", cast("object", value)).items()
         return {_without_surrogates(key): _without_surrogates(item) for key, item in items}
-    if isinstance(value, list):
-        return [_without_surrogates(item) for item in cast("list[Any]", value)]
+    if isinstance(value, (list, tuple)):
+        return [_without_surrogates(item) for item in cast("list[Any]", cast("object", value))]
     return value
 
 

@@ -71,6 +71,8 @@ class InvalidMessage(FerruleError, ValueError):
     Attributes:
         id: the id to answer with, ``None`` if none could be read.
         code: -32600, or -32602 where only ``params`` has the wrong kind.
+        wants_answer: ``False`` for what was plainly a notification or a response, which get none: on a duplex
+            channel an error under a response's id would pass for the answer to the peer's own request of that id.
     """
 
     def __init__(
@@ -79,10 +81,12 @@ class InvalidMessage(FerruleError, ValueError):
         *,
         id: RequestId | None = None,
         code: int = JsonRpcErrorCode.INVALID_REQUEST,
+        wants_answer: bool = True,
     ) -> None:
         super().__init__(message)
         self.id = id
         self.code = int(code)
+        self.wants_answer = wants_answer
 
 
 class JsonRpcError(WireStruct):
@@ -160,41 +164,52 @@ def message_kind(payload: Any) -> MessageKind:
     if type(payload) is not dict:
         what = "A batch of messages is not accepted here" if isinstance(payload, list) else "A message is an object"
         raise InvalidMessage(what)
-    message = cast("dict[str, Any]", payload)
+    message: dict[str, Any] = payload  # pyright: ignore[reportUnknownVariableType]
     if message.get("jsonrpc") != "2.0":
-        raise InvalidMessage('A message carries "jsonrpc": "2.0"', id=readable_id(message))
+        raise _invalid(message, 'A message carries "jsonrpc": "2.0"')
     if "method" in message:
         return _call_kind(message)
     if "result" in message or "error" in message:
         _check_response(message)
         return "response"
-    raise InvalidMessage("A message has a method, a result or an error", id=readable_id(message))
+    raise _invalid(message, "A message has a method, a result or an error")
 
 
 def _call_kind(message: dict[str, Any]) -> MessageKind:
     method = message["method"]
     if not isinstance(method, str) or not method:
-        raise InvalidMessage("A method is text that is not empty", id=readable_id(message))
+        raise _invalid(message, "A method is text that is not empty")
     params = message.get("params")
     if params is not None and type(params) is not dict:
-        raise InvalidMessage("Params are an object", id=readable_id(message), code=JsonRpcErrorCode.INVALID_PARAMS)
+        raise _invalid(message, "Params are an object", JsonRpcErrorCode.INVALID_PARAMS)
     if "id" not in message:
         return "notification"
     id = message["id"]
     if type(id) is int or isinstance(id, str):
         return "request"
-    raise InvalidMessage("A request id is a string or an integer")
+    raise _invalid(message, "A request id is a string or an integer")
 
 
 def _check_response(message: dict[str, Any]) -> None:
     id, error = message.get("id"), message.get("error")
     if ("result" in message) == ("error" in message):
-        raise InvalidMessage("A response has exactly one of result and error", id=readable_id(message))
+        raise _invalid(message, "A response has exactly one of result and error")
     if "error" in message and not _is_error(error):
-        raise InvalidMessage("An error has an integer code and a text message", id=readable_id(message))
+        raise _invalid(message, "An error has an integer code and a text message")
     if type(id) is int or isinstance(id, str) or (id is None and "error" in message):
         return
-    raise InvalidMessage("A response carries the id of its request")
+    raise _invalid(message, "A response carries the id of its request")
+
+
+def _invalid(
+    message: dict[str, Any], why: str, code: JsonRpcErrorCode = JsonRpcErrorCode.INVALID_REQUEST
+) -> InvalidMessage:
+    method = message.get("method")
+    if "method" not in message:
+        wants_answer = "result" not in message and "error" not in message
+    else:
+        wants_answer = "id" in message or not isinstance(method, str) or not method
+    return InvalidMessage(why, id=readable_id(message), code=code, wants_answer=wants_answer)
 
 
 def _is_error(error: Any) -> bool:
