@@ -205,23 +205,26 @@ def _each_value(step: Step) -> Step:
 
 
 def _alternatives(revision: Revision, members: tuple[Any, ...]) -> Step | None:
-    """A union: structs by their class, mappings by their tag or as the only struct there is, lists as the list."""
+    """A union: structs by their class, JSON objects by their tag (or the only kind there is), arrays as the list."""
     by_class: dict[type, Step] = {}
     by_tag: dict[Any, Step] = {}
     tag_field: str | None = None
     for_list: Step | None = None
+    for_dict: Step | None = None
     for member in members:
         step = _plan_for(revision, member)
         if step is None:
             continue
         if get_origin(member) is list:
             for_list = step
+        elif get_origin(member) is dict:
+            for_dict = step
         elif isinstance(member, type):
             by_class[member] = step
             config = cast("type[Struct]", member).__struct_config__
             tag_field = config.tag_field or tag_field
             by_tag[config.tag] = step
-    if not by_class and for_list is None:
+    if not by_class and for_list is None and for_dict is None:
         return None
 
     def run(value: Any) -> Any:
@@ -230,7 +233,8 @@ def _alternatives(revision: Revision, members: tuple[Any, ...]) -> Step | None:
         elif isinstance(value, Struct):
             step = by_class.get(type(value))
         elif isinstance(value, Mapping):
-            step = by_tag.get(cast("Mapping[str, Any]", value).get(tag_field) if tag_field else None)
+            tag = cast("Mapping[str, Any]", value).get(tag_field) if tag_field else None
+            step = for_dict or by_tag.get(tag)
         else:
             step = None
         return cast("Any", value if step is None else step(value))

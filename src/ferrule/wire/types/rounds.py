@@ -41,10 +41,11 @@ class CreateMessageRequest(WireStruct, tag_field="method", tag="sampling/createM
 
 
 class ListRootsRequest(WireStruct, tag_field="method", tag="roots/list"):
-    """Ask for the client's roots."""
+    """Ask for the client's roots. ``id`` means nothing here; the specification's own example has one, so it is kept."""
 
     method: ClassVar[str] = "roots/list"
     params: RequestParams | None = None
+    id: str | int | None = None
 
 
 InputRequest: TypeAlias = ElicitRequest | CreateMessageRequest | ListRootsRequest
