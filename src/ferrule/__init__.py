@@ -14,18 +14,53 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    pass
+    from ferrule import types as types
+    from ferrule.app.content import Audio as Audio
+    from ferrule.app.content import Embedded as Embedded
+    from ferrule.app.content import File as File
+    from ferrule.app.content import Image as Image
+    from ferrule.app.content import Link as Link
+    from ferrule.app.errors import ToolError as ToolError
+    from ferrule.app.fields import Field as Field
+    from ferrule.app.fields import Header as Header
+    from ferrule.kernel.server import Server as Server
+    from ferrule.protocol.errors import MCPError as MCPError
+    from ferrule.transports.stdio_client import StdioServer as StdioServer
 
 __version__ = "0.1.0"
 
 # Public name -> the module that defines it.
-_MODULES: dict[str, str] = {}
+_MODULES: dict[str, str] = {
+    "Audio": "ferrule.app.content",
+    "Embedded": "ferrule.app.content",
+    "Field": "ferrule.app.fields",
+    "File": "ferrule.app.content",
+    "Header": "ferrule.app.fields",
+    "Image": "ferrule.app.content",
+    "Link": "ferrule.app.content",
+    "MCPError": "ferrule.protocol.errors",
+    "Server": "ferrule.kernel.server",
+    "StdioServer": "ferrule.transports.stdio_client",
+    "ToolError": "ferrule.app.errors",
+}
 
 # Public modules that `import ferrule` makes reachable as attributes.
-_SUBMODULES: tuple[str, ...] = ()
+_SUBMODULES = ("types",)
 
 __all__ = [
+    "Audio",
+    "Embedded",
+    "Field",
+    "File",
+    "Header",
+    "Image",
+    "Link",
+    "MCPError",
+    "Server",
+    "StdioServer",
+    "ToolError",
     "__version__",
+    "types",
 ]
 
 
