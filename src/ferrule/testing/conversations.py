@@ -1,0 +1,426 @@
+"""Run conversation files: the client lines against a server, the server lines against what it says.
+
+One file is replayed on every carrier and in every revision that it names, so one text says what holds everywhere::
+
+    conversation = load_conversation(Path("tests/conversations/tools_call.conv"))
+    for revision, carrier in runs_of(conversation):
+        await run_conversation(conversation, make_server(), revision=revision, carrier=carrier)
+
+The format is described in `ferrule.testing.script`, patterns in `ferrule.testing.matching`, carriers in
+`ferrule.testing.carriers`. `update_conversation` writes the server lines anew from what the server says now; the
+difference between the files is then the thing to review.
+
+The runner is in step with the file: it sends a client line, then waits for each server line that follows. At the end
+it closes the client's side, and anything that the server says beyond the file is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import anyio
+
+from ferrule.testing.carriers import Carrier, each_byte, open_carrier
+from ferrule.testing.matching import fill, is_array, is_object, mismatch
+from ferrule.testing.script import (
+    CARRIERS,
+    Conversation,
+    ConversationSyntaxError,
+    Step,
+    load_conversation,
+    parse_conversation,
+)
+from ferrule.wire.codec import encode_str
+from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
+
+if TYPE_CHECKING:
+    from ferrule.kernel.server import Server
+
+__all__ = [
+    "CARRIERS",
+    "Conversation",
+    "ConversationMismatch",
+    "ConversationSyntaxError",
+    "Exchange",
+    "Transcript",
+    "load_conversation",
+    "parse_conversation",
+    "run_conversation",
+    "runs_of",
+    "update_conversation",
+]
+
+CLIENT_INFO: Final = {"name": "conversation", "version": "1"}
+_ENVELOPE = "io.modelcontextprotocol/"
+_QUIET_S = 0.2
+
+
+class ConversationMismatch(AssertionError):
+    """The server said something else than the file; the message starts with file and line.
+
+    Attributes:
+        path: the file or the name of the conversation.
+        line: the line of the step, from 1.
+        problem: what differs, with a JSON path.
+        received: what came; ``None`` if nothing did.
+    """
+
+    def __init__(self, where: str, line: int, problem: str, received: Any, run: str) -> None:
+        came = "nothing came" if received is None else f"came: {encode_str(received)}"
+        super().__init__(f"{where}:{line}: {problem}\n  {came}\n  run: {run}")
+        self.path = where
+        self.line = line
+        self.problem = problem
+        self.received = received
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One message of a run.
+
+    Attributes:
+        sender: who said it.
+        message: decoded JSON; bytes for a raw client line.
+    """
+
+    sender: Literal["client", "server"]
+    message: Any
+
+
+@dataclass(slots=True)
+class Transcript:
+    """Everything that was said in one run, in the order in which the runner saw it.
+
+    Attributes:
+        revision: the version that was run.
+        carrier: where it was run.
+        messages: handshake included.
+    """
+
+    revision: str
+    carrier: str
+    messages: list[Exchange] = field(default_factory=list[Exchange])
+
+
+def runs_of(conversation: Conversation) -> Iterator[tuple[str, str]]:
+    """Every ``(revision, carrier)`` that a file asks for."""
+    for revision in conversation.revisions:
+        for carrier in conversation.carriers:
+            yield revision, carrier
+
+
+async def run_conversation(
+    conversation: Conversation,
+    server: Server[Any],
+    *,
+    revision: str,
+    carrier: str,
+    timeout_s: float = 5.0,
+    chunks: Callable[[bytes], Iterable[bytes]] = each_byte,
+) -> Transcript:
+    """Replay a conversation once.
+
+    Args:
+        conversation: the file.
+        server: a fresh one; its lifespan is entered and left.
+        revision: the version to speak.
+        carrier: one of `CARRIERS`.
+        timeout_s: seconds to wait for each server line.
+        chunks: how the ``bytes`` carrier cuts what the client sends.
+
+    Raises:
+        ConversationMismatch: the server said something else, or nothing, or more.
+        ConversationSyntaxError: a step cannot be done on this carrier.
+    """
+    run = _Run(conversation, revision, carrier, timeout_s)
+    await run.play(server, chunks)
+    return run.transcript
+
+
+async def update_conversation(conversation: Conversation, server: Callable[[], Server[Any]]) -> str:
+    """The text of the file with its server lines as the server speaks now.
+
+    A line that still matches is kept with its patterns. Where the revisions differ, a line is written for each. Only
+    the first carrier of the file is asked.
+
+    Args:
+        conversation: the file; not changed.
+        server: makes a fresh server for each run.
+    """
+    changes = _Changes()
+    for revision in conversation.revisions:
+        run = _Run(conversation, revision, conversation.carriers[0], 1.0, changes)
+        await run.play(server(), each_byte)
+    return changes.applied_to(conversation)
+
+
+# --- one run ----------------------------------------------------------------------------------------------------------
+
+
+class _Run:
+    def __init__(
+        self,
+        conversation: Conversation,
+        revision: str,
+        carrier: str,
+        timeout_s: float,
+        changes: _Changes | None = None,
+    ) -> None:
+        self.conversation = conversation
+        self.transcript = Transcript(revision, carrier)
+        self._revision = REVISIONS[revision]
+        self._timeout_s = timeout_s
+        self._changes = changes
+        self._headers: dict[str, str | None] = {}
+        modern = revision if self._revision.is_modern else LATEST_MODERN_VERSION
+        self._envelope = {
+            f"{_ENVELOPE}protocolVersion": modern,
+            f"{_ENVELOPE}clientCapabilities": conversation.capabilities,
+            f"{_ENVELOPE}clientInfo": CLIENT_INFO,
+        }
+        self._names: dict[str, Any] = {"revision": revision, "envelope": self._envelope}
+
+    async def play(self, server: Server[Any], chunks: Callable[[bytes], Iterable[bytes]]) -> None:
+        """All steps, then the end."""
+        transcript = self.transcript
+        steps = [s for s in self.conversation.steps if s.holds(transcript.revision, transcript.carrier)]
+        async with open_carrier(transcript.carrier, server, self._revision, chunks=chunks) as carrier:
+            if self.conversation.shakes_hands and not self._revision.is_modern:
+                await self._shake_hands(carrier)
+            at = 0
+            while at < len(steps):
+                block = at
+                while block < len(steps) and steps[block].kind == "expect":
+                    block += 1
+                if block > at:
+                    await self._expect(carrier, steps[at:block])
+                    at = block
+                else:
+                    await self._do(carrier, steps[at])
+                    at += 1
+                if self._changes is not None:
+                    await self._take_extra(carrier, steps, at)
+            if self._changes is None:
+                await self._end(carrier, steps[-1] if steps else Step("close", "", 1))
+
+    # -- the client -----------------------------------------------------------------------------------------------
+
+    async def _do(self, carrier: Carrier, step: Step) -> None:
+        if step.kind == "send":
+            await self._send(carrier, self._completed(fill(step.value, self._names)))
+        elif step.kind == "send_raw":
+            self.transcript.messages.append(Exchange("client", step.value))
+            headers, self._headers = self._headers, {}
+            try:
+                await carrier.send_raw(step.value, headers)
+            except NotImplementedError as error:
+                where = self.conversation.where(step.line)
+                raise ConversationSyntaxError(f"{where}: raw bytes need a carrier that has some: {error}") from error
+        elif step.kind == "close":
+            await carrier.close()
+        elif step.kind == "status":
+            await self._check_status(carrier, step)
+        elif step.kind == "set_header":
+            name, _, value = step.value.partition(":")
+            self._headers[name.strip().lower()] = fill(value.strip(), self._names)
+        else:
+            self._headers[step.value.strip().lower()] = None
+
+    async def _send(self, carrier: Carrier, message: Any) -> None:
+        self.transcript.messages.append(Exchange("client", message))
+        headers, self._headers = self._headers, {}
+        with anyio.fail_after(self._timeout_s):
+            await carrier.send(message, headers)
+
+    async def _check_status(self, carrier: Carrier, step: Step) -> None:
+        with anyio.fail_after(self._timeout_s):
+            status = await carrier.status()
+        if status is not None and status != step.value:
+            raise self._mismatch(step, f"the status is {status} and not {step.value}", None)
+
+    def _completed(self, message: Any) -> Any:
+        """A client line with what every message of the revision carries."""
+        if not is_object(message):
+            return message
+        completed: dict[str, Any] = {"jsonrpc": "2.0", **message}
+        wants_envelope = "method" in completed and "id" in completed and self.conversation.adds_envelope
+        if self._revision.is_modern and wants_envelope:
+            params = completed.get("params", {})
+            if is_object(params):
+                completed["params"] = {**params, "_meta": {**self._envelope, **params.get("_meta", {})}}
+        return completed
+
+    async def _shake_hands(self, carrier: Carrier) -> None:
+        params = {
+            "protocolVersion": self._revision.version,
+            "capabilities": self.conversation.capabilities,
+            "clientInfo": CLIENT_INFO,
+        }
+        start = Step("expect", None, 1)
+        await self._send(carrier, {"jsonrpc": "2.0", "id": "handshake", "method": "initialize", "params": params})
+        answer = await self._receive(carrier, start)
+        pattern = {
+            "jsonrpc": "2.0",
+            "id": "handshake",
+            "result": {"protocolVersion": self._revision.version, "...": True},
+        }
+        problem = mismatch(pattern, answer, {})
+        if problem is not None:
+            raise self._mismatch(start, f"the handshake failed: {problem}", answer)
+        await self._send(carrier, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    # -- the server -----------------------------------------------------------------------------------------------
+
+    async def _expect(self, carrier: Carrier, steps: list[Step]) -> None:
+        """A block of server lines, in order or (``order: any``) not."""
+        waiting = list(steps)
+        while waiting:
+            try:
+                message = await self._receive(carrier, waiting[0])
+            except ConversationMismatch:
+                if self._changes is None:
+                    raise
+                for step in waiting:
+                    self._changes.replace(step, self._revision.version, None)
+                return
+            problems = [self._problem(step, message) for step in waiting]
+            found = 0 if self.conversation.ordered else next((at for at, p in enumerate(problems) if p is None), 0)
+            step = waiting.pop(found)
+            problem = problems[found]
+            if self._changes is not None:
+                self._changes.replace(step, self._revision.version, step.value if problem is None else message)
+            elif problem is not None:
+                raise self._mismatch(step, problem, message)
+
+    def _problem(self, step: Step, message: Any) -> str | None:
+        """What differs; the names that a match remembers are kept only if all of it matches."""
+        names = dict(self._names)
+        pattern = step.value
+        if is_object(pattern):
+            pattern = {"jsonrpc": "2.0", **pattern}
+        problem = mismatch(pattern, message, names)
+        if problem is None:
+            self._names = names
+        return problem
+
+    async def _receive(self, carrier: Carrier, step: Step) -> Any:
+        problem = "the server says nothing"
+        with anyio.move_on_after(self._timeout_s):
+            try:
+                message = await carrier.receive()
+            except anyio.EndOfStream:
+                problem = "the connection has ended"
+            else:
+                self.transcript.messages.append(Exchange("server", message))
+                return message
+        raise self._mismatch(step, problem, None)
+
+    async def _end(self, carrier: Carrier, last: Step) -> None:
+        """Close, and see that nothing more comes."""
+        await carrier.close()
+        with anyio.move_on_after(self._timeout_s):
+            try:
+                message = await carrier.receive()
+            except anyio.EndOfStream:
+                return
+            self.transcript.messages.append(Exchange("server", message))
+            raise self._mismatch(last, "after the last line the server says more", message)
+        raise self._mismatch(last, "the server does not end", None)
+
+    async def _take_extra(self, carrier: Carrier, steps: list[Step], at: int) -> None:
+        """While updating: what the server says beyond the lines that are there."""
+        if self._changes is None or (at < len(steps) and steps[at].kind in ("expect", "status")):
+            return
+        while True:
+            message = None
+            with anyio.move_on_after(_QUIET_S):
+                try:
+                    message = await carrier.receive()
+                except anyio.EndOfStream:
+                    return
+            if message is None:
+                return
+            self._changes.insert(steps[at - 1], self._revision.version, message)
+
+    def _mismatch(self, step: Step, problem: str, received: Any) -> ConversationMismatch:
+        where = str(self.conversation.path or self.conversation.name)
+        run = f"{self.transcript.revision} over {self.transcript.carrier}"
+        return ConversationMismatch(where, step.line, problem, received, run)
+
+
+# --- updating ---------------------------------------------------------------------------------------------------------
+
+
+class _Changes:
+    """What each run would write in the place of, and after, each line."""
+
+    def __init__(self) -> None:
+        self._replaced: dict[int, dict[str, Any]] = {}
+        self._inserted: dict[int, dict[str, list[Any]]] = {}
+        self._steps: dict[int, Step] = {}
+
+    def replace(self, step: Step, revision: str, message: Any) -> None:
+        """The line says ``message`` in this revision; ``None``: it is not said."""
+        self._steps[step.line] = step
+        self._replaced.setdefault(step.line, {})[revision] = message
+
+    def insert(self, after: Step, revision: str, message: Any) -> None:
+        """This is said after the line in this revision."""
+        self._steps[after.line] = after
+        self._inserted.setdefault(after.line, {}).setdefault(revision, []).append(message)
+
+    def applied_to(self, conversation: Conversation) -> str:
+        """The new text."""
+        lines: list[str] = []
+        old = conversation.text.splitlines()
+        at = 1
+        while at <= len(old):
+            step = self._steps.get(at)
+            count = 1 if step is None else step.lines
+            kept = old[at - 1 : at - 1 + count]
+            if step is not None and at in self._replaced:
+                lines += self._written(step, self._replaced[at], kept, conversation)
+            else:
+                lines += kept
+            for revision, messages in self._inserted.get(at, {}).items():
+                limit = "" if len(conversation.revisions) == 1 else f"[{revision}]"
+                lines += [f"<{limit} {_line(message)}" for message in messages]
+            at += count
+        return "\n".join(lines) + "\n"
+
+    @staticmethod
+    def _written(step: Step, said: dict[str, Any], kept: list[str], conversation: Conversation) -> list[str]:
+        if all(message is step.value for message in said.values()):
+            return kept
+        messages = list(said.values())
+        if all(message == messages[0] for message in messages):
+            limit = f"[{step.condition}]" if step.condition else ""
+            return [] if messages[0] is None else [f"<{limit} {_line(messages[0])}"]
+        return [f"<[{revision}] {_line(message)}" for revision, message in said.items() if message is not None]
+
+
+def _line(message: Any) -> str:
+    """A message as a server line has it: no version of JSON-RPC, and ``$`` kept from being a pattern."""
+    if is_object(message) and message.get("jsonrpc") == "2.0":
+        message = {key: value for key, value in message.items() if key != "jsonrpc"}
+    return encode_str(_literal(message))
+
+
+def _literal(value: Any) -> Any:
+    if isinstance(value, str):
+        return f"${value}" if value.startswith("$") and not value.startswith(("$any", "$is:", "$$")) else value
+    if is_object(value):
+        return {key: _literal(item) for key, item in value.items()}
+    return [_literal(item) for item in value] if is_array(value) else value
+
+
+def save_conversation(conversation: Conversation, text: str) -> bool:
+    """Write the updated text to the file; whether anything changed."""
+    path = cast("Path", conversation.path)
+    if text == conversation.text:
+        return False
+    path.write_text(text, encoding="utf-8")
+    return True
