@@ -174,7 +174,26 @@ class ChildProcess:
             os.killpg(self.pid, 0)
         except OSError:  # ESRCH; EPERM on macOS, when only the dead are left
             self._group_is_gone = True
-        return not self._group_is_gone
+        return not self._group_is_gone and _has_living_member(self.pid)
+
+
+def _has_living_member(group: int) -> bool:
+    """Whether a group holds more than zombies, as far as can be told.
+
+    Orphans are reaped by process 1, which in many containers never does it; they would be waited for in vain.
+    """
+    try:
+        with os.scandir("/proc") as entries:
+            pids = [entry.name for entry in entries if entry.name.isdigit()]
+    except OSError:
+        return True
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            with open(f"/proc/{pid}/stat", "rb") as stat:
+                state, _, found, *_ = stat.read().rpartition(b")")[2].split()
+            if int(found) == group and state not in (b"Z", b"X"):
+                return True
+    return not pids
 
 
 def _start(
