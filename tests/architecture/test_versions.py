@@ -17,7 +17,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "ferrule"
 ALLOWED = ("wire/revisions/", "protocol/era.py", "protocol/handshake.py", "protocol/inbound.py")
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_VERSION_CONSTANT = re.compile(r"(LATEST|OLDEST|MODERN|HANDSHAKE|SUPPORTED|FIRST)_.*VERSIONS?$|.*PROTOCOL_VERSIONS?$")
+_VERSION_CONSTANT = re.compile(r"(LATEST|OLDEST|MODERN|HANDSHAKE|FIRST)_.*VERSIONS?$|(?!UNSUPPORTED_).*PROTOCOL_VERSIONS?$")
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
@@ -102,6 +102,7 @@ def test_the_search_finds_each_kind(source: str) -> None:
         "ok = revision.is_modern",
         "mode: Literal['auto', '2026-07-28'] = 'auto'",
         "ok = info.version is None",
+        "ok = code == JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION",
     ],
 )
 def test_the_search_leaves_alone_what_is_no_judgement(source: str) -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
 from ferrule.protocol.errors import LocalError
+from ferrule.protocol.handshake import is_handshake_version
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS, REVISIONS
 
@@ -340,7 +341,7 @@ class Negotiator:
         version = cast("Mapping[str, Any]", result).get("protocolVersion") if isinstance(result, Mapping) else None
         if version in self.legacy:
             return self._do(Settled(cast("str", version), cast("Mapping[str, Any]", result)))
-        if not self.modern and isinstance(version, str) and version in HANDSHAKE_PROTOCOL_VERSIONS:
+        if not self.modern and is_handshake_version(version):
             why = f"The server insists on {version}"
         else:
             why = f"The server answered initialize with the revision {version!r}"

@@ -37,7 +37,7 @@ from ferrule.protocol.errors import (
     MethodNotFound,
     MissingRequiredClientCapability,
 )
-from ferrule.protocol.handshake import Negotiation, read_initialize_params
+from ferrule.protocol.handshake import Negotiation, is_handshake_version, read_initialize_params
 from ferrule.protocol.inbound import (
     CLIENT_CAPABILITIES_KEY,
     CLIENT_INFO_KEY,
@@ -49,7 +49,6 @@ from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.faults import ConvertError
 from ferrule.wire.jsonrpc import JsonRpcError
 from ferrule.wire.revisions import (
-    HANDSHAKE_PROTOCOL_VERSIONS,
     LATEST_MODERN_VERSION,
     Revision,
     is_core_method,
@@ -181,7 +180,7 @@ class ServerRunner(Generic[LifespanT]):
     def _settled(self, ctx: ServerRequestContext[LifespanT], answered: Mapping[str, Any]) -> Negotiation:
         """The negotiation that the answer stands for, whoever made the answer."""
         version = answered.get("protocolVersion")
-        if version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        if not is_handshake_version(version):
             logger.error("The answer to initialize names %r, which is no handshake revision", version)
             raise InternalError
         pending = self.connection.pending_negotiation

@@ -19,7 +19,13 @@ from ferrule.wire.faults import ConvertError
 from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from ferrule.wire.types import InitializeParams
 
-__all__ = ["Negotiation", "negotiate_initialize", "negotiate_version", "read_initialize_params"]
+__all__ = [
+    "Negotiation",
+    "is_handshake_version",
+    "negotiate_initialize",
+    "negotiate_version",
+    "read_initialize_params",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,11 @@ class Negotiation:
 
     client: InitializeParams
     protocol_version: str
+
+
+def is_handshake_version(version: object) -> bool:
+    """Whether this is a revision that ``initialize`` can settle on; any JSON value may be asked about."""
+    return isinstance(version, str) and version in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def negotiate_version(requested: str, supported: Sequence[str] = HANDSHAKE_PROTOCOL_VERSIONS) -> str:

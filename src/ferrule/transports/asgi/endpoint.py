@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ferrule.kernel.server import Server
+from ferrule.protocol.handshake import is_handshake_version
 from ferrule.protocol.inbound import MCP_PROTOCOL_VERSION_HEADER, has_modern_envelope
 from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
 from ferrule.transports.asgi.context import HttpRefusal
@@ -48,7 +49,6 @@ from ferrule.wire.jsonrpc import (
     message_kind,
     readable_id,
 )
-from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS
 
 __all__ = ["HttpEndpoint"]
 
@@ -151,7 +151,7 @@ class HttpEndpoint:
             version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
             has_session = MCP_SESSION_ID_HEADER in headers
             is_modern = version in self.server.modern_versions or (method == "server/discover" and not has_session)
-            is_unknown = version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS and not has_session
+            is_unknown = version is not None and not is_handshake_version(version) and not has_session
             if method == "initialize" or not (is_modern or is_unknown):
                 if self.legacy is None:
                     await self._refuse_legacy(request, body)

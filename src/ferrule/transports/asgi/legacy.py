@@ -18,6 +18,7 @@ from ferrule.kernel.runner import aclose_shielded
 from ferrule.kernel.server import Server
 from ferrule.protocol.correlation import cancelled_request_id
 from ferrule.protocol.errors import MCPError, error_from_exception
+from ferrule.protocol.handshake import is_handshake_version
 from ferrule.transports.asgi.channel import replay
 from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
 from ferrule.transports.asgi.legacy_exchange import LegacyExchange, Outlet
@@ -340,7 +341,7 @@ class LegacySide:
     async def _acquire(self, request: HttpRequest, body: Any) -> LegacySession | None:
         """The session of a request, in use; ``None`` when the request has been refused."""
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
-        if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        if version is not None and not is_handshake_version(version):
             await self._refuse_version(request, body)
             return None
         session_id = request.headers.get(MCP_SESSION_ID_HEADER)
@@ -385,7 +386,7 @@ class LegacySide:
         if isinstance(body, dict) and body.get("method") == "initialize":
             return LegacySession("", self._server, self._options, lifespan_state, request.principal)
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, _ASSUMED_VERSION)
-        if version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        if not is_handshake_version(version):
             return None
         # Born ready: the handshake of this client, if there was one, is known to nobody.
         connection = Connection.from_envelope(version, None, {})
