@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ferrule.wire.faults import FerruleError
 
-__all__ = ["RegistrationError", "ResultError", "SignatureError", "ToolError"]
+__all__ = ["NoRequest", "NoSession", "RegistrationError", "ResultError", "SignatureError", "ToolError"]
 
 
 class ToolError(FerruleError):
@@ -50,3 +50,11 @@ class ResultError(FerruleError, ValueError):
 
     The peer reads a result with ``isError``; the text names the path and the types, never the value.
     """
+
+
+class NoRequest(FerruleError, LookupError):
+    """`current_context` was asked for outside a request."""
+
+
+class NoSession(FerruleError, RuntimeError):
+    """State was asked for that belongs to a session, in a request that has none."""

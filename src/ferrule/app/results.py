@@ -37,7 +37,7 @@ from ferrule.wire.faults import EncodeError
 from ferrule.wire.types import InputRequiredResult, ResourceContents, ToolContentBlock, ToolResult
 from ferrule.wire.types.base import Result
 
-__all__ = ["DEFAULT_MAX_RESULT_BYTES", "WRAP_MARKER", "ResultPlan", "error_result", "plan_result", "wrap_schema"]
+__all__ = ["DEFAULT_MAX_RESULT_BYTES", "WRAP_MARKER", "ResultPlan", "error_result", "plan_result", "to_json_value", "wrap_schema"]
 
 DEFAULT_MAX_RESULT_BYTES = 64 * 1024 * 1024
 """The largest result that a tool may give, in bytes of its text projection and of its base64."""
@@ -151,7 +151,7 @@ class ResultPlan:
             return ToolResult([])
         if self.shape is not None and not adapters.is_instance(value, self.shape.source):
             value = self._fit(value)
-        plain = _to_json(value)
+        plain = to_json_value(value)
         data = _encode(plain)
         if len(data) > self.max_bytes:
             raise self._too_big(len(data))
@@ -209,7 +209,7 @@ class ResultPlan:
             if self.schema is not None:
                 raise ResultError("an output schema is declared, and the result has no structured_content")
             return result
-        plain = _to_json(structured)
+        plain = to_json_value(structured)
         data = _encode(plain)
         if b"null" in data and _has_non_finite(plain):
             plain = decode(data)
@@ -243,7 +243,7 @@ class ResultPlan:
     def _as_text(self, item: Any) -> str:
         if isinstance(item, str):
             return item
-        plain = _to_json(item)
+        plain = to_json_value(item)
         return _encode(plain).decode() if self.encoder is None else self.encoder(plain)
 
     def _check_blocks(self, blocks: list[ToolContentBlock]) -> None:
@@ -372,7 +372,12 @@ def _block(value: Any) -> ToolContentBlock:
     return cast("ToolContentBlock", value)
 
 
-def _to_json(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
+    """``value`` as JSON-shaped data.
+
+    Raises:
+        ResultError: it has no JSON form.
+    """
     try:
         return adapters.to_json(value)
     except RecursionError as error:

@@ -74,7 +74,7 @@ class FunctionSpec:
     )
 
     bind: Callable[[Mapping[str, Any] | None], dict[str, Any]]
-    """Arguments → keyword arguments for `call`, without the injected ones. Raises `InvalidArguments`."""
+    """Arguments → keyword arguments for the function, without the injected ones. Raises `InvalidArguments`."""
 
     def __init__(self, declaration: Declaration) -> None:
         self._declaration: Declaration | None = declaration
@@ -196,16 +196,14 @@ class FunctionSpec:
             self._struct = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
         return self._struct
 
-    def call(self, kwargs: dict[str, Any]) -> Any:
+    def call_with(self, **kwargs: Any) -> Any:
         """Call the function with what `bind` gave and the injected values: a result, or a coroutine."""
-        if self._positional:
-            args = [kwargs.pop(name) for name in self._positional if name in kwargs]
-            return self.function(*args, **kwargs)
-        return self.function(**kwargs)
+        args = [kwargs.pop(name) for name in self._positional if name in kwargs]
+        return self.function(*args, **kwargs)
 
     @property
     def has_positional_only(self) -> bool:
-        """Whether the function cannot be called with keywords alone; use `call` then."""
+        """Whether the function cannot be called with keywords alone; use `call_with` then."""
         return bool(self._positional)
 
     # -- describing ------------------------------------------------------------------------------------------------

@@ -1,0 +1,115 @@
+"""Completion of prompt arguments and template variables.
+
+A parameter that is a ``Literal`` or an enum completes itself. For any other, a function is registered for one argument of
+one prompt or template; it gets what has been typed, and by name or type whatever else it asks for: ``arguments`` (the ones
+already filled in) and a `Context`. At most 100 values go out (CO-2); the rest is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.app.calls import call_function
+from ferrule.app.errors import RegistrationError, SignatureError
+from ferrule.app.signature import FunctionSpec, compile_function
+from ferrule.app.threads import WorkerThreads
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.errors import InvalidParams
+from ferrule.wire.types import CompleteResult, Completion, PromptReference
+
+if TYPE_CHECKING:
+    from ferrule.app.prompts import PromptSet
+    from ferrule.app.resources import ResourceSet
+    from ferrule.kernel.server import Server
+
+__all__ = ["MAX_VALUES", "CompletionSet"]
+
+MAX_VALUES = 100
+"""Values in one answer, by the specification."""
+
+
+class CompletionSet:
+    """The completers of one server, and ``completion/complete``."""
+
+    def __init__(
+        self, server: Server[Any], prompts: PromptSet, resources: ResourceSet, threads: WorkerThreads
+    ) -> None:
+        self._server = server
+        self._prompts = prompts
+        self._resources = resources
+        self._threads = threads
+        self._completers: dict[tuple[str, str], FunctionSpec] = {}
+
+    def add(self, owner: str, argument: str, function: Callable[..., Any]) -> None:
+        """Register a completer; see `MCPServer.complete`.
+
+        Raises:
+            SignatureError: it does not take the typed text first.
+            RegistrationError: the argument has a completer.
+        """
+        spec = compile_function(function)
+        names = [part.name for part in spec.parameters]
+        if not names or set(names[1:]) - {"arguments"}:
+            raise SignatureError(
+                "a completer takes the typed text, and may take `arguments` and a Context", function=spec.name
+            )
+        if (owner, argument) in self._completers:
+            raise RegistrationError(f"There is already a completer for {argument!r} of {owner!r}")
+        self._completers[owner, argument] = spec
+        self.serve()
+
+    def serve(self) -> None:
+        """Announce completion; called once something can be completed."""
+        self._server.add_request_handler("completion/complete", self._complete, trusted=True)
+
+    def notice(self, spec: FunctionSpec) -> None:
+        """Announce completion if a parameter of ``spec`` completes itself."""
+        if any(part.shape.values for part in spec.parameters):
+            self.serve()
+
+    async def _complete(self, ctx: ServerRequestContext[Any]) -> CompleteResult:
+        params = ctx.params
+        owner, spec = self._owner(params.ref)
+        name, typed = params.argument.name, params.argument.value
+        parameter = next((part for part in spec.parameters if part.name == name), None)
+        if parameter is None:
+            raise InvalidParams(f"{owner} has no argument {name!r}")
+        completer = self._completers.get((owner, name))
+        if completer is not None:
+            filled = (params.context.arguments if params.context is not None else None) or {}
+            return CompleteResult(await self._ask(completer, typed, filled, ctx))
+        values = [str(getattr(value, "value", value)) for value in parameter.shape.values if value is not None]
+        return CompleteResult(_bounded([value for value in values if value.startswith(typed)]))
+
+    def _owner(self, ref: Any) -> tuple[str, FunctionSpec]:
+        if isinstance(ref, PromptReference):
+            prompt = self._prompts.index.live.get(ref.name)
+            if prompt is None:
+                raise InvalidParams(f"Unknown prompt: {ref.name}")
+            return ref.name, prompt.spec.finish()
+        template = self._resources.templates.live.get(ref.uri)
+        if template is None:
+            found = self._resources.find(ref.uri)
+            if found is None:
+                raise InvalidParams(f"Unknown resource template: {ref.uri}")
+            template = found[0]
+        return template.uri, template.spec.finish()
+
+    async def _ask(
+        self, completer: FunctionSpec, typed: str, filled: Mapping[str, str], ctx: ServerRequestContext[Any]
+    ) -> Completion:
+        names = [part.name for part in completer.parameters]
+        arguments: dict[str, Any] = {names[0]: typed}
+        if "arguments" in names[1:]:
+            arguments["arguments"] = dict(filled)
+        value = await call_function(completer, arguments, ctx, self._threads)
+        if isinstance(value, Completion):
+            return value if len(value.values) <= MAX_VALUES else _bounded(value.values, value.total)
+        return _bounded([str(item) for item in cast("Iterable[Any]", value or ())])
+
+
+def _bounded(values: list[str], total: int | None = None) -> Completion:
+    if len(values) <= MAX_VALUES:
+        return Completion(values, total=len(values) if total is None else total)
+    return Completion(values[:MAX_VALUES], total=total or len(values), has_more=True)

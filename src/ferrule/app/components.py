@@ -1,0 +1,131 @@
+"""The index of one kind of component: by key, in the order of registration, each enabled or not.
+
+Every change drops the encoded pages and is published once the server is running, so a client that listens hears of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, Protocol, TypeVar
+
+from ferrule.app.errors import RegistrationError
+from ferrule.app.pagination import LruCache, paginate
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.finish import finish_result
+from ferrule.wire.codec import Encoded, encode
+from ferrule.wire.revisions import Revision
+
+__all__ = ["Component", "ComponentIndex"]
+
+_MAX_CACHED_PAGES = 32
+
+
+class Component(Protocol):
+    """What the index needs of its members."""
+
+    number: int
+    enabled: bool
+
+
+ComponentT = TypeVar("ComponentT", bound=Component)
+
+
+class ComponentIndex(Generic[ComponentT]):
+    """Components of one kind.
+
+    Args:
+        kind: for messages: ``"tool"``.
+        on_change: called after every change.
+
+    Attributes:
+        live: key → component, enabled ones only; what a call looks into.
+    """
+
+    def __init__(self, kind: str, on_change: Callable[[], None]) -> None:
+        self.kind = kind
+        self.live: dict[str, ComponentT] = {}
+        self._all: dict[str, ComponentT] = {}
+        self._on_change = on_change
+        self._last_number = 0
+        self._pages: LruCache[Encoded] = LruCache(_MAX_CACHED_PAGES)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[ComponentT]:
+        return iter(self._all.values())
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._all
+
+    def get(self, key: str) -> ComponentT | None:
+        """A component, enabled or not."""
+        return self._all.get(key)
+
+    def add(self, key: str, component: ComponentT) -> None:
+        """Add one at the end.
+
+        Raises:
+            RegistrationError: the key is taken.
+        """
+        if key in self._all:
+            raise RegistrationError(f"There is already a {self.kind} {key!r}; remove it first")
+        self._last_number += 1
+        component.number = self._last_number
+        self._all[key] = component
+        if component.enabled:
+            self.live[key] = component
+        self._changed()
+
+    def remove(self, key: str) -> ComponentT:
+        """Take one away.
+
+        Raises:
+            KeyError: there is none.
+        """
+        component = self._all.pop(key)
+        self.live.pop(key, None)
+        self._changed()
+        return component
+
+    def set_enabled(self, key: str, enabled: bool) -> None:
+        """Show or hide one; a hidden one is neither listed nor served.
+
+        Raises:
+            KeyError: there is none.
+        """
+        component = self._all[key]
+        if component.enabled is not enabled:
+            component.enabled = enabled
+            if enabled:  # back to its place in the order of registration
+                self.live = {name: member for name, member in self._all.items() if member.enabled}
+            else:
+                del self.live[key]
+            self._changed()
+
+    def _changed(self) -> None:
+        self._pages.clear()
+        self._on_change()
+
+    def page(
+        self,
+        ctx: ServerRequestContext[Any],
+        cursor: str | None,
+        page_size: int | None,
+        make: Callable[[list[ComponentT], str | None, Revision], Any],
+    ) -> Encoded:
+        """One page of the list as finished bytes, from memory where it was made before.
+
+        Args:
+            make: members, the next cursor and the revision → the result to finish and encode.
+        """
+        server, connection = ctx.server, ctx.session.connection
+        hints = server.cache_hints
+        key = (connection.protocol_version, cursor, hints.get(ctx.method), hints.get("*"))
+        found = self._pages.get(key)
+        if found is None:
+            page = paginate(self.live.values(), cursor, page_size)
+            result = make(page.members, page.next_cursor, connection.revision)
+            found = Encoded(encode(finish_result(server, connection, ctx.method, result)))
+            self._pages.put(key, found)
+        return found

@@ -1,0 +1,97 @@
+"""Requests of this very program to its own server: through middleware and handlers, without a transport or bytes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+from ferrule.kernel.connection import Connection
+from ferrule.kernel.dispatch import CallOptions, OnProgress, TransportContext
+from ferrule.kernel.runner import ServerRunner, aclose_shielded
+from ferrule.kernel.server import Server
+from ferrule.protocol.errors import NoBackChannel
+from ferrule.wire.revisions import LATEST_MODERN_VERSION
+
+__all__ = ["LocalCaller", "LocalContext"]
+
+
+class LocalContext(TransportContext):
+    """The request came from this program; ``kind`` is ``"local"``."""
+
+
+_TRANSPORT = LocalContext("local", can_send_request=False)
+
+
+class _LocalDispatch:
+    """The way back of a local request: progress to a callback, other notifications nowhere."""
+
+    __slots__ = ("_on_progress", "request_id")
+
+    transport = _TRANSPORT
+    can_send_request = False
+    cancel_requested = False
+
+    def __init__(self, request_id: int, on_progress: OnProgress | None) -> None:
+        self.request_id = request_id
+        self._on_progress = on_progress
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        raise NoBackChannel(f"{method} cannot be sent: the call came from this program")
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        return None
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        if self._on_progress is not None:
+            outcome = self._on_progress(progress, total, message)
+            if outcome is not None:
+                await outcome
+
+
+class LocalCaller:
+    """Calls one server from inside its program, as a modern client without capabilities.
+
+    Args:
+        server: the registry.
+    """
+
+    def __init__(self, server: Server[Any]) -> None:
+        self._server = server
+        self._ids = count(1)
+        self._state: Any = None
+        self._running = 0
+
+    @asynccontextmanager
+    async def started(self) -> AsyncIterator[Any]:
+        """Enter the server's lifespan, once for all who are inside; gives its state."""
+        if self._running:
+            self._running += 1
+            try:
+                yield self._state
+            finally:
+                self._running -= 1
+            return
+        async with self._server.lifespan() as state:
+            self._state, self._running = state, 1
+            try:
+                yield state
+            finally:
+                self._state, self._running = None, 0
+
+    async def request(self, method: str, params: Mapping[str, Any], on_progress: OnProgress | None = None) -> Any:
+        """The finished result of one request; inside `started`, or with a lifespan around this one request.
+
+        Raises:
+            Whatever the chain raises.
+        """
+        async with self.started() as state:
+            dispatch = _LocalDispatch(next(self._ids), on_progress)
+            connection = Connection.from_envelope(LATEST_MODERN_VERSION, None, {}, outbound=dispatch)
+            try:
+                return await ServerRunner(self._server, connection, state).handle_request(dispatch, method, params)
+            finally:
+                await aclose_shielded(connection)

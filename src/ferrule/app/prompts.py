@@ -1,0 +1,224 @@
+"""Prompts: functions as ``prompts/list`` and ``prompts/get``.
+
+A prompt's arguments are text on the wire; each is converted by its parameter's declared type, as a tool's JSON text would
+be. What the function returns becomes messages: text is one of the user's, a list is several, ``(role, text)`` names the role,
+and every content helper is a message of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.app.arguments import InvalidArguments
+from ferrule.app.calls import call_function
+from ferrule.app.components import ComponentIndex
+from ferrule.app.content import Content
+from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
+from ferrule.app.results import to_json_value
+from ferrule.app.signature import FunctionSpec, compile_function
+from ferrule.app.threads import WorkerThreads
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
+from ferrule.wire.codec import Encoded, convert, encode_str
+from ferrule.wire.faults import ConvertError
+from ferrule.wire.revisions import Revision
+from ferrule.wire.types import (
+    GetPromptResult,
+    Icon,
+    InputRequiredResult,
+    ListPromptsResult,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    ResourceContents,
+    ToolContentBlock,
+)
+
+if TYPE_CHECKING:
+    from ferrule.kernel.server import Server
+
+__all__ = ["PromptComponent", "PromptSet"]
+
+
+class PromptComponent:
+    """One registered prompt; ``spec`` is the compiled function."""
+
+    __slots__ = (
+        "_description",
+        "enabled",
+        "icons",
+        "meta",
+        "name",
+        "number",
+        "spec",
+        "tags",
+        "title",
+    )
+
+    def __init__(
+        self,
+        spec: FunctionSpec,
+        name: str,
+        *,
+        title: str | None,
+        description: str | None,
+        icons: list[Icon] | None,
+        meta: dict[str, Any] | None,
+        tags: frozenset[str],
+    ) -> None:
+        self.spec = spec
+        self.name = name
+        self.title = title
+        self._description = description
+        self.icons = icons
+        self.meta = meta
+        self.tags = tags
+        self.enabled = True
+        self.number = 0
+
+    @property
+    def description(self) -> str | None:
+        """As registered, else the docstring up to its first section."""
+        return self._description if self._description is not None else self.spec.description()
+
+    def definition(self) -> Prompt:
+        """As listed."""
+        self.spec.finish()
+        told = self.spec.parameter_descriptions()
+        arguments = [
+            PromptArgument(
+                part.name,
+                description=part.shape.keywords.get("description", told.get(part.name)),
+                required=True if part.required else None,
+                title=part.shape.keywords.get("title"),
+            )
+            for part in self.spec.parameters
+        ]
+        return Prompt(
+            self.name,
+            description=self.description,
+            arguments=arguments or None,
+            title=self.title,
+            icons=self.icons,
+            meta=self.meta,
+        )
+
+
+class PromptSet:
+    """The prompts of one server, and the two methods that serve them; see `ToolSet` for the arguments."""
+
+    def __init__(
+        self,
+        server: Server[Any],
+        threads: WorkerThreads,
+        *,
+        page_size: int | None,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.index: ComponentIndex[PromptComponent] = ComponentIndex("prompt", on_change)
+        self._server = server
+        self._threads = threads
+        self._page_size = page_size
+
+    def add(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        tags: frozenset[str] = frozenset(),
+    ) -> PromptComponent:
+        """Register a function; see `MCPServer.prompt`.
+
+        Raises:
+            SignatureError: the function cannot be served.
+            RegistrationError: the name is taken or empty.
+        """
+        spec = compile_function(function)
+        if spec.kind not in ("sync", "async"):
+            raise SignatureError("a generator cannot be a prompt; return a list of messages", function=spec.name)
+        name = spec.name if name is None else name
+        if not name or name == "<lambda>":
+            raise RegistrationError("A prompt needs a name: app.prompt(name=…)")
+        component = PromptComponent(
+            spec, name, title=title, description=description, icons=icons, meta=meta, tags=tags
+        )
+        self.index.add(name, component)
+        if len(self.index) == 1:
+            self._server.add_request_handler("prompts/list", self._list, trusted=True)
+            self._server.add_request_handler("prompts/get", self._get, trusted=True)
+        return component
+
+    async def get(
+        self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, str] | None
+    ) -> GetPromptResult:
+        """Fill in a prompt within a request that is being served.
+
+        Raises:
+            InvalidParams: no such prompt, or its arguments do not fit (PR-2).
+        """
+        prompt = self.index.live.get(name)
+        if prompt is None:
+            raise InvalidParams(f"Unknown prompt: {name}")
+        try:
+            value = await call_function(prompt.spec, arguments or {}, ctx, self._threads)
+        except InvalidArguments as error:
+            raise InvalidParams(f"Invalid arguments for prompt `{name}`:\n{error}") from error
+        except ToolError as error:
+            raise MCPError(error.text) from error
+        if isinstance(value, GetPromptResult | InputRequiredResult):
+            return cast("GetPromptResult", value)
+        try:
+            return GetPromptResult(_messages(value), description=prompt.description)
+        except (ResultError, ValueError) as error:
+            raise InternalError() from error
+
+    async def _get(self, ctx: ServerRequestContext[Any]) -> Any:
+        return await self.get(ctx, ctx.params.name, ctx.params.arguments)
+
+    async def _list(self, ctx: ServerRequestContext[Any]) -> Encoded:
+        return self.index.page(ctx, ctx.params.cursor, self._page_size, _prompts_page)
+
+
+def _prompts_page(members: list[PromptComponent], next_cursor: str | None, _: Revision) -> ListPromptsResult:
+    return ListPromptsResult([member.definition() for member in members], next_cursor=next_cursor)
+
+
+def _messages(value: Any) -> list[PromptMessage]:
+    if isinstance(value, list) or (isinstance(value, tuple) and not _is_role_pair(value)):
+        return [_message(item) for item in cast("list[Any]", value)]
+    return [_message(value)]
+
+
+def _message(value: Any) -> PromptMessage:
+    if isinstance(value, PromptMessage):
+        return value
+    if _is_role_pair(value):
+        return PromptMessage(value[0], _block(value[1]))
+    if isinstance(value, dict) and value.keys() == {"role", "content"}:
+        content: Any = value["content"]
+        if isinstance(content, dict):
+            try:
+                content = convert(content, ToolContentBlock)
+            except ConvertError as error:
+                raise ResultError(f"a message's content is no content block: {error}") from error
+        return PromptMessage(value["role"], _block(content))
+    return PromptMessage("user", _block(value))
+
+
+def _is_role_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(cast("tuple[Any, ...]", value)) == 2 and value[0] in ("user", "assistant")
+
+
+def _block(value: Any) -> ToolContentBlock:
+    if isinstance(value, ToolContentBlock):
+        return value
+    if isinstance(value, Content):
+        return value.block()
+    if isinstance(value, ResourceContents):
+        return ToolContentBlock("resource", resource=value)
+    return ToolContentBlock("text", value if isinstance(value, str) else encode_str(to_json_value(value)))

@@ -1,0 +1,351 @@
+"""Resources: functions behind a URI or a URI template.
+
+A URI without variables is looked up; one with variables is matched against the templates in the order of registration
+(RFC 6570, escapes decoded once). Matched variables are a function's arguments, converted by their declared types; what does
+not convert names no resource. A missing resource is always an error, never empty contents (RE-6): returning ``None`` says
+that there is none.
+
+Values of variables come from a peer and may hold ``..`` or ``/`` after decoding. By default a value that could leave a
+directory is refused as not found; ``guard_paths=False`` turns that off for templates whose variables are never paths.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ferrule.app.arguments import InvalidArguments
+from ferrule.app.calls import call_function
+from ferrule.app.components import ComponentIndex
+from ferrule.app.content import Content, resource_contents
+from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
+from ferrule.app.results import to_json_value
+from ferrule.app.signature import FunctionSpec, compile_function
+from ferrule.app.threads import WorkerThreads
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.errors import InternalError, MCPError, ResourceNotFound
+from ferrule.wire.codec import Encoded, encode_str
+from ferrule.wire.revisions import Revision
+from ferrule.wire.types import (
+    Annotations,
+    Icon,
+    InputRequiredResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceResult,
+    Resource,
+    ResourceContents,
+    ResourceTemplate,
+)
+from ferrule.wire.uri_template import UriTemplate, UriTemplateError
+
+if TYPE_CHECKING:
+    from ferrule.kernel.server import Server
+
+__all__ = ["ResourceComponent", "ResourceSet", "is_safe_path"]
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+class ResourceComponent:
+    """One registered resource or template.
+
+    Attributes:
+        uri: the URI, or the template's text.
+        template: ``None`` for a single resource.
+        spec: the compiled function.
+    """
+
+    __slots__ = (
+        "_description",
+        "annotations",
+        "cache_scope",
+        "enabled",
+        "guard_paths",
+        "icons",
+        "meta",
+        "mime_type",
+        "name",
+        "number",
+        "size",
+        "spec",
+        "tags",
+        "template",
+        "title",
+        "ttl_ms",
+        "uri",
+    )
+
+    def __init__(
+        self,
+        spec: FunctionSpec,
+        uri: str,
+        template: UriTemplate | None,
+        *,
+        name: str | None,
+        title: str | None,
+        description: str | None,
+        mime_type: str | None,
+        size: int | None,
+        annotations: Annotations | None,
+        icons: list[Icon] | None,
+        meta: dict[str, Any] | None,
+        tags: frozenset[str],
+        guard_paths: bool,
+        ttl_ms: int | None,
+        cache_scope: Literal["public", "private"] | None,
+    ) -> None:
+        self.spec = spec
+        self.uri = uri
+        self.template = template
+        self.name = name or spec.name
+        self.title = title
+        self._description = description
+        self.mime_type = mime_type
+        self.size = size
+        self.annotations = annotations
+        self.icons = icons
+        self.meta = meta
+        self.tags = tags
+        self.guard_paths = guard_paths
+        self.ttl_ms = ttl_ms
+        self.cache_scope = cache_scope
+        self.enabled = True
+        self.number = 0
+
+    @property
+    def description(self) -> str | None:
+        """As registered, else the docstring up to its first section."""
+        return self._description if self._description is not None else self.spec.description()
+
+    def resource(self) -> Resource:
+        """As listed, if it is a single resource."""
+        return Resource(
+            self.uri,
+            self.name,
+            title=self.title,
+            description=self.description,
+            mime_type=self.mime_type,
+            size=self.size,
+            annotations=self.annotations,
+            icons=self.icons,
+            meta=self.meta,
+        )
+
+    def resource_template(self) -> ResourceTemplate:
+        """As listed, if it is a template."""
+        return ResourceTemplate(
+            self.uri,
+            self.name,
+            title=self.title,
+            description=self.description,
+            mime_type=self.mime_type,
+            annotations=self.annotations,
+            icons=self.icons,
+            meta=self.meta,
+        )
+
+
+class ResourceSet:
+    """The resources of one server, and the three methods that serve them; see `ToolSet` for the arguments."""
+
+    def __init__(
+        self,
+        server: Server[Any],
+        threads: WorkerThreads,
+        *,
+        page_size: int | None,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.fixed: ComponentIndex[ResourceComponent] = ComponentIndex("resource", on_change)
+        self.templates: ComponentIndex[ResourceComponent] = ComponentIndex("resource template", on_change)
+        self._server = server
+        self._threads = threads
+        self._page_size = page_size
+
+    def add(
+        self,
+        uri: str,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        size: int | None = None,
+        annotations: Annotations | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        tags: frozenset[str] = frozenset(),
+        guard_paths: bool = True,
+        ttl_ms: int | None = None,
+        cache_scope: Literal["public", "private"] | None = None,
+    ) -> ResourceComponent:
+        """Register a function; see `MCPServer.resource`.
+
+        Raises:
+            SignatureError: its parameters are not the template's variables.
+            RegistrationError: the URI is malformed or taken.
+        """
+        spec = compile_function(function)
+        if spec.kind not in ("sync", "async"):
+            raise SignatureError("a generator cannot be a resource; return the contents", function=spec.name)
+        if not _SCHEME.match(uri):
+            raise RegistrationError(f"{uri!r} is not a URI: it has no scheme, such as data:// or file://")
+        template = _template(uri)
+        _check_parameters(spec, template)
+        component = ResourceComponent(
+            spec,
+            uri,
+            template,
+            name=name,
+            title=title,
+            description=description,
+            mime_type=mime_type,
+            size=size,
+            annotations=annotations,
+            icons=icons,
+            meta=meta,
+            tags=tags,
+            guard_paths=guard_paths,
+            ttl_ms=ttl_ms,
+            cache_scope=cache_scope,
+        )
+        (self.fixed if template is None else self.templates).add(uri, component)
+        if len(self.fixed) + len(self.templates) == 1:
+            self._server.add_request_handler("resources/list", self._list, trusted=True)
+            self._server.add_request_handler("resources/templates/list", self._list_templates, trusted=True)
+            self._server.add_request_handler("resources/read", self._read, trusted=True)
+        return component
+
+    def index_of(self, uri: str) -> ComponentIndex[ResourceComponent]:
+        """The index that holds a URI or a template's text.
+
+        Raises:
+            KeyError: none does.
+        """
+        for index in (self.fixed, self.templates):
+            if uri in index:
+                return index
+        raise KeyError(uri)
+
+    def find(self, uri: str) -> tuple[ResourceComponent, dict[str, Any]] | None:
+        """What serves a URI, with the variables; ``None`` when nothing does."""
+        found = self.fixed.live.get(uri)
+        if found is not None:
+            return found, {}
+        for component in self.templates.live.values():
+            values = cast("UriTemplate", component.template).match(uri)
+            if values is not None and (not component.guard_paths or is_safe_path(values)):
+                return component, dict(values)
+        return None
+
+    async def read(self, ctx: ServerRequestContext[Any], uri: str) -> ReadResourceResult:
+        """Read a resource within a request that is being served.
+
+        Raises:
+            ResourceNotFound: there is none; with the revision's code.
+        """
+        found = self.find(uri)
+        if found is None:
+            raise self._missing(ctx, uri)
+        component, values = found
+        try:
+            value = await call_function(component.spec, values, ctx, self._threads)
+        except InvalidArguments as error:
+            raise self._missing(ctx, uri) from error
+        except ResourceNotFound as error:  # the author does not know the revision's code
+            raise self._missing(ctx, (error.data or {}).get("uri", uri)) from error
+        except ToolError as error:
+            raise MCPError(error.text) from error
+        if value is None:
+            raise self._missing(ctx, uri)
+        if isinstance(value, ReadResourceResult | InputRequiredResult):
+            return cast("ReadResourceResult", value)
+        try:
+            contents = _contents(value, uri, component.mime_type)
+        except ResultError as error:
+            raise InternalError() from error
+        return ReadResourceResult(contents, ttl_ms=component.ttl_ms, cache_scope=component.cache_scope)
+
+    def _missing(self, ctx: ServerRequestContext[Any], uri: str) -> ResourceNotFound:
+        return ResourceNotFound(uri, code=ctx.session.connection.revision.missing_resource_code)
+
+    async def _read(self, ctx: ServerRequestContext[Any]) -> Any:
+        return await self.read(ctx, ctx.params.uri)
+
+    async def _list(self, ctx: ServerRequestContext[Any]) -> Encoded:
+        return self.fixed.page(ctx, ctx.params.cursor, self._page_size, _resources_page)
+
+    async def _list_templates(self, ctx: ServerRequestContext[Any]) -> Encoded:
+        return self.templates.page(ctx, ctx.params.cursor, self._page_size, _templates_page)
+
+
+def _resources_page(members: list[ResourceComponent], next_cursor: str | None, _: Revision) -> ListResourcesResult:
+    return ListResourcesResult([member.resource() for member in members], next_cursor=next_cursor)
+
+
+def _templates_page(
+    members: list[ResourceComponent], next_cursor: str | None, _: Revision
+) -> ListResourceTemplatesResult:
+    return ListResourceTemplatesResult([member.resource_template() for member in members], next_cursor=next_cursor)
+
+
+def _template(uri: str) -> UriTemplate | None:
+    if "{" not in uri and "}" not in uri:
+        return None
+    try:
+        template = UriTemplate(uri)
+    except UriTemplateError as error:
+        raise RegistrationError(str(error)) from error
+    return template if template.variables else None
+
+
+def _check_parameters(spec: FunctionSpec, template: UriTemplate | None) -> None:
+    if spec.is_pending:
+        return
+    variables = set(template.variables) if template is not None else set[str]()
+    names = {part.name for part in spec.parameters}
+    if unknown := sorted(variables - names):
+        raise SignatureError(f"it has no parameter for the template's {', '.join(unknown)}", function=spec.name)
+    needed = {part.name for part in spec.parameters if part.required}
+    if missing := sorted(needed - variables):
+        raise SignatureError(f"the template has no variable for {', '.join(missing)}", function=spec.name)
+
+
+def is_safe_path(values: dict[str, Any]) -> bool:
+    """Whether no value could leave the directory that it is joined to: no ``..``, no absolute path, no NUL."""
+    for value in values.values():
+        for text in value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,):
+            if "\0" in text or text.startswith(("/", "\\")) or _DRIVE.match(text):
+                return False
+            if ".." in text and ".." in re.split(r"[/\\]", text):
+                return False
+    return True
+
+
+def _contents(value: Any, uri: str, mime_type: str | None) -> list[ResourceContents]:
+    if isinstance(value, list | tuple):
+        items = cast("list[Any]", value)
+        if any(isinstance(item, ResourceContents | Content | bytes) for item in items):
+            return [_one(item, uri, mime_type) for item in items]
+    return [_one(value, uri, mime_type)]
+
+
+def _one(value: Any, uri: str, mime_type: str | None) -> ResourceContents:
+    if isinstance(value, ResourceContents):
+        return value
+    if isinstance(value, str):
+        return ResourceContents(uri, mime_type=mime_type or "text/plain", text=value)
+    if isinstance(value, bytes | bytearray):
+        return resource_contents(uri, bytes(value), mime_type)
+    if isinstance(value, Content):
+        block = value.block()
+        if block.resource is not None:
+            return block.resource
+        if block.data is not None:
+            return ResourceContents(uri, mime_type=mime_type or block.mime_type, blob=block.data)
+        raise ResultError(f"a {type(value).__name__} is not the contents of a resource")
+    return ResourceContents(uri, mime_type=mime_type or "application/json", text=encode_str(to_json_value(value)))

@@ -1,0 +1,116 @@
+"""What the rounds of one call have settled so far, as a value that can be sealed.
+
+An `Entry` is one answer, one expiry or one step's outcome, with the sequence number of the batch in which it became
+known; replay hands entries out in that order. An `Outstanding` is a question asked and not yet answered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, cast
+
+from ferrule.app.rounds.errors import StateTampered
+
+__all__ = ["Entry", "Journal", "Outstanding"]
+
+EntryKind: TypeAlias = Literal["answer", "expired", "step", "step_failed"]
+
+
+@dataclass(slots=True)
+class Entry:
+    """One settled key.
+
+    Attributes:
+        sequence: number of its batch; equal for answers that came together.
+        kind: what it is.
+        digest: of the question's content or the step's arguments when it was recorded.
+        value: the raw answer, the step's result, or the text of its failure.
+        consumed: whether a round has handed it to the body already.
+    """
+
+    sequence: int
+    kind: EntryKind
+    digest: str
+    value: Any
+    consumed: bool = False
+
+
+@dataclass(slots=True)
+class Outstanding:
+    """A question that waits for its answer.
+
+    Attributes:
+        digest: of its content.
+        asked_at: seconds since the epoch, of the first time it was asked.
+        refused: how many answers did not fit.
+        timeout_s: its own limit, ``None`` for none.
+    """
+
+    digest: str
+    asked_at: float
+    refused: int = 0
+    timeout_s: float | None = None
+
+
+@dataclass(slots=True)
+class Journal:
+    """The state of one logical call.
+
+    Attributes:
+        call_id: random, made in the first round.
+        started_at: seconds since the epoch, of the first round.
+        round: counts from 1.
+        sequence: the last batch number given out.
+        idle_rounds: rounds in a row without a newly used answer.
+        entries, outstanding: by key.
+        manual: state of an author who returns input requests by hand.
+    """
+
+    call_id: str
+    started_at: float
+    round: int = 1
+    sequence: int = 0
+    idle_rounds: int = 0
+    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    outstanding: dict[str, Outstanding] = field(default_factory=dict[str, Outstanding])
+    manual: Any = None
+
+    def next_sequence(self) -> int:
+        """A new batch number."""
+        self.sequence += 1
+        return self.sequence
+
+    def to_json(self) -> list[Any]:
+        """A compact JSON form."""
+        return [
+            self.call_id,
+            self.started_at,
+            self.round,
+            self.sequence,
+            self.idle_rounds,
+            {key: [e.sequence, e.kind, e.digest, e.value, e.consumed] for key, e in self.entries.items()},
+            {key: [o.digest, o.asked_at, o.refused, o.timeout_s] for key, o in self.outstanding.items()},
+            self.manual,
+        ]
+
+    @classmethod
+    def from_json(cls, value: Any) -> Journal:
+        """Back from `to_json`.
+
+        Raises:
+            StateTampered: it has another form (a state of another version of this library).
+        """
+        try:
+            call_id, started_at, round_, sequence, idle, entries, outstanding, manual = cast("list[Any]", value)
+            return cls(
+                call_id,
+                started_at,
+                round_,
+                sequence,
+                idle,
+                {key: Entry(*entry) for key, entry in entries.items()},
+                {key: Outstanding(*asked) for key, asked in outstanding.items()},
+                manual,
+            )
+        except (TypeError, ValueError, AttributeError) as error:
+            raise StateTampered("The request state has an unknown form") from error

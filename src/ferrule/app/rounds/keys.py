@@ -1,0 +1,77 @@
+"""Names for questions and steps: stable from round to round, and never the same for two of them.
+
+A key is ``scope/base`` plus ``#n`` for its second and later occurrence. The base is what the author gave, or the
+method with a digest of the content. Explicit keys may hold letters, digits, ``_``, ``.`` and ``-`` only, so that
+none can look like an occurrence (``k#2``) or a scope (``a/k``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from ferrule.app.rounds.errors import RoundsError
+from ferrule.wire.codec import canonical
+
+__all__ = ["Occurrences", "check_key", "content_digest", "current_scope", "question_base", "scoped"]
+
+_EXPLICIT: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+
+_scope: ContextVar[str] = ContextVar("ferrule_scope", default="")
+
+
+def check_key(key: str) -> str:
+    """``key`` if it is a legal explicit key or scope name.
+
+    Raises:
+        RoundsError: it is empty, too long, or holds other characters (the author's mistake).
+    """
+    if not _EXPLICIT.fullmatch(key):
+        raise RoundsError(f"{key!r} is no key: 1 to 64 letters, digits, '_', '.' and '-'")
+    return key
+
+
+def content_digest(content: Any) -> str:
+    """16 hexadecimal digits over the canonical JSON of ``content`` (``1`` and ``1.0`` are one number)."""
+    return hashlib.sha256(canonical(content)).hexdigest()[:16]
+
+
+def question_base(key: str | None, method: str, digest: str) -> str:
+    """The base of a question's key: the explicit one, or the method's last word with the content's digest."""
+    if key is not None:
+        return check_key(key)
+    return f"{method.replace('/', '-')}.{digest}"
+
+
+def current_scope() -> str:
+    """The scope that the running branch is in: ``""`` or ``"a/b/"``."""
+    return _scope.get()
+
+
+@contextmanager
+def scoped(name: str) -> Iterator[None]:
+    """Give questions and steps inside a scope of their own."""
+    token = _scope.set(f"{_scope.get()}{name}/")
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+class Occurrences:
+    """Counts how often each base was used, per scope."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def next(self, full_base: str) -> str:
+        """The key of the next occurrence of a scoped base."""
+        count = self._counts.get(full_base, 0) + 1
+        self._counts[full_base] = count
+        return full_base if count == 1 else f"{full_base}#{count}"

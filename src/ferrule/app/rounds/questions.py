@@ -1,0 +1,225 @@
+"""Questions to the user, the model and the host, as values: what is asked, and how an answer is read.
+
+A `Question` knows nothing of eras: the engine pushes it or returns it as an input request, and gives every raw answer
+to `Question.read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, TypeVar, cast
+
+from ferrule.wire.codec import convert, to_builtins
+from ferrule.wire.faults import ConvertError, FerruleError
+from ferrule.wire.types import CreateMessageResult, ElicitResult, ListRootsResult, Root
+
+__all__ = [
+    "Elicited",
+    "MisfitAnswer",
+    "Question",
+    "elicit_question",
+    "elicit_url_question",
+    "form_for",
+    "roots_question",
+    "sample_question",
+]
+
+DataT = TypeVar("DataT")
+
+_PRIMITIVES: Final = frozenset({"string", "number", "integer", "boolean"})
+
+
+class MisfitAnswer(FerruleError, ValueError):
+    """An answer does not fit its question; it is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elicited(Generic[DataT]):
+    """What the user did with a question.
+
+    Attributes:
+        action: ``"accept"``, ``"decline"`` (no, explicitly) or ``"cancel"`` (dismissed without choosing).
+        data: the answer as the type that was asked for; ``None`` unless accepted, and for URLs always.
+    """
+
+    action: Literal["accept", "decline", "cancel"]
+    data: DataT | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the user answered."""
+        return self.action == "accept"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question.
+
+    Attributes:
+        method: the request that asks it.
+        params: of that request, in wire shape; ``None`` for none.
+        read: a raw result to the answer that the author gets.
+        key: the author's own key.
+        timeout_s: seconds after which it expires.
+        shared: two branches that ask it at once ask it once.
+
+    Raises (``read``):
+        MisfitAnswer: the result does not fit.
+    """
+
+    method: str
+    params: dict[str, Any] | None
+    read: Callable[[Any], Any]
+    key: str | None = None
+    timeout_s: float | None = None
+    shared: bool = False
+
+
+def form_for(wanted: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    """The form schema for a type, and how its content is read.
+
+    Args:
+        wanted: a class with primitive fields (dataclass, TypedDict, Struct, attrs, pydantic), a scalar type, enum or
+            ``Literal`` (asked for as one field ``value``), or a form schema, whose content stays a dict.
+
+    Raises:
+        TypeError: a field is not text, a number, a truth value or a choice (the author's mistake).
+    """
+    if isinstance(wanted, Mapping):
+        schema: dict[str, Any] = to_builtins(wanted)
+        return schema, _checked_by(schema)
+    from ferrule.app.schema import value_schema
+    from ferrule.app.shapes import native, shape_of
+
+    shape = shape_of(wanted)
+    whole = value_schema(shape, "model")
+    if whole.get("type") == "object" and "properties" in whole:
+        schema = _form(whole, wanted)
+        return schema, lambda content: _native(native, content, shape)
+    schema = _form({"type": "object", "properties": {"value": whole}, "required": ["value"]}, wanted)
+
+    def read_value(content: Any) -> Any:
+        if not isinstance(content, Mapping) or "value" not in content:
+            raise MisfitAnswer("the field value is missing")
+        return _native(native, cast("Mapping[str, Any]", content)["value"], shape)
+
+    return schema, read_value
+
+
+def _form(schema: dict[str, Any], wanted: Any) -> dict[str, Any]:
+    properties = cast("dict[str, dict[str, Any]]", schema["properties"])
+    for name, field in properties.items():
+        kind = field.get("type")
+        items = field.get("items")
+        is_choice = "enum" in field or "oneOf" in field
+        is_choices = kind == "array" and isinstance(items, dict) and ("enum" in items or "anyOf" in items)
+        if not (is_choice or is_choices or kind in _PRIMITIVES):
+            raise TypeError(
+                f"{wanted!r} cannot be asked for: its field {name!r} is not text, a number, a truth value or a choice"
+            )
+    form: dict[str, Any] = {"type": "object", "properties": properties}
+    if schema.get("required"):
+        form["required"] = schema["required"]
+    return form
+
+
+def _native(native: Callable[[Any, Any], Any], content: Any, shape: Any) -> Any:
+    try:
+        return native(content, shape)
+    except (ValueError, TypeError) as error:
+        raise MisfitAnswer(str(error)) from error
+
+
+def _checked_by(schema: dict[str, Any]) -> Callable[[Any], Any]:
+    """Content against a form schema that the author wrote."""
+    made: list[Callable[[Any], list[str]]] = []
+
+    def read(content: Any) -> Any:
+        if not isinstance(content, Mapping):
+            raise MisfitAnswer("the content is no object")
+        if not made:
+            from ferrule.app.validation import problems_by
+
+            made.append(problems_by(schema))
+        problems = made[0](content)
+        if problems:
+            raise MisfitAnswer("; ".join(problems))
+        return content
+
+    return read
+
+
+def elicit_question(
+    message: str, wanted: Any, *, key: str | None = None, timeout_s: float | None = None
+) -> Question:
+    """A form for the user; see `form_for` for ``wanted``."""
+    schema, read_content = form_for(wanted)
+
+    def read(raw: Any) -> Elicited[Any]:
+        answer = _read(raw, ElicitResult)
+        if answer.action != "accept":
+            return Elicited(answer.action)
+        return Elicited("accept", read_content(answer.content or {}))
+
+    return Question("elicitation/create", {"message": message, "requestedSchema": schema}, read, key, timeout_s)
+
+
+def elicit_url_question(
+    message: str, url: str, *, elicitation_id: str | None, key: str | None = None, timeout_s: float | None = None
+) -> Question:
+    """A page that the user opens; accepting means consent, not that the page was completed.
+
+    Args:
+        elicitation_id: where the revision wants one.
+    """
+    params: dict[str, Any] = {"mode": "url", "message": message, "url": url}
+    if elicitation_id is not None:
+        params["elicitationId"] = elicitation_id
+
+    def read(raw: Any) -> Elicited[None]:
+        return Elicited(_read(raw, ElicitResult).action)
+
+    return Question("elicitation/create", params, read, key, timeout_s)
+
+
+def sample_question(
+    messages: str | Sequence[Any],
+    *,
+    max_tokens: int,
+    key: str | None = None,
+    timeout_s: float | None = None,
+    **options: Any,
+) -> Question:
+    """A completion by the client's model.
+
+    Args:
+        messages: one user text, or sampling messages.
+        options: further params of ``sampling/createMessage`` under their wire names; ``None`` leaves one out.
+    """
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
+    params: dict[str, Any] = {"messages": to_builtins(list(messages)), "maxTokens": max_tokens}
+    params.update({name: to_builtins(value) for name, value in options.items() if value is not None})
+    return Question(
+        "sampling/createMessage", params, lambda raw: _read(raw, CreateMessageResult), key, timeout_s
+    )
+
+
+def roots_question(*, key: str | None = None, timeout_s: float | None = None) -> Question:
+    """The client's roots."""
+
+    def read(raw: Any) -> list[Root]:
+        return _read(raw, ListRootsResult).roots
+
+    return Question("roots/list", None, read, key, timeout_s, shared=True)
+
+
+T = TypeVar("T")
+
+
+def _read(raw: Any, type_: type[T]) -> T:
+    try:
+        return convert(raw, type_)
+    except ConvertError as error:
+        raise MisfitAnswer(str(error)) from error

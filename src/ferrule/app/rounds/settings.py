@@ -1,0 +1,72 @@
+"""What a server's operator decides about questions, steps and the state between rounds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ferrule.app.rounds.sealing import Sealer, StateKey, sealer_for
+from ferrule.stores.marks import OneTimeMarks
+from ferrule.stores.blobs import BlobStore
+
+__all__ = ["RoundsSettings"]
+
+
+class RoundsSettings:
+    """Settings of one server.
+
+    Args:
+        state_keys: newest first; ``None`` for a key of this process alone.
+        state_ttl_s: seconds that a state lives from the round that sealed it.
+        state_max_s: absolute limit in seconds from the first round.
+        max_rounds: rounds that one call may take.
+        inline_state_bytes: a larger state goes into the store.
+        marks: makes ``once`` steps at most once across processes; ``None``: once per chain of rounds.
+        blobs: keeps states that are too large to travel; ``None`` refuses them.
+        grace_s: seconds that a suspended body gets to end before the reply goes out without it.
+        replay_wait_s: seconds that a replay waits for something recorded that the body has not come to yet.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        *,
+        state_keys: Iterable[StateKey | bytes | str] | None = None,
+        state_ttl_s: float = 600,
+        state_max_s: float = 24 * 3600,
+        max_rounds: int = 32,
+        inline_state_bytes: int = 64 * 1024,
+        marks: OneTimeMarks | None = None,
+        blobs: BlobStore | None = None,
+        grace_s: float = 1.0,
+        replay_wait_s: float = 1.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._state_keys = None if state_keys is None else list(state_keys)
+        self.uses_process_key = state_keys is None
+        self.state_ttl_s = state_ttl_s
+        self.state_max_s = state_max_s
+        self.max_rounds = max_rounds
+        self.inline_state_bytes = inline_state_bytes
+        self.marks = marks
+        self.blobs = blobs
+        self.grace_s = grace_s
+        self.replay_wait_s = replay_wait_s
+        self.clock = clock
+        self._sealer: Sealer | None = None
+
+    @property
+    def sealer(self) -> Sealer:
+        """Made on first use: sealing loads a cipher."""
+        if self._sealer is None:
+            self._sealer = sealer_for(self._state_keys)
+        return self._sealer
+
+
+def settings_of(server: Any) -> RoundsSettings:
+    """The settings kept with a low-level server, made with defaults if nobody set any."""
+    found = server.attachments.get(RoundsSettings)
+    if found is None:
+        found = server.attachments[RoundsSettings] = RoundsSettings()
+    return found

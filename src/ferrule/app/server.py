@@ -1,0 +1,601 @@
+"""`MCPServer`: functions become an MCP server.
+
+The decorators give the function back as it is: it stays callable, typed and testable. Everything they know is kept in the
+`ToolSet`, `ResourceSet` and `PromptSet`, and served by the kernel's `Server`, which is `MCPServer.lowlevel`.
+
+Nothing here speaks a transport: `run` and `asgi` hand the low-level server to one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
+
+from ferrule.app.completion import CompletionSet
+from ferrule.app.context import APP_ATTRIBUTE
+from ferrule.app.encoders import encoder_for
+from ferrule.app.errors import RegistrationError
+from ferrule.app.prompts import PromptComponent, PromptSet
+from ferrule.app.resources import ResourceComponent, ResourceSet
+from ferrule.app.results import DEFAULT_MAX_RESULT_BYTES
+from ferrule.app.signature import SchemaMode
+from ferrule.app.threads import DEFAULT_MAX_THREADS, WorkerThreads
+from ferrule.app.tools import ToolComponent, ToolSet
+from ferrule.kernel.bus import Event
+from ferrule.kernel.server import Server
+
+if TYPE_CHECKING:
+    from ferrule.app.encoders import Encoder, EncoderName
+    from ferrule.kernel.context import ServerMiddleware
+    from ferrule.kernel.dispatch import OnProgress
+    from ferrule.protocol.caching import CacheHint
+    from ferrule.transports.asgi.endpoint import HttpEndpoint
+    from ferrule.wire.types import (
+        Annotations,
+        GetPromptResult,
+        Icon,
+        Prompt,
+        ReadResourceResult,
+        Resource,
+        ResourceTemplate,
+        Tool,
+        ToolAnnotations,
+        ToolResult,
+    )
+
+__all__ = ["MCPServer"]
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+StateT = TypeVar("StateT")
+
+_UNSAID: Any = inspect.Parameter.empty
+_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+
+Lifespan = Callable[["MCPServer[Any]"], AbstractAsyncContextManager[Any]]
+
+
+class MCPServer(Generic[StateT]):
+    """An MCP server made of functions.
+
+    Args:
+        name: identifies the server to clients.
+        version: of the server, as its author counts; ``None`` is ``"0"``.
+        title, description, website_url, icons: for display; sent to revisions that know them.
+        instructions: for the model: how to use this server as a whole.
+        lifespan: ``async with lifespan(app) as state`` around the server's life; ``state`` is ``ctx.lifespan``.
+        middleware: outermost first; ``async (ctx, call_next) -> result``.
+        cache_hints: method → hint for clients (2026-07-28); ``"*"`` for all.
+        schema: ``"model"``: schemas that every model API accepts; ``"exact"``: all that JSON Schema can say.
+        text: how structured results are written for the model: ``"json"``, ``"toon"``, ``"auto"`` (TOON where it is at
+            least 10 % shorter), or a function from data to text.
+        max_result_bytes: larger tool results become an error result.
+        max_threads: sync functions that run at the same time; more wait their turn.
+        page_size: entries on a page of a list; ``None`` for all.
+        mask_errors: tell the peer nothing of an unexpected exception; ``False`` shows its type and text.
+        logging: announce that log messages may come (`Context.log`).
+
+    Attributes:
+        lowlevel: the kernel's registry, for what has no name here.
+        tools, resources, prompts, completions: the component sets.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        instructions: str | None = None,
+        website_url: str | None = None,
+        icons: Iterable[Icon] | None = None,
+        lifespan: Callable[[MCPServer[StateT]], AbstractAsyncContextManager[StateT]] | None = None,
+        middleware: Iterable[ServerMiddleware[Any]] = (),
+        cache_hints: Mapping[str, CacheHint] | None = None,
+        schema: SchemaMode = "model",
+        text: EncoderName | Encoder = "json",
+        max_result_bytes: int = DEFAULT_MAX_RESULT_BYTES,
+        max_threads: int = DEFAULT_MAX_THREADS,
+        page_size: int | None = None,
+        mask_errors: bool = True,
+        logging: bool = True,
+    ) -> None:
+        if page_size is not None and page_size < 1:
+            raise ValueError("page_size is at least 1")
+        self._encoder = encoder_for(text)
+        self._schema: SchemaMode = schema
+        self._max_result_bytes = max_result_bytes
+        self._mask_errors = mask_errors
+        self.lowlevel: Server[StateT] = Server(
+            name,
+            version="0" if version is None else version,
+            title=title,
+            description=description,
+            website_url=website_url,
+            icons=icons,
+            instructions=instructions,
+            lifespan=None if lifespan is None else lambda _: lifespan(self),
+            middleware=middleware,
+            cache_hints=cache_hints,
+            logging=logging,
+        )
+        setattr(self.lowlevel, APP_ATTRIBUTE, self)
+        self.threads = WorkerThreads(max_threads)
+        self.tools = ToolSet(
+            self.lowlevel, self.threads, page_size=page_size, on_change=lambda: self._list_changed("tools")
+        )
+        self.resources = ResourceSet(
+            self.lowlevel, self.threads, page_size=page_size, on_change=lambda: self._list_changed("resources")
+        )
+        self.prompts = PromptSet(
+            self.lowlevel, self.threads, page_size=page_size, on_change=lambda: self._list_changed("prompts")
+        )
+        self.completions = CompletionSet(self.lowlevel, self.prompts, self.resources, self.threads)
+        self._local: Any = None
+
+    def __repr__(self) -> str:
+        return f"MCPServer({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """As given."""
+        return self.lowlevel.server_info.name
+
+    @property
+    def version(self) -> str:
+        """As given."""
+        return self.lowlevel.server_info.version
+
+    def _list_changed(self, kind: str) -> None:
+        self.lowlevel.list_changed.add(kind)
+        if kind == "resources":
+            self.lowlevel.resource_updates = True
+        self.lowlevel.bus.publish(Event.list_changed(kind))
+
+    # -- tools -----------------------------------------------------------------------------------------------------
+
+    @overload
+    def tool(self, function: FunctionT, /) -> FunctionT: ...
+
+    @overload
+    def tool(
+        self,
+        name: str | None = None,
+        /,
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        annotations: ToolAnnotations | Mapping[str, Any] | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        schema: SchemaMode | None = None,
+        input_schema: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        structured: bool = True,
+        text: EncoderName | Encoder | None = None,
+        max_result_bytes: int | None = None,
+    ) -> Callable[[FunctionT], FunctionT]: ...
+
+    def tool(self, function: Any = None, /, **options: Any) -> Any:
+        """Serve a function as a tool: ``@app.tool``, ``@app.tool("name", title=…)``, or ``app.tool(function)``.
+
+        The function is given back unchanged. Its parameters become the input schema, its docstring the descriptions,
+        its return annotation the output schema.
+
+        Args:
+            name: the tool's name; the function's own if not given.
+            title: for display.
+            description: for the model; the docstring up to its first section if not given.
+            annotations: hints, such as ``{"readOnlyHint": True}``.
+            icons, meta: published as they stand.
+            tags: free words, kept here and not published.
+            schema: ``"model"`` or ``"exact"``; the server's if not given.
+            input_schema: your own 2020-12 schema, published untouched and enforced; the function may then take
+                ``**kwargs``.
+            output_schema: your own schema of the result, published untouched and enforced.
+            structured: ``False``: no output schema, results are text only.
+            text: the server's if not given.
+            max_result_bytes: the server's if not given.
+
+        Raises:
+            SignatureError: the function cannot be served.
+            RegistrationError: the name is taken or malformed, or a schema cannot be used.
+        """
+        if function is None or isinstance(function, str):
+
+            def register(target: FunctionT) -> FunctionT:
+                self.add_tool(target, name=function, **options)
+                return target
+
+            return register
+        self.add_tool(function, **options)
+        return function
+
+    def add_tool(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        annotations: ToolAnnotations | Mapping[str, Any] | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        schema: SchemaMode | None = None,
+        input_schema: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        structured: bool = True,
+        text: EncoderName | Encoder | None = None,
+        max_result_bytes: int | None = None,
+    ) -> ToolComponent:
+        """`tool` without the decorator: gives the component."""
+        return self.tools.add(
+            function,
+            name=name,
+            title=title,
+            description=description,
+            annotations=annotations,
+            icons=icons,
+            meta=meta,
+            tags=frozenset(tags),
+            schema=self._schema if schema is None else schema,
+            input_schema=input_schema,
+            output_schema=output_schema,
+            structured=structured,
+            encoder=self._encoder if text is None else encoder_for(text),
+            max_result_bytes=self._max_result_bytes if max_result_bytes is None else max_result_bytes,
+            mask_errors=self._mask_errors,
+        )
+
+    def remove_tool(self, name: str) -> None:
+        """Take a tool away; clients that listen are told.
+
+        Raises:
+            KeyError: there is none.
+        """
+        self.tools.remove(name)
+
+    # -- resources -------------------------------------------------------------------------------------------------
+
+    def resource(
+        self,
+        uri: str,
+        /,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        size: int | None = None,
+        annotations: Annotations | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        guard_paths: bool = True,
+        ttl_ms: int | None = None,
+        cache_scope: Literal["public", "private"] | None = None,
+    ) -> Callable[[FunctionT], FunctionT]:
+        """Serve a function as a resource: ``@app.resource("data://stock")`` or ``@app.resource("data://{metal}")``.
+
+        The variables of a template are the function's parameters. It may return text, bytes, JSON-shaped data,
+        `ResourceContents`, `File` or `Embedded`, or a list of them; ``None`` means that there is no such resource.
+
+        Args:
+            uri: a URI, or an RFC 6570 template.
+            name: the function's own if not given.
+            title, description, icons, annotations, meta, tags: as for a tool.
+            mime_type: ``text/plain``, ``application/json`` or ``application/octet-stream`` by what is returned, if not
+                given; announced only when given.
+            size: in bytes, when known.
+            guard_paths: refuse variables that hold ``..`` segments, absolute paths or NUL.
+            ttl_ms, cache_scope: how long, and by whom, the contents may be cached (2026-07-28).
+
+        Raises:
+            SignatureError: the parameters are not the template's variables.
+            RegistrationError: the URI is malformed or taken.
+        """
+        if not isinstance(cast("Any", uri), str):
+            raise RegistrationError("@app.resource needs a URI: @app.resource('data://…')")
+
+        def register(function: FunctionT) -> FunctionT:
+            self.add_resource(
+                uri,
+                function,
+                name=name,
+                title=title,
+                description=description,
+                mime_type=mime_type,
+                size=size,
+                annotations=annotations,
+                icons=icons,
+                meta=meta,
+                tags=tags,
+                guard_paths=guard_paths,
+                ttl_ms=ttl_ms,
+                cache_scope=cache_scope,
+            )
+            return function
+
+        return register
+
+    def add_resource(
+        self,
+        uri: str,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        size: int | None = None,
+        annotations: Annotations | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        guard_paths: bool = True,
+        ttl_ms: int | None = None,
+        cache_scope: Literal["public", "private"] | None = None,
+    ) -> ResourceComponent:
+        """`resource` without the decorator: gives the component."""
+        component = self.resources.add(
+            uri,
+            function,
+            name=name,
+            title=title,
+            description=description,
+            mime_type=mime_type,
+            size=size,
+            annotations=annotations,
+            icons=icons,
+            meta=meta,
+            tags=frozenset(tags),
+            guard_paths=guard_paths,
+            ttl_ms=ttl_ms,
+            cache_scope=cache_scope,
+        )
+        if component.template is not None:
+            self.completions.notice(component.spec)
+        return component
+
+    def remove_resource(self, uri: str) -> None:
+        """Take a resource or a template away; clients that listen are told.
+
+        Raises:
+            KeyError: there is none.
+        """
+        self.resources.index_of(uri).remove(uri)
+
+    # -- prompts ---------------------------------------------------------------------------------------------------
+
+    @overload
+    def prompt(self, function: FunctionT, /) -> FunctionT: ...
+
+    @overload
+    def prompt(
+        self,
+        name: str | None = None,
+        /,
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        tags: Iterable[str] = (),
+    ) -> Callable[[FunctionT], FunctionT]: ...
+
+    def prompt(self, function: Any = None, /, **options: Any) -> Any:
+        """Serve a function as a prompt: ``@app.prompt``, ``@app.prompt("name", title=…)``, or ``app.prompt(function)``.
+
+        It may return text (one message of the user), a `PromptMessage`, ``(role, text)``, a content helper, or a list of
+        them. For the arguments see `tool`.
+
+        Raises:
+            SignatureError: the function cannot be served.
+            RegistrationError: the name is taken or empty.
+        """
+        if function is None or isinstance(function, str):
+
+            def register(target: FunctionT) -> FunctionT:
+                self.add_prompt(target, name=function, **options)
+                return target
+
+            return register
+        self.add_prompt(function, **options)
+        return function
+
+    def add_prompt(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        tags: Iterable[str] = (),
+    ) -> PromptComponent:
+        """`prompt` without the decorator: gives the component."""
+        component = self.prompts.add(
+            function, name=name, title=title, description=description, icons=icons, meta=meta, tags=frozenset(tags)
+        )
+        self.completions.notice(component.spec)
+        return component
+
+    def remove_prompt(self, name: str) -> None:
+        """Take a prompt away; clients that listen are told.
+
+        Raises:
+            KeyError: there is none.
+        """
+        self.prompts.index.remove(name)
+
+    def complete(self, owner: str | Callable[..., Any], argument: str, /) -> Callable[[FunctionT], FunctionT]:
+        """Complete one argument of a prompt, or one variable of a template.
+
+        The decorated function takes what has been typed and gives values; it may also take ``arguments`` (those already
+        filled in) and a `Context`. ``Literal`` and enum parameters complete themselves.
+
+        Args:
+            owner: the prompt's name or function, or the template's text.
+            argument: the parameter's name.
+
+        Raises:
+            RegistrationError: there is no such prompt, template or argument, or it has a completer.
+        """
+        name = self._completed_name(owner, argument)
+
+        def register(function: FunctionT) -> FunctionT:
+            self.completions.add(name, argument, function)
+            return function
+
+        return register
+
+    def _completed_name(self, owner: str | Callable[..., Any], argument: str) -> str:
+        components: list[tuple[str, Any]] = [(prompt.name, prompt.spec) for prompt in self.prompts.index]
+        components += [(template.uri, template.spec) for template in self.resources.templates]
+        for name, spec in components:
+            if owner == name or owner is spec.function:
+                if any(part.name == argument for part in spec.finish().parameters):
+                    return name
+                raise RegistrationError(f"{name!r} has no argument {argument!r}")
+        raise RegistrationError(f"There is no prompt and no template {owner!r} to complete")
+
+    # -- at run time -----------------------------------------------------------------------------------------------
+
+    def enable(self, *, tool: str | None = None, resource: str | None = None, prompt: str | None = None) -> None:
+        """Show a component again; clients that listen are told.
+
+        Raises:
+            KeyError: there is none.
+        """
+        self._set_enabled(True, tool, resource, prompt)
+
+    def disable(self, *, tool: str | None = None, resource: str | None = None, prompt: str | None = None) -> None:
+        """Neither list nor serve a component until it is enabled again; clients that listen are told.
+
+        Raises:
+            KeyError: there is none.
+        """
+        self._set_enabled(False, tool, resource, prompt)
+
+    def _set_enabled(self, enabled: bool, tool: str | None, resource: str | None, prompt: str | None) -> None:
+        if tool is not None:
+            self.tools.index.set_enabled(tool, enabled)
+        if resource is not None:
+            self.resources.index_of(resource).set_enabled(resource, enabled)
+        if prompt is not None:
+            self.prompts.index.set_enabled(prompt, enabled)
+
+    def notify_resource_updated(self, uri: str) -> None:
+        """Tell every client that subscribed to ``uri`` that its contents changed; from the event loop's thread."""
+        self.lowlevel.bus.publish(Event.resource_updated(uri))
+
+    # -- in process ------------------------------------------------------------------------------------------------
+
+    def started(self) -> AbstractAsyncContextManager[StateT]:
+        """``async with app.started():`` enters the lifespan once around several in-process calls."""
+        return self._caller().started()
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, on_progress: OnProgress | None = None
+    ) -> ToolResult:
+        """Call a tool from this program, through middleware, without a transport.
+
+        Raises:
+            InvalidParams: there is no such tool.
+        """
+        params = {"name": name, "arguments": dict(arguments or {})}
+        return await self._caller().request("tools/call", params, on_progress)
+
+    async def read_resource(self, uri: str) -> ReadResourceResult:
+        """Read a resource from this program.
+
+        Raises:
+            ResourceNotFound: there is none.
+        """
+        return await self._caller().request("resources/read", {"uri": uri})
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
+        """Fill in a prompt from this program.
+
+        Raises:
+            InvalidParams: no such prompt, or its arguments do not fit.
+        """
+        return await self._caller().request("prompts/get", {"name": name, "arguments": dict(arguments or {})})
+
+    def list_tools(self) -> list[Tool]:
+        """The enabled tools as the latest revision lists them."""
+        return [tool.definition() for tool in self.tools.index.live.values()]
+
+    def list_resources(self) -> list[Resource]:
+        """The enabled resources."""
+        return [component.resource() for component in self.resources.fixed.live.values()]
+
+    def list_resource_templates(self) -> list[ResourceTemplate]:
+        """The enabled templates."""
+        return [component.resource_template() for component in self.resources.templates.live.values()]
+
+    def list_prompts(self) -> list[Prompt]:
+        """The enabled prompts."""
+        return [component.definition() for component in self.prompts.index.live.values()]
+
+    def _caller(self) -> Any:
+        if self._local is None:
+            from ferrule.app.local import LocalCaller
+
+            self._local = LocalCaller(self.lowlevel)
+        return self._local
+
+    # -- transports ------------------------------------------------------------------------------------------------
+
+    def asgi(self, **options: Any) -> HttpEndpoint:
+        """This server as an ASGI callable, both eras on one URL.
+
+        Args:
+            options: see `HttpOptions`: ``path``, ``allowed_hosts``, ``allowed_origins`` …
+        """
+        from ferrule.transports.asgi.endpoint import HttpEndpoint
+        from ferrule.transports.asgi.options import HttpOptions
+
+        return HttpEndpoint(self.lowlevel, HttpOptions(**options))
+
+    def run(
+        self,
+        transport: Literal["stdio", "http"] = "stdio",
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        **options: Any,
+    ) -> None:
+        """Serve until the input ends (stdio) or a signal comes.
+
+        Args:
+            transport: ``"stdio"`` or ``"http"``.
+            host, port: for HTTP; port 0 takes a free one.
+            options: of `run_stdio`; or of `HttpOptions` and `run_http`.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        if transport == "stdio":
+            from ferrule.transports.stdio import run_stdio
+
+            run_stdio(self.lowlevel, **options)
+        elif transport == "http":
+            self._run_http(host, port, options)
+        else:
+            raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
+
+    def _run_http(self, host: str, port: int, options: dict[str, Any]) -> None:
+        from ferrule.transports.http_server import run_http
+
+        names = inspect.signature(run_http).parameters
+        serving = {name: options.pop(name) for name in list(options) if name in names}
+        options.setdefault("loopback", host in _LOOPBACK_HOSTS and options.get("allowed_hosts") is None)
+        endpoint = self.asgi(**options)
+        serving.setdefault("on_drain", endpoint.drain)
+        run_http(endpoint, host=host, port=port, **serving)

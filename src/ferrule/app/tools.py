@@ -1,0 +1,404 @@
+"""Tools: functions as ``tools/list`` and ``tools/call``.
+
+A call is three steps: `FunctionSpec.bind` (one native conversion), the function, `ResultPlan.project`. What each tool needs
+for them is made on its first call, and its definition on the first list, so registering is cheap.
+
+What becomes what:
+
+==============================================  ====================================================================
+arguments that do not fit                       a result with ``isError`` that says what to send
+`ToolError`                                     a result with ``isError`` and the error's text
+a result that breaks the declared type          a result with ``isError``, logged as the author's mistake
+`MCPError` and its kind                         a protocol error, as raised
+anything else                                   a result with ``isError`` without details, logged in full
+an unknown tool                                 -32602
+==============================================  ====================================================================
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.app.arguments import InvalidArguments
+from ferrule.app.components import ComponentIndex
+from ferrule.app.context import Context, current_request
+from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
+from ferrule.app.results import ResultPlan, error_result, plan_result, wrap_schema
+from ferrule.app.signature import FunctionSpec, SchemaMode, compile_function
+from ferrule.app.threads import WorkerThreads
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.errors import InvalidParams, MCPError
+from ferrule.wire.codec import Encoded
+from ferrule.wire.headers import compile_param_plan
+from ferrule.wire.revisions import Revision
+from ferrule.wire.types import Icon, ListToolsResult, Tool, ToolAnnotations, ToolResult
+
+if TYPE_CHECKING:
+    from ferrule.app.encoders import Encoder
+    from ferrule.kernel.server import Server
+
+__all__ = ["ToolComponent", "ToolSet"]
+
+logger = logging.getLogger(__name__)
+
+Run = Callable[[ServerRequestContext[Any], dict[str, Any] | None], Awaitable[Any]]
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_HEADER_KEYWORD = "x-mcp-header"
+_NO_ARGUMENTS: dict[str, Any] = {}
+_PLAIN_RETURNS = frozenset({str, int, float, bool, dict, list})
+
+
+class ToolComponent:
+    """One registered tool.
+
+    Attributes:
+        spec: the compiled function.
+        name, title, annotations, icons, meta, tags: as registered.
+        enabled: whether it is listed and served.
+        has_own_schema: whether the author wrote the input schema.
+        run: ``await run(ctx, arguments)`` → the result; made on first use.
+    """
+
+    __slots__ = (
+        "_description",
+        "_input_schema",
+        "_mask_errors",
+        "_plan",
+        "_plan_options",
+        "_threads",
+        "annotations",
+        "enabled",
+        "has_own_schema",
+        "icons",
+        "meta",
+        "name",
+        "number",
+        "run",
+        "schema_mode",
+        "spec",
+        "tags",
+        "title",
+    )
+
+    run: Run
+
+    def __init__(
+        self,
+        spec: FunctionSpec,
+        name: str,
+        *,
+        title: str | None,
+        description: str | None,
+        annotations: ToolAnnotations | None,
+        icons: list[Icon] | None,
+        meta: dict[str, Any] | None,
+        tags: frozenset[str],
+        schema_mode: SchemaMode,
+        input_schema: dict[str, Any] | None,
+        plan_options: dict[str, Any],
+        mask_errors: bool,
+        threads: WorkerThreads,
+    ) -> None:
+        self.spec = spec
+        self.name = name
+        self.title = title
+        self.annotations = annotations
+        self.icons = icons
+        self.meta = meta
+        self.tags = tags
+        self.enabled = True
+        self.number = 0
+        self.schema_mode = schema_mode
+        self._description = description
+        self._input_schema = input_schema
+        self.has_own_schema = input_schema is not None
+        self._plan: ResultPlan | None = None
+        self._plan_options = plan_options
+        self._mask_errors = mask_errors
+        self._threads = threads
+        self.run = self._first_run
+
+    # -- describing ------------------------------------------------------------------------------------------------
+
+    @property
+    def description(self) -> str | None:
+        """As registered, else the docstring up to its first section."""
+        return self._description if self._description is not None else self.spec.description()
+
+    @property
+    def plan(self) -> ResultPlan:
+        """How return values become results; made on first use."""
+        if self._plan is None:
+            self.spec.finish()
+            try:
+                self._plan = plan_result(self.spec.returns, mode=self.schema_mode, **self._plan_options)
+            except (SignatureError, NameError) as error:
+                reason = error.reason if isinstance(error, SignatureError) else str(error)
+                raise SignatureError(f"the return type: {reason}", function=self.spec.name) from error
+        return self._plan
+
+    def input_schema(self) -> dict[str, Any]:
+        """As published."""
+        if self._input_schema is None:
+            self._input_schema = self.spec.input_schema(self.schema_mode)
+        return self._input_schema
+
+    def definition(self, revision: Revision | None = None) -> Tool:
+        """The tool as listed to a revision; ``None`` means the latest."""
+        output = self.plan.output_schema()
+        if output is not None and self.plan.wraps and revision is not None and revision.structured_output != "any":
+            output = wrap_schema(output)
+        return Tool(
+            self.name,
+            self.input_schema(),
+            description=self.description,
+            title=self.title,
+            output_schema=output,
+            annotations=self.annotations,
+            icons=self.icons,
+            meta=self.meta,
+        )
+
+    # -- calling ---------------------------------------------------------------------------------------------------
+
+    async def _first_run(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
+        self.run = self._compile()
+        return await self.run(ctx, arguments)
+
+    def _compile(self) -> Run:
+        spec, project, failed = self.spec.finish(), self.plan.project, self._failed
+        context_name = spec.context_parameter
+        function: Callable[..., Any] = spec.call_with if spec.has_positional_only else spec.function
+        check = self._argument_check()
+        threads = self._threads
+
+        async def run_async(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
+            token = current_request.set(ctx)
+            try:
+                if check is not None:
+                    check(arguments or _NO_ARGUMENTS)
+                kwargs = spec.bind(_NO_ARGUMENTS if arguments is None else arguments)
+                if context_name is not None:
+                    kwargs[context_name] = Context(ctx)
+                return project(await function(**kwargs), ctx.session.connection.revision)
+            except Exception as error:
+                return failed(error)
+            finally:
+                current_request.reset(token)
+
+        async def run_sync(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
+            token = current_request.set(ctx)
+            try:
+                if check is not None:
+                    check(arguments or _NO_ARGUMENTS)
+                kwargs = spec.bind(_NO_ARGUMENTS if arguments is None else arguments)
+                if context_name is not None:
+                    kwargs[context_name] = Context(ctx)
+                value = await threads.run(function, kwargs)
+                if hasattr(value, "__await__"):  # a plain function that wraps an async one
+                    value = await value
+                return project(value, ctx.session.connection.revision)
+            except Exception as error:
+                return failed(error)
+            finally:
+                current_request.reset(token)
+
+        return run_async if spec.is_async else run_sync
+
+    def _argument_check(self) -> Callable[[dict[str, Any]], None] | None:
+        """The author's own input schema, enforced; ours is enforced by the conversion."""
+        if not self.has_own_schema:
+            return None
+        from ferrule.app.arguments import ArgumentProblem
+        from ferrule.app.validation import problems_by
+
+        problems = problems_by(self.input_schema())
+        names = ", ".join(self.input_schema().get("properties", {})) or "see the schema"
+
+        def check(arguments: dict[str, Any]) -> None:
+            found = problems(arguments)
+            if found:
+                raise InvalidArguments([ArgumentProblem("arguments", line) for line in found], names)
+
+        return check
+
+    def _failed(self, error: Exception) -> ToolResult:
+        """The result for what a call raised; protocol errors go on."""
+        if isinstance(error, ToolError):
+            return error_result(error.text)
+        if isinstance(error, InvalidArguments):
+            return error_result(f"Invalid arguments for tool `{self.name}`:\n{error}")
+        if isinstance(error, ResultError):
+            logger.error("Tool %r returned what it may not: %s", self.name, error)
+            return error_result(f"The result of tool `{self.name}` cannot be given: {error}")
+        if isinstance(error, MCPError):
+            raise error
+        logger.error("Tool %r failed", self.name, exc_info=error)
+        if self._mask_errors:
+            return error_result(f"Tool `{self.name}` failed")
+        return error_result(f"Tool `{self.name}` failed: {type(error).__name__}: {error}")
+
+
+class ToolSet:
+    """The tools of one server, and the two methods that serve them.
+
+    Args:
+        server: where the handlers are registered once there is a tool.
+        threads: for sync functions.
+        page_size: tools on a page of the list; ``None`` for all.
+        on_change: called after every change.
+    """
+
+    def __init__(
+        self,
+        server: Server[Any],
+        threads: WorkerThreads,
+        *,
+        page_size: int | None,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.index: ComponentIndex[ToolComponent] = ComponentIndex("tool", on_change)
+        self._server = server
+        self._threads = threads
+        self._page_size = page_size
+
+    def add(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        annotations: ToolAnnotations | Mapping[str, Any] | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        tags: frozenset[str] = frozenset(),
+        schema: SchemaMode = "model",
+        input_schema: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        structured: bool = True,
+        encoder: Encoder | None = None,
+        max_result_bytes: int,
+        mask_errors: bool = True,
+    ) -> ToolComponent:
+        """Register a function; see `MCPServer.tool`.
+
+        Raises:
+            SignatureError: the function cannot be served.
+            RegistrationError: the name is taken or malformed, or a schema cannot be used.
+        """
+        spec = compile_function(function, allow_keywords=input_schema is not None)
+        if spec.kind not in ("sync", "async"):
+            raise SignatureError("a generator cannot be a tool; return a list", function=spec.name)
+        name = spec.name if name is None else name
+        check_name(name)
+        component = ToolComponent(
+            spec,
+            name,
+            title=title,
+            description=description,
+            annotations=None if annotations is None else ToolAnnotations(annotations),
+            icons=icons,
+            meta=meta,
+            tags=tags,
+            schema_mode=schema,
+            input_schema=None if input_schema is None else _own_schema(input_schema),
+            plan_options={
+                "encoder": encoder,
+                "structured": structured,
+                "output_schema": output_schema,
+                "max_bytes": max_result_bytes,
+            },
+            mask_errors=mask_errors,
+            threads=self._threads,
+        )
+        self._check(component, output_schema)
+        self.index.add(name, component)
+        if len(self.index) == 1:
+            self._server.add_request_handler("tools/list", self._list, trusted=True)
+            self._server.add_request_handler("tools/call", self._call, trusted=True)
+        return component
+
+    def _check(self, component: ToolComponent, output_schema: Mapping[str, Any] | None) -> None:
+        """What would fail at the first list or call fails here, where the cost is small."""
+        spec = component.spec
+        if output_schema is not None:
+            from ferrule.app.validation import check_schema
+
+            check_schema(dict(output_schema))
+        returns = spec.returns
+        if not spec.is_pending and not (type(returns) is type and returns in _PLAIN_RETURNS):
+            _ = component.plan
+        mirrored = any(_HEADER_KEYWORD in part.shape.keywords for part in spec.parameters)
+        if mirrored or component.has_own_schema:
+            plan = compile_param_plan(component.input_schema())
+            if plan:
+                self._server.param_headers[component.name] = plan
+
+    def remove(self, name: str) -> None:
+        """Take a tool away.
+
+        Raises:
+            KeyError: there is none.
+        """
+        self.index.remove(name)
+        self._server.param_headers.pop(name, None)
+
+    def find(self, name: str) -> ToolComponent:
+        """An enabled tool.
+
+        Raises:
+            InvalidParams: there is none (TO-27).
+        """
+        tool = self.index.live.get(name)
+        if tool is None:
+            raise InvalidParams(f"Unknown tool: {name}")
+        return tool
+
+    async def call(self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, Any] | None) -> ToolResult:
+        """Call a tool within a request that is being served."""
+        return cast("ToolResult", await self.find(name).run(ctx, arguments))
+
+    def _call(self, ctx: ServerRequestContext[Any]) -> Awaitable[Any]:
+        params = ctx.params
+        tool = self.index.live.get(params.name)
+        if tool is None:
+            raise InvalidParams(f"Unknown tool: {params.name}")
+        return tool.run(ctx, params.arguments)
+
+    async def _list(self, ctx: ServerRequestContext[Any]) -> Encoded:
+        return self.index.page(ctx, ctx.params.cursor, self._page_size, _tools_page)
+
+
+def _tools_page(members: list[ToolComponent], next_cursor: str | None, revision: Revision) -> ListToolsResult:
+    return ListToolsResult([member.definition(revision) for member in members], next_cursor=next_cursor)
+
+
+def check_name(name: str) -> None:
+    """Refuse what the specification refuses in a tool's name; warn of what model APIs refuse (TO-5).
+
+    Raises:
+        RegistrationError: empty, longer than 128, or with other characters than letters, digits, ``_``, ``-``, ``.``.
+    """
+    if _SAFE_NAME.fullmatch(name):
+        return
+    if name == "<lambda>":
+        raise RegistrationError("A lambda has no name; give one: app.tool(name=…)")
+    if not _NAME.fullmatch(name):
+        raise RegistrationError(f"The tool name {name!r} is not 1 to 128 of: letters, digits, '_', '-', '.'")
+    logger.warning("The tool name %r has a dot or more than 64 characters, which some model APIs refuse", name)
+
+
+def _own_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    made = dict(schema)
+    if made.get("type") != "object":
+        raise RegistrationError('input_schema describes an object: {"type": "object", …} (TO-2)')
+    from ferrule.app.validation import check_schema
+
+    check_schema(made)
+    return made
