@@ -100,8 +100,8 @@ def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], 
     def read_typed(data: bytes | bytearray | memoryview | str) -> T:
         try:
             return cast("T", read(data))
-        except msgspec.ValidationError as error:
-            raise _convert_error(error) from error
+        except msgspec.ValidationError:
+            return convert(decode(data), type_)  # keeps kinds of content that are not known here, or names the fault
         except Exception as error:
             if _may_hold_surrogates(data, error):
                 return convert(_decode_with_surrogates(data), type_)
@@ -166,11 +166,18 @@ def convert(value: Any, type_: type[T], *, strict: bool = True) -> T:
     """
     try:
         return msgspec.convert(value, type_, strict=strict, dec_hook=decode_hook)
+    except msgspec.ValidationError:
+        return _convert_again(value, type_, strict)
+    except RecursionError as error:
+        raise ConvertError("The value is nested too deeply") from error
+
+
+def _convert_again(value: Any, type_: type[T], strict: bool) -> T:
+    """A peer of a newer revision may use kinds of content that this one does not know; else the fault is real."""
+    try:
+        return cast("T", convert_unknown_kinds(value, type_, strict=strict))
     except msgspec.ValidationError as error:
-        try:  # a peer of a newer revision may use kinds of content that this one does not know
-            return cast("T", convert_unknown_kinds(value, type_, strict=strict))
-        except msgspec.ValidationError:
-            raise _convert_error(error) from error
+        raise _convert_error(error) from error
     except RecursionError as error:
         raise ConvertError("The value is nested too deeply") from error
 

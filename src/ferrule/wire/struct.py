@@ -11,9 +11,11 @@ The rule a newcomer would break: give a field ``UNSET`` as its default only wher
 things (structured content). Everywhere else ``None`` means absent, and is never written.
 """
 
+import builtins
 import sys
 import types
 from collections.abc import Mapping
+from functools import cached_property
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -27,6 +29,7 @@ from typing import (
     dataclass_transform,
     get_args,
     get_origin,
+    get_type_hints,
 )
 
 import msgspec
@@ -110,16 +113,26 @@ class _BundleFields:
 class _KnownKey:
     """One known key of a bundle as a typed attribute; a nested object is read as the bundle that describes it."""
 
-    __slots__ = ("name", "nested", "type", "wire")
-
-    def __init__(self, name: str, wire: str, tp: Any) -> None:
+    def __init__(self, name: str, wire: str, owner: "type[OpenBundle]", annotation: Any) -> None:
         self.name = name
         self.wire = wire
-        self.type = tp
-        self.nested: type[OpenBundle] | None = None
-        for candidate in (tp, *get_args(tp)):
+        self._owner = owner
+        self._annotation = annotation
+
+    @cached_property
+    def type(self) -> Any:
+        """The declared type; resolved on first use where the module postpones its annotations."""
+        if isinstance(self._annotation, str):
+            return get_type_hints(self._owner)[self.name]
+        return self._annotation
+
+    @cached_property
+    def nested(self) -> "builtins.type[OpenBundle] | None":
+        """The bundle that describes the value, if one does."""
+        for candidate in (self.type, *get_args(self.type)):
             if isinstance(candidate, type) and issubclass(candidate, OpenBundle):
-                self.nested = candidate
+                return candidate
+        return None
 
     def __get__(self, instance: "OpenBundle | None", owner: Any) -> Any:
         if instance is None:
@@ -161,7 +174,7 @@ class OpenBundle(dict[str, Any]):
         for name, tp in cls.__annotations__.items():
             if _is_class_var(tp):
                 continue
-            keys[name] = _KnownKey(name, (names or {}).get(name) or _camel(name), tp)
+            keys[name] = _KnownKey(name, (names or {}).get(name) or _camel(name), cls, tp)
             setattr(cls, name, keys[name])
         cls.__known_keys__ = keys
         cls.__known_wires__ = frozenset(key.wire for key in keys.values())
@@ -217,6 +230,8 @@ def _attribute_of(owner: type[OpenBundle], key: str) -> str:
 
 
 def _is_class_var(annotation: Any) -> bool:
+    if isinstance(annotation, str):
+        return annotation.startswith(("ClassVar", "typing.ClassVar"))
     return get_origin(annotation) is ClassVar
 
 
