@@ -134,17 +134,20 @@ class Call:
 @asynccontextmanager
 async def running(call: Call) -> AsyncIterator[Call]:
     """A call in a task of its own; at the end the client disconnects and the call is waited for."""
-    async with anyio.create_task_group() as group:
-        group.start_soon(call.run)
+    done = anyio.Event()
+
+    async def run() -> None:
         try:
-            yield call
+            await call.run()
         finally:
-            call.disconnect()
-            with anyio.move_on_after(5, shield=True) as scope:
-                while group._tasks if hasattr(group, "_tasks") else False:  # noqa: SLF001
-                    await anyio.sleep(0.001)
-            if scope.cancelled_caught:
-                group.cancel_scope.cancel()
+            done.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        yield call
+        call.disconnect()
+        with anyio.fail_after(5):
+            await done.wait()
 
 
 def request(id: Any, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -226,9 +229,9 @@ async def open_session(
 class Steered:
     """A low-level server whose slow tools wait for the test.
 
-    Tools: ``echo(text)``; ``slow`` waits for ``release``; ``speak`` sends two log messages, waits for ``release``, answers;
-    ``progress`` reports three times; ``ask`` elicits and returns the action; ``fail``; ``stubborn`` swallows cancellation;
-    ``close`` closes its stream, waits, answers; ``headers`` returns a request header.
+    Tools: ``echo(text)``; ``slow`` waits for ``release``; ``speak`` sends a log message, waits for ``release``, sends
+    another, answers; ``progress`` reports three times; ``ask`` elicits and returns the action; ``fail``; ``stubborn``
+    swallows cancellation; ``close`` closes its stream, waits, answers; ``headers`` returns a request header.
     """
 
     def __init__(self, **server_options: Any) -> None:
@@ -291,8 +294,12 @@ class Steered:
 
     async def tool_stubborn(self, ctx: ServerRequestContext[Any], arguments: Any) -> str:
         self.started.set()
-        with anyio.CancelScope(shield=True):
-            await self.release.wait()
+        while not self.release.is_set():
+            try:
+                with anyio.CancelScope(shield=True):
+                    await self.release.wait()
+            except BaseException as exc:
+                self.log.append(type(exc).__name__)
         self.log.append("ended")
         return "stubborn"
 
@@ -303,4 +310,4 @@ class Steered:
         return "after the close"
 
     async def tool_headers(self, ctx: ServerRequestContext[Any], arguments: Any) -> str:
-        return str(ctx.transport.headers.get(arguments["name"]))  # type: ignore[attr-defined]
+        return str(ctx.transport.headers.get(arguments["header"]))  # type: ignore[attr-defined]

@@ -24,7 +24,7 @@ from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
 from ferrule.transports.asgi.legacy_exchange import LegacyExchange, Outlet
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
-from ferrule.transports.asgi.runtime import AsyncioRuntime, Cancellable, Runtime, current_runtime, watched
+from ferrule.transports.asgi.runtime import Cancellable, Runtime, current_runtime, watched
 from ferrule.transports.asgi.session import LegacySession
 from ferrule.transports.asgi.sessions import SessionTable, TooManySessions, new_session_id
 from ferrule.wire.codec import Encoded, encode
@@ -32,6 +32,7 @@ from ferrule.wire.headers import LAST_EVENT_ID_HEADER, MCP_PROTOCOL_VERSION_HEAD
 from ferrule.wire.jsonrpc import (
     InvalidMessage,
     JsonRpcErrorCode,
+    RequestId,
     encode_error,
     encode_response,
     message_kind,
@@ -127,7 +128,7 @@ class LegacySide:
         session = LegacySession(session_id, self._server, self._options, lifespan_state, request.principal)
         outlet = self._outlet(request, session)
         outlet.headers = [(b"mcp-session-id", session_id.encode("ascii"))]
-        payload = await self._run(session, outlet, request, body, runtime)
+        payload = await self._run(session, self._reserve(session, outlet, request, body, runtime), body)
         if not session.connection.initialize_accepted:  # vetoed or malformed: there is no session
             session.end()
             if outlet.channel is None:
@@ -152,53 +153,55 @@ class LegacySide:
             await request.refuse(409, _INVALID, "A request with this id is still being served", id=body["id"])
             return
         outlet = self._outlet(request, session)
-        if self._options.response_mode == "sse":
-            await outlet.open()
-        payload = await self._run(session, outlet, request, body, runtime)
+        exchange = self._reserve(session, outlet, request, body, runtime)
+        payload = await self._run(session, exchange, body, opens_stream=self._options.response_mode == "sse")
         await outlet.answer(payload)
 
-    async def _run(
-        self,
-        session: LegacySession,
-        outlet: Outlet,
-        request: HttpRequest,
-        body: Mapping[str, Any],
-        runtime: Runtime,
-    ) -> bytes | None:
-        """Serve one request; the encoded answer, ``None`` when it was cancelled."""
-        id, method, params = body["id"], body["method"], body.get("params")
-        context = request.context(
-            session.session_id or None, can_send_request=outlet.may_stream and not session.is_stateless
-        )
-        exchange = LegacyExchange(outlet, context, id, method, params, runtime, self._options.disconnect_grace_s)
+    def _reserve(
+        self, session: LegacySession, outlet: Outlet, request: HttpRequest, body: Mapping[str, Any], runtime: Runtime
+    ) -> LegacyExchange:
+        """The exchange of a request whose id nobody uses; from now on the id is in use. Nothing is awaited here."""
+        id: RequestId = body["id"]
+        can_ask = outlet.may_stream and not session.is_stateless
+        context = request.context(session.session_id or None, can_send_request=can_ask)
+        grace_s = self._options.disconnect_grace_s
+        exchange = LegacyExchange(outlet, context, id, body["method"], body.get("params"), runtime, grace_s)
         session.in_flight[id] = exchange
-        if type(runtime) is AsyncioRuntime:
-            return await self._handle(session, exchange, method, params)
+        return exchange
+
+    async def _run(
+        self, session: LegacySession, exchange: LegacyExchange, body: Mapping[str, Any], *, opens_stream: bool = False
+    ) -> bytes | None:
+        """Serve one request; the encoded answer, ``None`` when it was cancelled. Gives its id back at the end."""
+        if exchange.runs_on_asyncio:
+            return await self._handle(session, exchange, body, opens_stream)
         with anyio.CancelScope() as scope:
             exchange.scope = scope
-            return await self._handle(session, exchange, method, params)
+            return await self._handle(session, exchange, body, opens_stream)
         return None
 
     async def _handle(
-        self, session: LegacySession, exchange: LegacyExchange, method: str, params: Mapping[str, Any] | None
+        self, session: LegacySession, exchange: LegacyExchange, body: Mapping[str, Any], opens_stream: bool
     ) -> bytes | None:
         payload: bytes | None
+        id: RequestId = body["id"]
         try:
-            work = session.runner.handle_request(exchange, method, params)
-            result = await watched(work, exchange.suspended)
-            payload = encode_response(exchange.request_id, result)  # type: ignore[arg-type]
+            if opens_stream:
+                await exchange.open_stream()
+            work = session.runner.handle_request(exchange, body["method"], body.get("params"))
+            payload = encode_response(id, await watched(work, exchange.suspended))
         except Exception as exc:
             if not isinstance(exc, MCPError):
-                log.error("%s failed", method, exc_info=exc)
-            payload = encode_error(exchange.request_id, error_from_exception(exc))
+                log.error("%s failed", exchange.method, exc_info=exc)
+            payload = encode_error(id, error_from_exception(exc))
         except BaseException as exc:
             if not _is_our_cancel(exchange, exc):
                 raise
             payload = None
         finally:
             exchange.finished = True
-            if session.in_flight.get(exchange.request_id) is exchange:  # type: ignore[arg-type]
-                del session.in_flight[exchange.request_id]  # type: ignore[arg-type]
+            if session.in_flight.get(id) is exchange:
+                del session.in_flight[id]
         if exchange.cancel_requested:
             if exchange.task is not None and exchange.task.cancelling():
                 exchange.task.uncancel()
@@ -261,18 +264,17 @@ class LegacySide:
             await request.reply_empty(202)
             return
         outlet = self._outlet(request, session)
-        if self._options.response_mode == "sse":
-            await outlet.open()
+        exchanges = [self._reserve(session, outlet, request, body, runtime) for body in requests]
         answers: list[Encoded] = []
 
-        async def serve(body: dict[str, Any]) -> None:
-            payload = await self._run(session, outlet, request, body, runtime)
+        async def serve(exchange: LegacyExchange, body: dict[str, Any]) -> None:
+            payload = await self._run(session, exchange, body, opens_stream=self._options.response_mode == "sse")
             if payload is not None:
                 answers.append(Encoded(payload))
 
         async with anyio.create_task_group() as group:
-            for body in requests:
-                group.start_soon(serve, body)
+            for exchange, body in zip(exchanges, requests, strict=True):
+                group.start_soon(serve, exchange, body)
         if outlet.channel is None:
             await outlet.answer(encode(answers) if answers else None)
             return

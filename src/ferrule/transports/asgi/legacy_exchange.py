@@ -16,7 +16,7 @@ from ferrule.transports.asgi.channel import Channel
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive, RawHeaders
-from ferrule.transports.asgi.runtime import Runtime
+from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime
 from ferrule.wire.jsonrpc import RequestId, encode_notification
 
 if TYPE_CHECKING:
@@ -46,7 +46,17 @@ class Outlet:
         client_is_gone: the client disconnected before that.
     """
 
-    __slots__ = ("_keep_alive", "_request", "_watch", "channel", "client_is_gone", "headers", "may_stream", "session")
+    __slots__ = (
+        "_keep_alive",
+        "_reply",
+        "_request",
+        "_watch",
+        "channel",
+        "client_is_gone",
+        "headers",
+        "may_stream",
+        "session",
+    )
 
     def __init__(
         self,
@@ -60,6 +70,7 @@ class Outlet:
         self._request = request
         self._keep_alive = keep_alive
         self._watch: DisconnectWatch | None = None
+        self._reply: EventStreamReply | None = None
         self.session = session
         self.headers = headers
         self.may_stream = may_stream
@@ -77,7 +88,8 @@ class Outlet:
         if self.client_is_gone:
             raise ConnectionClosed("The client of this request has gone")
         self.channel = self.session.new_channel()
-        await self.channel.open(self._new_reply())
+        self._reply = self._new_reply()
+        await self.channel.open(self._reply)
         return self.channel
 
     async def answer(self, payload: bytes | None) -> None:
@@ -107,8 +119,8 @@ class Outlet:
         if channel is None:
             log.info("the client of a legacy request went away before anything was said; the request runs on")
             return
-        if channel.reply is not None:
-            channel.lost(channel.reply)
+        if self._reply is not None:  # the channel may be on another connection by now
+            channel.lost(self._reply)
         if not channel.is_resumable:
             self.session.questions.fail(ConnectionClosed("The client of this request has gone"), channel)
 
@@ -196,6 +208,15 @@ class LegacyExchange(ProgressSender):
             raise NoBackChannel(f"{method} cannot be sent: this request's answer is not a stream of a session")
         channel = await self._outlet.open()
         return await self._outlet.session.questions.ask(channel.emit, channel, method, params, opts)
+
+    @property
+    def runs_on_asyncio(self) -> bool:
+        """Whether cancelling it means its bare task; elsewhere it needs a scope around it."""
+        return type(self._runtime) is AsyncioRuntime
+
+    async def open_stream(self) -> None:
+        """Answer with an event stream whether or not the handler speaks."""
+        await self._outlet.open()
 
     async def close_stream(self, retry_ms: int | None = None) -> None:
         """Close this request's connection while the handler works on; the client comes back for the rest (SEP-1699).

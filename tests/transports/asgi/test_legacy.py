@@ -1,0 +1,721 @@
+"""ferrule.transports.asgi.legacy, .session, .channel, .questions: the handshake revisions over HTTP."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import anyio
+import pytest
+
+from ferrule.kernel.bus import Event
+from ferrule.kernel.server import Server
+from ferrule.transports.asgi import HttpContext, HttpEndpoint, HttpOptions
+from tests.transports.asgi.support import (
+    LEGACY,
+    Call,
+    Steered,
+    get_call,
+    legacy_call,
+    legacy_headers,
+    open_session,
+    request,
+    running,
+)
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
+
+
+def tool(name: str, id: Any = 1, meta: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+    params: dict[str, Any] = {"name": name, "arguments": arguments}
+    if meta is not None:
+        params["_meta"] = meta
+    return request(id, "tools/call", params)
+
+
+def cancelled(id: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
+
+
+# --- sessions -------------------------------------------------------------------------------------------------------
+
+
+async def test_initialize_opens_a_session_and_delete_ends_it() -> None:
+    """After the end 404, so that the client starts over (HL-42)."""
+    steered = Steered()
+    app = steered.endpoint()
+    session = await open_session(app)
+    assert (await legacy_call(app, tool("echo", text="hi"), session).run()).json["result"]["content"][0]["text"] == "hi"
+    assert (await Call(app, "DELETE", headers=legacy_headers(session)).run()).status in (200, 204)
+    for call in (
+        legacy_call(app, tool("echo"), session),
+        get_call(app, session),
+        Call(app, "DELETE", headers=legacy_headers(session)),
+    ):
+        assert (await call.run()).status == 404
+    assert app.legacy is not None
+    assert len(app.legacy.sessions) == 0
+
+
+async def test_without_a_session_id_a_request_is_400_and_with_an_unknown_one_404() -> None:
+    """HL-41, HL-42; the id of the request is echoed."""
+    app = Steered().endpoint()
+    for session, status in ((None, 400), ("nonsense", 404)):
+        answer = await legacy_call(app, tool("echo", id="x"), session).run()
+        assert (answer.status, answer.json["error"]["code"], answer.json["id"]) == (status, -32600, "x")
+        assert (await get_call(app, session).run()).status == status
+
+
+async def test_a_refused_initialize_leaves_no_session() -> None:
+    """Nothing to forget where nothing began."""
+    steered = Steered()
+    app = steered.endpoint()
+    answer = await legacy_call(app, request(1, "initialize", {"capabilities": {}}), version=None).run()
+    assert answer.json["error"]["code"] == -32602
+    assert "mcp-session-id" not in answer.headers
+    assert app.legacy is not None
+    assert len(app.legacy.sessions) == 0
+
+
+async def test_a_session_is_initialized_once() -> None:
+    """A second handshake on it is refused and does not disturb it."""
+    app = Steered().endpoint()
+    session = await open_session(app)
+    params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    answer = await legacy_call(app, request(5, "initialize", params), session).run()
+    assert answer.json["error"]["code"] == -32600
+    assert (await legacy_call(app, tool("echo"), session).run()).status == 200
+
+
+async def test_sessions_are_bounded_and_displaced_ones_are_404() -> None:
+    """10,000 sessions opened and dropped must not stay (case 38)."""
+    app = Steered().endpoint(max_sessions=3)
+    sessions = [await open_session(app) for _ in range(10)]
+    assert app.legacy is not None
+    assert len(app.legacy.sessions) == 3
+    statuses = [(await legacy_call(app, tool("echo"), session).run()).status for session in sessions]
+    assert statuses == [404] * 7 + [200] * 3
+
+
+async def test_when_all_sessions_are_busy_a_new_one_is_503() -> None:
+    """Nobody's call is cut for a newcomer."""
+    steered = Steered()
+    app = steered.endpoint(max_sessions=1)
+    session = await open_session(app)
+    call = legacy_call(app, tool("slow"), session)
+    async with running(call):
+        await steered.started.wait()
+        params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+        assert (await legacy_call(app, request(1, "initialize", params), version=None).run()).status == 503
+        steered.release.set()
+        assert (await call.until(lambda a: a.complete)).status == 200
+
+
+async def test_idle_time_counts_from_the_end_of_the_last_request_in_flight() -> None:
+    """A long call and an open GET stream keep their session alive (case 34)."""
+    now = 0.0
+    steered = Steered()
+    app = steered.endpoint(session_idle_s=10.0, clock=lambda: now)
+    assert app.legacy is not None
+    busy, streaming, idle = [await open_session(app) for _ in range(3)]
+    call, stream = legacy_call(app, tool("slow"), busy), get_call(app, streaming)
+    async with running(call), running(stream):
+        await steered.started.wait()
+        await stream.until(lambda a: a.status == 200)
+        now = 1000.0
+        app.legacy.sweep()
+        assert len(app.legacy.sessions) == 2
+        assert (await legacy_call(app, tool("echo"), idle).run()).status == 404
+        steered.release.set()
+        assert (await call.until(lambda a: a.complete)).messages[-1]["result"]["content"][0]["text"] == "slow"
+    now = 1009.0
+    app.legacy.sweep()
+    assert len(app.legacy.sessions) == 2
+    now = 1010.0
+    app.legacy.sweep()
+    assert len(app.legacy.sessions) == 0
+
+
+async def test_the_sweep_runs_by_itself() -> None:
+    """Memory is freed although nobody asks for the session again."""
+    app = Steered().endpoint(session_idle_s=0.05)
+    await open_session(app)
+    assert app.legacy is not None
+    with anyio.fail_after(5):
+        while len(app.legacy.sessions):
+            await anyio.sleep(0.01)
+
+
+async def test_a_session_belongs_to_the_principal_that_opened_it() -> None:
+    """For anyone else it does not exist, DELETE included (HL-44)."""
+
+    async def authenticate(context: HttpContext) -> str | None:
+        return context.headers.get("authorization")
+
+    app = Steered().endpoint(authenticate=authenticate)
+    session = await open_session(app, authorization="alice")
+    for stranger in ({"authorization": "bob"}, {}):
+        assert (await legacy_call(app, tool("echo"), session, **stranger).run()).status == 404
+        assert (await get_call(app, session, **stranger).run()).status == 404
+        assert (await Call(app, "DELETE", headers=legacy_headers(session, **stranger)).run()).status == 404
+    assert (await legacy_call(app, tool("echo"), session, authorization="alice").run()).status == 200
+
+
+async def test_a_handler_sees_the_headers_of_its_own_request() -> None:
+    """Not those of the handshake: tokens are refreshed during a session (case 29)."""
+    app = Steered().endpoint()
+    session = await open_session(app, authorization="Bearer A")
+    answer = await legacy_call(app, tool("headers", header="authorization"), session, authorization="Bearer B").run()
+    assert answer.json["result"]["content"][0]["text"] == "Bearer B"
+
+
+async def test_the_version_header_may_be_absent_but_not_invalid() -> None:
+    """HL-50, HL-51: absent means what was negotiated; invalid is 400; the session survives."""
+    app = Steered().endpoint()
+    session = await open_session(app, version="2025-06-18")
+    assert (await legacy_call(app, tool("echo"), session, version=None).run()).status == 200
+    for version in ("2025-06-17", "", "latest"):
+        assert (await legacy_call(app, tool("echo"), session, version=version).run()).status == 400
+    assert (await legacy_call(app, tool("echo"), session, version="2025-06-18").run()).status == 200
+
+
+async def test_ending_a_session_cancels_what_runs_on_it() -> None:
+    """DELETE in mid-call: the handler stops, its request ends without an answer."""
+    steered = Steered()
+    app = steered.endpoint()
+    session = await open_session(app)
+    call = legacy_call(app, tool("slow"), session)
+    async with running(call):
+        await steered.started.wait()
+        assert (await Call(app, "DELETE", headers=legacy_headers(session)).run()).status == 204
+        answer = await call.until(lambda a: a.complete)
+    assert (answer.status, answer.body) == (200, b"")
+    assert steered.log == ["cancelled", "finally"]
+
+
+async def test_clean_up_that_a_handler_registered_runs_at_the_session_s_end() -> None:
+    """The connection of a session is its session's."""
+    closed = anyio.Event()
+    server: Server[Any] = Server("x")
+
+    async def register(ctx: Any) -> Any:
+        ctx.session.connection.exit_stack.callback(closed.set)
+        return {"content": []}
+
+    server.add_request_handler("tools/call", register)
+    app = HttpEndpoint(server)
+    session = await open_session(app)
+    await legacy_call(app, tool("x"), session).run()
+    assert not closed.is_set()
+    await Call(app, "DELETE", headers=legacy_headers(session)).run()
+    with anyio.fail_after(5):
+        await closed.wait()
+
+
+# --- requests -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["auto", "json", "sse"])
+async def test_an_id_in_flight_is_refused_and_free_again_afterwards(mode: str) -> None:
+    """Answers are never delivered to the wrong request (case 1)."""
+    steered = Steered()
+    app = steered.endpoint(response_mode=mode)
+    session = await open_session(app)
+    first = legacy_call(app, tool("slow", id=1, text="first"), session)
+    async with running(first):
+        await steered.started.wait()
+        for _ in range(12):
+            answer = await legacy_call(app, tool("echo", id=1, text="second"), session).run()
+            assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (409, 1, -32600)
+        other = await legacy_call(app, tool("echo", id="1", text="text id"), session).run()
+        assert other.messages[-1]["result"]["content"][0]["text"] == "text id"
+        steered.release.set()
+        answer = await first.until(lambda a: a.complete)
+    assert answer.messages[-1]["result"]["content"][0]["text"] == "first"
+    again = await legacy_call(app, tool("echo", id=1, text="again"), session).run()
+    assert again.messages[-1]["result"]["content"][0]["text"] == "again"
+
+
+async def test_an_id_is_reserved_before_a_slow_event_store_is_asked() -> None:
+    """Between the check and the reservation nothing may be awaited."""
+    from ferrule.transports.asgi import MemoryEventStore
+
+    class Slow(MemoryEventStore):
+        async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
+            await anyio.sleep(0.01)
+            return await super().append(session_id, stream_id, data)
+
+    steered = Steered()
+    app = steered.endpoint(response_mode="sse", event_store=Slow())
+    session = await open_session(app)
+    calls = [legacy_call(app, tool("echo", id=7, text=str(n)), session) for n in range(12)]
+    async with anyio.create_task_group() as group:
+        for call in calls:
+            group.start_soon(call.run)
+    statuses = sorted(call.answer.status for call in calls)
+    assert statuses == [200] + [409] * 11
+    winner = next(n for n, call in enumerate(calls) if call.answer.status == 200)
+    assert calls[winner].answer.messages[-1]["result"]["content"][0]["text"] == str(winner)
+
+
+async def test_a_json_rpc_error_is_200() -> None:
+    """A legacy client reads 404 as a lost session."""
+    app = Steered().endpoint()
+    session = await open_session(app)
+    for message, code in ((request(1, "nothing/such"), -32601), (request(1, "tools/call", {}), -32602)):
+        answer = await legacy_call(app, message, session).run()
+        assert (answer.status, answer.json["error"]["code"]) == (200, code)
+
+
+async def test_response_modes() -> None:
+    """auto: JSON until a handler speaks. json: never a stream. sse: always one."""
+    for mode, silent, speaking in (("auto", "json", "event-stream"), ("json", "json", "json"), ("sse", "event", "event")):
+        app = Steered().endpoint(response_mode=mode)
+        session = await open_session(app)
+        answer = await legacy_call(app, tool("echo", text="x"), session).run()
+        assert silent in answer.headers["content-type"]
+        assert answer.messages[-1]["result"]["content"][0]["text"] == "x"
+        answer = await legacy_call(app, tool("progress", meta={"progressToken": 1}), session).run()
+        assert speaking in answer.headers["content-type"]
+        assert len(answer.messages) == (1 if mode == "json" else 4)
+
+
+async def test_a_disconnect_is_not_a_cancellation(caplog: pytest.LogCaptureFixture) -> None:
+    """HL-6: the handler runs to its end."""
+    steered = Steered()
+    app = steered.endpoint()
+    session = await open_session(app)
+    call = legacy_call(app, tool("slow"), session)
+    async with running(call):
+        await steered.started.wait()
+        call.disconnect()
+        await anyio.sleep(0.02)
+        assert steered.log == []
+        steered.release.set()
+    assert steered.log == ["finally"]
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_cancelled_request_gets_no_answer_and_unknown_ids_are_ignored() -> None:
+    """Nothing more for it; ping is answered (case 32)."""
+    steered = Steered()
+    app = steered.endpoint()
+    session = await open_session(app)
+    call = legacy_call(app, tool("slow", id=7), session)
+    async with running(call):
+        await steered.started.wait()
+        for id in ("7", 99, None, True, 7.0, {}):
+            assert (await legacy_call(app, cancelled(id), session).run()).status == 202
+        assert steered.log == []
+        assert (await legacy_call(app, cancelled(7), session).run()).status == 202
+        answer = await call.until(lambda a: a.complete)
+        assert (answer.status, answer.body) == (200, b"")
+        assert answer.headers["content-type"] == "text/event-stream"
+        assert (await legacy_call(app, request(8, "ping"), session).run()).json["result"] == {}
+        assert (await legacy_call(app, cancelled(7), session).run()).status == 202
+    assert steered.log == ["cancelled", "finally"]
+    assert (await legacy_call(app, tool("echo", id=7, text="x"), session).run()).json["id"] == 7
+
+
+async def test_a_cancelled_stream_ends_without_an_answer() -> None:
+    """Also when something has been said on it."""
+    steered = Steered()
+    app = steered.endpoint()
+    session = await open_session(app)
+    call = legacy_call(app, tool("speak", id=7), session)
+    async with running(call):
+        await call.message_count(1)
+        await legacy_call(app, cancelled(7), session).run()
+        answer = await call.until(lambda a: a.complete)
+    assert [message.get("method") for message in answer.messages] == ["notifications/message"]
+    assert steered.log == ["finally"]
+
+
+async def test_a_hundred_cancellations_at_once() -> None:
+    """And the session serves on."""
+    steered = Steered()
+    app = steered.endpoint()
+    session = await open_session(app)
+    calls = [legacy_call(app, tool("slow", id=number), session) for number in range(100)]
+    async with anyio.create_task_group() as group:
+        for call in calls:
+            group.start_soon(call.run)
+        while app.legacy is None or len(next(iter(app.legacy.sessions)).in_flight) < 100:
+            await anyio.sleep(0.001)
+        for number in range(100):
+            group.start_soon(legacy_call(app, cancelled(number), session).run)
+    assert steered.log.count("cancelled") == 100
+    assert (await legacy_call(app, tool("echo", text="x"), session).run()).status == 200
+
+
+async def test_notifications_and_stray_answers_are_202() -> None:
+    """HL-4."""
+    app = Steered().endpoint()
+    session = await open_session(app)
+    for message in (
+        {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"},
+        {"jsonrpc": "2.0", "method": "acme/unknown", "params": {"a": 1}},
+        {"jsonrpc": "2.0", "id": 99, "result": {}},
+        {"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": "m"}},
+    ):
+        answer = await legacy_call(app, message, session).run()
+        assert (answer.status, answer.body) == (202, b"")
+
+
+# --- questions to the client ----------------------------------------------------------------------------------------
+
+ELICITATION = {"elicitation": {}}
+
+
+async def test_a_question_goes_on_the_request_s_own_stream_and_its_answer_comes_by_post() -> None:
+    """A future per id; the call stays open meanwhile."""
+    app = Steered().endpoint()
+    session = await open_session(app, capabilities=ELICITATION)
+    call = legacy_call(app, tool("ask"), session)
+    async with running(call):
+        question = (await call.message_count(1))[0]
+        assert question["method"] == "elicitation/create"
+        response = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}}
+        assert (await legacy_call(app, response, session).run()).status == 202
+        answer = await call.until(lambda a: a.complete)
+    assert answer.messages[-1]["result"]["content"][0]["text"] == "accept"
+
+
+async def test_an_error_as_an_answer_reaches_the_handler() -> None:
+    """With its code (the handler lets it become its own)."""
+    app = Steered().endpoint()
+    session = await open_session(app, capabilities=ELICITATION)
+    call = legacy_call(app, tool("ask"), session)
+    async with running(call):
+        question = (await call.message_count(1))[0]
+        response = {"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "no"}}
+        await legacy_call(app, response, session).run()
+        answer = await call.until(lambda a: a.complete)
+    assert answer.messages[-1]["error"]["code"] == -1
+
+
+async def test_another_session_cannot_answer() -> None:
+    """Ids are counted per session; an answer is looked up in the session that brings it."""
+    app = Steered().endpoint()
+    session, stranger = [await open_session(app, capabilities=ELICITATION) for _ in range(2)]
+    call = legacy_call(app, tool("ask"), session)
+    async with running(call):
+        question = (await call.message_count(1))[0]
+        response = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}}
+        assert (await legacy_call(app, response, stranger).run()).status == 202
+        await anyio.sleep(0.01)
+        assert not call.answer.complete
+        await legacy_call(app, {**response, "result": {"action": "decline"}}, session).run()
+        answer = await call.until(lambda a: a.complete)
+    assert answer.messages[-1]["result"]["content"][0]["text"] == "decline"
+
+
+@pytest.mark.parametrize("options", [{"stateless": True}, {"response_mode": "json"}])
+async def test_where_nobody_can_answer_a_question_fails_at_once(options: dict[str, Any]) -> None:
+    """It must not wait for ever (demand D4)."""
+    app = Steered().endpoint(**options)
+    session = None if "stateless" in options else await open_session(app, capabilities=ELICITATION)
+    with anyio.fail_after(5):
+        answer = await legacy_call(app, tool("ask"), session).run()
+    assert answer.json["error"]["code"] == -32603
+
+
+async def test_a_question_to_a_client_that_has_gone_for_good_fails() -> None:
+    """Without an event store it cannot come back for the question."""
+    app = Steered().endpoint(event_store=None)
+    session = await open_session(app, capabilities=ELICITATION)
+    call = legacy_call(app, tool("ask"), session)
+    async with running(call):
+        await call.message_count(1)
+        call.disconnect()
+    assert app.legacy is not None
+    assert not next(iter(app.legacy.sessions)).in_flight
+
+
+async def test_ending_the_session_fails_its_questions() -> None:
+    """Handlers do not wait for a client that said goodbye."""
+    app = Steered().endpoint()
+    session = await open_session(app, capabilities=ELICITATION)
+    call = legacy_call(app, tool("ask"), session)
+    async with running(call):
+        await call.message_count(1)
+        await Call(app, "DELETE", headers=legacy_headers(session)).run()
+        await call.until(lambda a: a.complete)
+
+
+async def test_a_time_out_of_a_question_tells_the_client() -> None:
+    """``notifications/cancelled`` names the question."""
+    server: Server[Any] = Server("x")
+
+    async def ask(ctx: Any) -> Any:
+        try:
+            await ctx.session.send_request("ping", None, {"timeout_s": 0.01})
+        except TimeoutError:
+            return {"content": [{"type": "text", "text": "timed out"}]}
+
+    server.add_request_handler("tools/call", ask)
+    app = HttpEndpoint(server)
+    session = await open_session(app)
+    answer = await legacy_call(app, tool("x"), session).run()
+    question, withdrawn, result = answer.messages
+    assert withdrawn["method"] == "notifications/cancelled"
+    assert withdrawn["params"]["requestId"] == question["id"]
+    assert result["result"]["content"][0]["text"] == "timed out"
+
+
+# --- streams --------------------------------------------------------------------------------------------------------
+
+
+def listening(**options: Any) -> tuple[Steered, HttpEndpoint]:
+    steered = Steered(list_changed=["tools"], resource_updates=True)
+    return steered, steered.endpoint(**options)
+
+
+async def test_changes_reach_the_get_stream() -> None:
+    """List changes unasked, resources after ``resources/subscribe`` (legacy form of the same bus)."""
+    steered, app = listening()
+    steered.server.add_request_handler("resources/read", steered.list_tools)
+    session = await open_session(app)
+    stream = get_call(app, session)
+    async with running(stream):
+        await stream.until(lambda a: a.status == 200)
+        steered.server.bus.publish(Event.list_changed("tools"))
+        steered.server.bus.publish(Event.resource_updated("a://b"))
+        await stream.message_count(1)
+        answer = await legacy_call(app, request(1, "resources/subscribe", {"uri": "a://b"}), session).run()
+        assert answer.json["result"] == {}
+        steered.server.bus.publish(Event.resource_updated("a://b"))
+        messages = await stream.message_count(2)
+    assert [message["method"] for message in messages] == [
+        "notifications/tools/list_changed",
+        "notifications/resources/updated",
+    ]
+
+
+async def test_a_change_between_the_handshake_and_the_stream_is_not_lost() -> None:
+    """Clients open their stream a moment after the handshake."""
+    steered, app = listening()
+    session = await open_session(app)
+    steered.server.bus.publish(Event.list_changed("tools"))
+    stream = get_call(app, session)
+    async with running(stream):
+        assert (await stream.message_count(1))[0]["method"] == "notifications/tools/list_changed"
+
+
+async def test_a_message_goes_on_one_stream_only() -> None:
+    """HL-23: the newest; when that is gone, the one before it."""
+    steered, app = listening(event_store=None)
+    session = await open_session(app)
+    one, two = get_call(app, session), get_call(app, session)
+    async with running(one):
+        await one.until(lambda a: a.status == 200)
+        async with running(two):
+            await two.until(lambda a: a.status == 200)
+            steered.server.bus.publish(Event.list_changed("tools"))
+            await two.message_count(1)
+        steered.server.bus.publish(Event.list_changed("tools"))
+        await one.message_count(1)
+    assert len(two.answer.messages) == 1
+
+
+async def test_a_client_that_lost_its_get_stream_gets_the_rest() -> None:
+    """Replayed after Last-Event-ID, then live."""
+    steered, app = listening()
+    session = await open_session(app)
+    first = get_call(app, session)
+    async with running(first):
+        await first.until(lambda a: a.status == 200)
+        steered.server.bus.publish(Event.list_changed("tools"))
+        await first.message_count(1)
+    last = first.answer.events[-1].id
+    assert last is not None
+    steered.server.bus.publish(Event.list_changed("tools"))
+    await anyio.sleep(0.01)
+    second = get_call(app, session, last_event_id=last)
+    async with running(second):
+        await second.message_count(1)
+        steered.server.bus.publish(Event.list_changed("tools"))
+        await second.message_count(2)
+    ids = [event.id for event in first.answer.events + second.answer.events]
+    assert len(ids) == len(set(ids))
+
+
+async def test_a_call_whose_stream_was_lost_is_finished_on_another() -> None:
+    """Disconnect is not cancellation; the answer comes by GET with Last-Event-ID."""
+    steered = Steered()
+    app = steered.endpoint()
+    session = await open_session(app)
+    call = legacy_call(app, tool("speak", id=5), session)
+    async with running(call):
+        await call.message_count(1)
+        last = call.answer.events[-1].id
+        assert last is not None
+        call.disconnect()
+        stream = get_call(app, session, last_event_id=last)
+        async with running(stream):
+            await stream.until(lambda a: a.status == 200)
+            steered.release.set()
+            answer = await stream.until(lambda a: a.complete)
+    assert [message.get("id") for message in answer.messages] == [None, 5]
+    late = await get_call(app, session, last_event_id=last).run()  # again, after the end: the same, and the end
+    assert late.messages == answer.messages
+
+
+async def test_a_stream_can_be_closed_for_polling() -> None:
+    """SEP-1699: priming event, ``retry``, close; the result comes by GET."""
+    steered = Steered()
+    app = steered.endpoint(retry_ms=77)
+    session = await open_session(app)
+    call = legacy_call(app, tool("close", id=5), session)
+    async with running(call):
+        answer = await call.until(lambda a: a.complete)
+        assert answer.messages == []
+        priming = answer.events[0]
+        assert (priming.data, priming.retry_ms) == (b"", 77)
+        assert answer.body.endswith(b"retry: 77\n\n")
+        assert priming.id is not None
+        stream = get_call(app, session, last_event_id=priming.id)
+        async with running(stream):
+            await stream.until(lambda a: a.status == 200)
+            steered.release.set()
+            await stream.until(lambda a: a.complete)
+    assert stream.answer.messages[-1]["result"]["content"][0]["text"] == "after the close"
+
+
+async def test_older_revisions_get_no_priming_event_and_no_polling() -> None:
+    """Their clients try to read the empty event as JSON."""
+    app = Steered().endpoint()
+    session = await open_session(app, version="2025-06-18")
+    message = tool("progress", meta={"progressToken": 1})
+    answer = await legacy_call(app, message, session, version="2025-06-18").run()
+    assert all(event.data for event in answer.events)
+    assert all(event.id for event in answer.events)
+    answer = await legacy_call(app, tool("close"), session, version="2025-06-18").run()
+    assert answer.json["error"]["code"] == -32603
+
+
+async def test_an_unknown_last_event_id_is_400() -> None:
+    """Also one of another session; and the session lives on."""
+    steered = Steered()
+    app = steered.endpoint()
+    one, two = await open_session(app), await open_session(app)
+    answer = await legacy_call(app, tool("progress", meta={"progressToken": 1}), one).run()
+    id = answer.events[0].id
+    assert id is not None
+    assert (await get_call(app, two, last_event_id=id).run()).status == 400
+    assert (await get_call(app, one, last_event_id="nonsense").run()).status == 400
+    assert len((await get_call(app, one, last_event_id=id).run()).messages) == 4
+
+
+async def test_a_get_must_accept_event_streams() -> None:
+    """There is nothing else to give."""
+    app = Steered().endpoint()
+    session = await open_session(app)
+    assert (await get_call(app, session, accept="application/json").run()).status == 406
+
+
+async def test_a_shutdown_ends_get_streams_and_lets_calls_finish() -> None:
+    """Graceful drain."""
+    steered = Steered()
+    app = steered.endpoint()
+    session = await open_session(app)
+    stream, call = get_call(app, session), legacy_call(app, tool("slow"), session)
+    async with running(stream), running(call):
+        await stream.until(lambda a: a.status == 200)
+        await steered.started.wait()
+        await app.drain()
+        await stream.until(lambda a: a.complete)
+        assert not call.answer.complete
+        steered.release.set()
+        assert (await call.until(lambda a: a.complete)).json["result"]["content"][0]["text"] == "slow"
+
+
+# --- batches (2025-03-26) -------------------------------------------------------------------------------------------
+
+
+async def batch(app: Any, messages: Any, session: str, version: str = "2025-03-26") -> Any:
+    return await legacy_call(app, messages, session, version=version).run()
+
+
+async def test_batches_exist_in_one_revision() -> None:
+    """JR-12, JR-14, T88."""
+    app = Steered().endpoint()
+    session = await open_session(app, version="2025-03-26")
+    messages = [
+        tool("echo", id=1, text="a"),
+        {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"},
+        tool("echo", id="1", text="b"),
+        request(3, "nothing/such"),
+    ]
+    answer = await batch(app, messages, session)
+    assert {message["id"] for message in answer.json} == {1, "1", 3}
+    assert (await batch(app, messages[1:2], session)).status == 202
+    for version in ("2025-06-18", LEGACY):
+        newer = await open_session(app, version=version)
+        answer = await batch(app, messages, newer, version)
+        assert (answer.status, answer.json["error"]["code"]) == (400, -32600)
+
+
+async def test_a_batch_in_which_somebody_speaks_is_a_stream() -> None:
+    """Each answer an event."""
+    app = Steered().endpoint()
+    session = await open_session(app, version="2025-03-26")
+    messages = [tool("progress", id=1, meta={"progressToken": 1}), tool("echo", id=2)]
+    answer = await batch(app, messages, session)
+    assert answer.headers["content-type"] == "text/event-stream"
+    assert {message["id"] for message in answer.messages if "id" in message} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("messages", "status"),
+    [
+        ([], 400),
+        ([5], 400),
+        ([[]], 400),
+        ([{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}], 400),
+        ([tool("echo", id=1), tool("echo", id=1)], 409),
+    ],
+)
+async def test_a_bad_batch_is_refused_whole(messages: Any, status: int) -> None:
+    """``initialize`` may not be in one (JR-13); ids are unique in it."""
+    app = Steered().endpoint()
+    session = await open_session(app, version="2025-03-26")
+    answer = await batch(app, messages, session)
+    assert (answer.status, answer.json["error"]["code"]) == (status, -32600)
+    assert (await legacy_call(app, tool("echo", id=1), session, version="2025-03-26").run()).status == 200
+
+
+# --- stateless ------------------------------------------------------------------------------------------------------
+
+
+async def test_stateless_serves_without_sessions() -> None:
+    """No id is minted, streams are 405 at once, nothing is kept."""
+    app = Steered().endpoint(stateless=True)
+    params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    answer = await legacy_call(app, request(1, "initialize", params), version=None).run()
+    assert answer.json["result"]["protocolVersion"] == LEGACY
+    assert "mcp-session-id" not in answer.headers
+    initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert (await legacy_call(app, initialized).run()).status == 202
+    assert (await legacy_call(app, tool("echo", text="x")).run()).json["result"]["content"][0]["text"] == "x"
+    assert (await legacy_call(app, tool("echo", text="x"), version=None).run()).status == 200
+    assert (await legacy_call(app, tool("echo", text="x"), "left over from before").run()).status == 200
+    assert (await legacy_call(app, tool("echo"), version="nonsense", mcp_session_id="x").run()).status == 400
+    answer = await legacy_call(app, tool("progress", meta={"progressToken": 1})).run()
+    assert len(answer.messages) == 4
+    assert all(event.id is None for event in answer.events)
+    for verb in ("GET", "DELETE"):
+        answer = await Call(app, verb, headers=legacy_headers("x", accept="text/event-stream")).run()
+        assert (answer.status, "GET" in answer.headers["allow"]) == (405, False)
+    assert app.legacy is not None
+    assert len(app.legacy.sessions) == 0
+
+
+async def test_stateless_batches_follow_the_version_header() -> None:
+    """Absent, it means 2025-03-26 (HL-51), which has them."""
+    app = Steered().endpoint(stateless=True)
+    messages = [tool("echo", id=1), tool("echo", id=2)]
+    assert len((await legacy_call(app, messages, version=None).run()).json) == 2
+    assert (await legacy_call(app, messages, version=LEGACY).run()).status == 400
+    assert json.loads(json.dumps(HttpOptions().path)) == "/mcp"
