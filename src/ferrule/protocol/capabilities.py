@@ -27,12 +27,10 @@ def missing_for_request(declared: Any, method: str, params: Mapping[str, Any] | 
         return _missing_elicitation(client.get("elicitation"), asked.get("mode", "form"))
     if method == "sampling/createMessage":
         sampling = client.get("sampling")
-        if not isinstance(sampling, Mapping):
-            return {"sampling": {"tools": {}}} if asked.get("tools") else {"sampling": {}}
         needs_tools = asked.get("tools") is not None or asked.get("toolChoice") is not None
-        if needs_tools and _mapping(cast("Any", sampling)).get("tools") is None:
+        if needs_tools and _mapping(sampling).get("tools") is None:
             return {"sampling": {"tools": {}}}
-        return None
+        return None if isinstance(sampling, Mapping) else {"sampling": {}}
     if method == "roots/list" and not isinstance(client.get("roots"), Mapping):
         return {"roots": {}}
     return None

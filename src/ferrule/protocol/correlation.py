@@ -8,6 +8,7 @@ is unknown or finished, which is no fault.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, cast
 
 from ferrule.wire.jsonrpc import RequestId
@@ -55,8 +56,8 @@ class ProgressGate:
         self._last: float | None = None
 
     def passes(self, progress: float) -> bool:
-        """Whether ``progress`` may be sent now; notes it if so. NaN never passes."""
-        if progress != progress or (self._last is not None and progress <= self._last):
+        """Whether ``progress`` may be sent now; notes it if so. What JSON cannot say (NaN, infinity) never passes."""
+        if not isfinite(progress) or (self._last is not None and progress <= self._last):
             return False
         self._last = progress
         return True

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from ferrule.wire.headers import HeaderValueError, decode_header_value
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
@@ -73,6 +73,7 @@ A legacy JSON-RPC error stays 200: a legacy client reads 404 as a lost session.
 """
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_DICT: Final = frozenset({dict})
 _REQUIRED_KEYS: Final = (PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY)
 
 
@@ -117,10 +118,9 @@ def has_modern_envelope(params: Any) -> bool:
     One key is enough, so that an incomplete envelope is judged (and explained) by the ladder instead of being
     taken for a legacy request.
     """
-    if not isinstance(params, Mapping):
-        return False
-    meta = cast("Mapping[str, Any]", params).get("_meta")
-    if not isinstance(meta, Mapping):
+    sent: Mapping[str, Any] = params if type(params) in _DICT or issubclass(type(params), Mapping) else _NOTHING
+    meta: Any = sent.get("_meta")
+    if type(meta) not in _DICT and not issubclass(type(meta), Mapping):
         return False
     return PROTOCOL_VERSION_KEY in meta or CLIENT_CAPABILITIES_KEY in meta or CLIENT_INFO_KEY in meta
 
@@ -143,17 +143,19 @@ def classify_inbound_request(
         require_client_info: also refuse an envelope without client info, which the published schema only recommends.
         name_params: method → the param that ``Mcp-Name`` must equal; extensions add theirs.
     """
-    message = cast("Mapping[str, Any]", body) if isinstance(body, Mapping) else _NOTHING
-    params: Any = message.get("params")
-    meta: Any = cast("Mapping[str, Any]", params).get("_meta") if isinstance(params, Mapping) else None
-    if not isinstance(meta, Mapping):
-        return _rejection(JsonRpcErrorCode.INVALID_PARAMS, f"params._meta must carry {' and '.join(_REQUIRED_KEYS)}")
-    envelope = cast("Mapping[str, Any]", meta)
-    version: Any = envelope.get(PROTOCOL_VERSION_KEY)
-    client_info: Any = envelope.get(CLIENT_INFO_KEY)
-    capabilities: Any = envelope.get(CLIENT_CAPABILITIES_KEY)
-    if version is None or capabilities is None or (require_client_info and client_info is None):
+    # The exact type first: the check against the abstract one is a Python call, three times per request.
+    message: Mapping[str, Any] = body if type(body) in _DICT or issubclass(type(body), Mapping) else _NOTHING
+    sent: Any = message.get("params")
+    params: Mapping[str, Any] = sent if type(sent) in _DICT or issubclass(type(sent), Mapping) else _NOTHING
+    meta: Any = params.get("_meta")
+    envelope: Mapping[str, Any] = meta if type(meta) in _DICT or issubclass(type(meta), Mapping) else _NOTHING
+    if (
+        PROTOCOL_VERSION_KEY not in envelope
+        or CLIENT_CAPABILITIES_KEY not in envelope
+        or (require_client_info and CLIENT_INFO_KEY not in envelope)
+    ):
         return _missing_keys(envelope, require_client_info)
+    version: Any = envelope[PROTOCOL_VERSION_KEY]
     if not isinstance(version, str):
         return _rejection(JsonRpcErrorCode.INVALID_PARAMS, f"{PROTOCOL_VERSION_KEY} must be a string")
     if headers is not None:
@@ -168,10 +170,10 @@ def classify_inbound_request(
             {"supported": list(supported_modern_versions), "requested": version},
         )
     if headers is not None:
-        problem = _mirror_problem(message, cast("Mapping[str, Any]", params), headers, name_params)
+        problem = _mirror_problem(message, params, headers, name_params)
         if problem is not None:
             return _rejection(JsonRpcErrorCode.HEADER_MISMATCH, problem)
-    return InboundModernRoute(version, client_info, capabilities)
+    return InboundModernRoute(version, envelope.get(CLIENT_INFO_KEY), envelope[CLIENT_CAPABILITIES_KEY])
 
 
 def _rejection(code: JsonRpcErrorCode, message: str) -> InboundLadderRejection:
@@ -180,7 +182,7 @@ def _rejection(code: JsonRpcErrorCode, message: str) -> InboundLadderRejection:
 
 def _missing_keys(envelope: Mapping[str, Any], require_client_info: bool) -> InboundLadderRejection:
     required = (*_REQUIRED_KEYS, CLIENT_INFO_KEY) if require_client_info else _REQUIRED_KEYS
-    missing = " and ".join(key for key in required if envelope.get(key) is None)
+    missing = " and ".join(key for key in required if key not in envelope)
     return _rejection(JsonRpcErrorCode.INVALID_PARAMS, f"params._meta must carry {missing}")
 
 

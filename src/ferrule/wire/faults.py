@@ -6,9 +6,25 @@ carry JSON-RPC codes and are made in ``ferrule.protocol.errors``; nothing here k
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class FerruleError(Exception):
-    """Root of every error that Ferrule raises on purpose."""
+    """Root of every error that Ferrule raises on purpose.
+
+    Pickles with its attributes, whatever its constructor takes.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[FerruleError], args: tuple[Any, ...], attributes: dict[str, Any]) -> FerruleError:
+    """The error without its constructor, which makes the message from facts that are attributes by now."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
 
 
 class DecodeError(FerruleError, ValueError):

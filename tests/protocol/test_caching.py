@@ -1,0 +1,41 @@
+"""Cache hints: which results carry them and what they default to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ferrule.protocol.caching import CACHEABLE_METHODS, DEFAULT_CACHE_HINT, CacheHint, hint_for
+from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
+
+
+def test_the_methods_are_the_revisions() -> None:
+    """Two lists that must not drift apart."""
+    assert REVISIONS[LATEST_MODERN_VERSION].cacheable_methods == CACHEABLE_METHODS
+
+
+def test_the_default_shares_nothing() -> None:
+    """Right for any server: stale at once, for one authorization context."""
+    assert CacheHint(0, "private") == DEFAULT_CACHE_HINT
+    assert all(hint_for(method, {}) == DEFAULT_CACHE_HINT for method in CACHEABLE_METHODS)
+
+
+def test_the_most_specific_hint_wins() -> None:
+    """The method's own, then the star, then the default."""
+    own, star = CacheHint(5, "public"), CacheHint(9)
+    assert hint_for("tools/list", {"tools/list": own, "*": star}) == own
+    assert hint_for("prompts/list", {"tools/list": own, "*": star}) == star
+
+
+def test_other_methods_carry_none_unless_asked() -> None:
+    """The star means the six; an extension's method may be named."""
+    assert hint_for("tools/call", {"*": CacheHint(9)}) is None
+    assert hint_for("skills/list", {"skills/list": CacheHint(9)}) == CacheHint(9)
+
+
+@pytest.mark.parametrize("bad", [{"ttl_ms": -1}, {"scope": "shared"}, {"scope": None}])
+def test_a_hint_refuses_nonsense(bad: dict[str, Any]) -> None:
+    """When it is made, not when a client reads it."""
+    with pytest.raises(ValueError):
+        CacheHint(**bad)
