@@ -2,9 +2,9 @@
 
 What is mended, always by the declared type and never towards text:
 
-* JSON text where a list, dict, model, number, boolean or null is declared and text is not: ``"[1, 2]"``, ``"5"``, ``"true"``
-  (models often send them so). The text must be one whole JSON value; ``"5 apples"`` and ``"True"`` are refused. Where the
-  type accepts text, alone or in a union, the text stays exactly as it came.
+* JSON text where a list, dict, model, number, boolean or null is declared and text is not: ``"[1, 2]"``, ``"5"``,
+  ``"true"`` (models often send them so). The text must be one whole JSON value; ``"5 apples"`` and ``"True"`` are
+  refused. Where the type accepts text, alone or in a union, the text stays exactly as it came.
 * A number with a zero fraction where an integer is declared: ``3.0`` is an integer in JSON Schema.
 * ``null`` for a parameter that has a default and whose type forbids ``null``: it counts as left out.
 
@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from ferrule.app.errors import SignatureError
+from ferrule.app.guards import is_array, is_object
 from ferrule.app.shapes import FieldShape, Shape, native
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError, FerruleError
@@ -156,7 +157,7 @@ def _whole(value: Any) -> tuple[Any, bool]:
     return (int(value), True) if isinstance(value, float) and value.is_integer() else (value, False)
 
 
-def _replace(value: Any, path: str, mend: Any) -> tuple[Any, bool]:
+def _replace(value: Any, path: str, mend: Callable[[Any], tuple[Any, bool]]) -> tuple[Any, bool]:
     """``value`` with the part at a JSON path mended; what is on the way is copied, never changed."""
     if not path:
         return mend(value)
@@ -164,16 +165,16 @@ def _replace(value: Any, path: str, mend: Any) -> tuple[Any, bool]:
     if step is None:
         return value, False
     rest = path[step.end() :]
-    if step["index"] is not None and isinstance(value, list | tuple):
-        items = list(cast("list[Any]", value))
+    if step["index"] is not None and is_array(value):
+        items = list(value)
         index = int(step["index"])
         if index >= len(items):
             return value, False
         items[index], changed = _replace(items[index], rest, mend)
         return items, changed
-    if not isinstance(value, dict):
+    if not is_object(value):
         return value, False
-    made = dict(cast("dict[str, Any]", value))
+    made = dict(value)
     any_changed = False
     for name in [step["name"]] if step["name"] is not None else list(made):  # `[...]`: some value of a dict
         if name in made:
@@ -238,8 +239,6 @@ def _kind_of(shape: Shape) -> str:
 def describe(parameters: list[FieldShape]) -> str:
     """``city (string, required), days (integer)``; ``none`` when there are none."""
     return (
-        ", ".join(
-            f"{part.name} ({_kind_of(part.shape)}{', required' if part.required else ''})" for part in parameters
-        )
+        ", ".join(f"{part.name} ({_kind_of(part.shape)}{', required' if part.required else ''})" for part in parameters)
         or "none"
     )

@@ -1,8 +1,8 @@
 """Completion of prompt arguments and template variables.
 
-A parameter that is a ``Literal`` or an enum completes itself. For any other, a function is registered for one argument of
-one prompt or template; it gets what has been typed, and by name or type whatever else it asks for: ``arguments`` (the ones
-already filled in) and a `Context`. At most 100 values go out (CO-2); the rest is counted.
+A parameter that is a ``Literal`` or an enum completes itself. For any other, a function is registered for one argument
+of one prompt or template; it gets what has been typed, and by name or type whatever else it asks for: ``arguments``
+(the ones already filled in) and a `Context`. At most 100 values go out (CO-2); the rest is counted.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ MAX_VALUES = 100
 class CompletionSet:
     """The completers of one server, and ``completion/complete``."""
 
-    def __init__(
-        self, server: Server[Any], prompts: PromptSet, resources: ResourceSet, threads: WorkerThreads
-    ) -> None:
+    def __init__(self, server: Server[Any], prompts: PromptSet, resources: ResourceSet, threads: WorkerThreads) -> None:
         self._server = server
         self._prompts = prompts
         self._resources = resources
@@ -77,7 +75,7 @@ class CompletionSet:
             raise InvalidParams(f"{owner} has no argument {name!r}")
         completer = self._completers.get((owner, name))
         if completer is not None:
-            filled = (params.context.arguments if params.context is not None else None) or {}
+            filled: Mapping[str, str] = (params.context.arguments if params.context is not None else None) or {}
             return CompleteResult(await self._ask(completer, typed, filled, ctx))
         values = [str(getattr(value, "value", value)) for value in parameter.shape.values if value is not None]
         return CompleteResult(_bounded([value for value in values if value.startswith(typed)]))

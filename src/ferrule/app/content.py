@@ -1,14 +1,15 @@
 """What a function returns when text and data are not enough: pictures, sounds, files, links, embedded resources.
 
-Each helper becomes one content block. They may stand alone, in a list, or beside text; a list that holds one is a list of
-content, not data. Files are read when the helper is made, so that a missing one is the author's error with its path.
+Each helper becomes one content block. They may stand alone, in a list, or beside text; a list that holds one is a list
+of content, not data. Files are read when the helper is made, so that a missing one is the author's error with its
+path.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
 from os import PathLike, fspath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from ferrule.wire.types import Annotations, Icon, ResourceContents, ToolContentBlock
 
@@ -45,7 +46,7 @@ class _Media(Content):
         data: bytes | None = None,
         *,
         path: str | PathLike[str] | None = None,
-        format: str | None = None,
+        format: str | None = None,  # noqa: A002 - what users of picture libraries call it
         mime_type: str | None = None,
         annotations: Annotations | None = None,
         meta: dict[str, Any] | None = None,
@@ -226,7 +227,7 @@ def _read(data: bytes | None, path: str | PathLike[str] | None) -> bytes:
         raise ValueError("give either data or path")
     if data is not None:
         return bytes(data)
-    with open(fspath(path), "rb") as file:  # type: ignore[arg-type]
+    with open(fspath(cast("str", path)), "rb") as file:
         return file.read()
 
 

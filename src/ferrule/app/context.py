@@ -1,7 +1,8 @@
 """`Context`: what a tool, prompt or resource function may know and say about the request it serves.
 
-It is put in wherever a parameter has this type, whatever its name; `current_context` finds it without a parameter, also in
-a worker thread. It holds nothing of its own, so making one costs nothing, and it is of no use after the request has ended.
+It is put in wherever a parameter has this type, whatever its name; `current_context` finds it without a parameter,
+also in a worker thread. It holds nothing of its own, so making one costs nothing, and it is of no use after the
+request has ended.
 
 In a sync function the async methods are called through `Context.from_thread`.
 """
@@ -128,8 +129,8 @@ class Context(Generic[StateT]):
     def session_state(self) -> dict[str, Any]:
         """Values kept between the calls of one legacy connection or session.
 
-        The modern era has no sessions. There, hand out an explicit handle (an unguessable id that the client passes back
-        as an argument), or keep things under `principal`.
+        The modern era has no sessions. There, hand out an explicit handle (an unguessable id that the client passes
+        back as an argument), or keep things under `principal`.
 
         Raises:
             NoSession: a modern request; nothing could be found again.
@@ -139,8 +140,8 @@ class Context(Generic[StateT]):
             from ferrule.app.errors import NoSession
 
             raise NoSession(
-                "This request belongs to no session (2026-07-28 has none); return a handle that the client passes back, "
-                "or key the state by ctx.principal"
+                "This request belongs to no session (2026-07-28 has none); return a handle that the client passes "
+                "back, or key the state by ctx.principal"
             )
         return connection.state
 

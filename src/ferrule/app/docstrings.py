@@ -1,7 +1,7 @@
 """What a docstring says: a description for the tool, and one for each parameter.
 
-Google, NumPy and Sphinx (reST) styles, read by ``docstring_parser``, which is imported only when a docstring has a section
-that speaks of parameters. A docstring that cannot be read is used whole; it is never an error.
+Google, NumPy and Sphinx (reST) styles, read by ``docstring_parser``, which is imported only when a docstring has a
+section that speaks of parameters. A docstring that cannot be read is used whole; it is never an error.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import msgspec
 __all__ = ["Doc", "parse", "summary"]
 
 _SECTIONS = re.compile(
-    r"^[ \t]*(?:(?:Args|Arguments|Parameters|Params|Keyword Args|Other Parameters|Returns?|Yields?|Raises|Examples?|Attributes"
-    r"|Notes?|See Also)[ \t]*:?[ \t]*$|:(?:param|arg|argument|parameter|key|keyword|type|returns?|rtype|raises?)\b)",
+    r"^[ \t]*(?:(?:Args|Arguments|Parameters|Params|Keyword Args|Other Parameters|Returns?|Yields?|Raises|Examples?"
+    r"|Attributes|Notes?|See Also)"
+    r"[ \t]*:?[ \t]*$|:(?:param|arg|argument|parameter|key|keyword|type|returns?|rtype|raises?)\b)",
     re.MULTILINE,
 )
 _PARAMETERS = re.compile(

@@ -1,8 +1,8 @@
 """What a parameter or a field can say about itself beside its type, inside ``Annotated``.
 
 `Field` returns ``msgspec.Meta``, so a constraint written with it holds wherever the type is used: in a parameter, in a
-dataclass deep inside one, in a result. There is no ``x: int = Field(...)`` form for a reason: the function stays a plain
-callable, and its default must be a real value.
+dataclass deep inside one, in a result. There is no ``x: int = Field(...)`` form for a reason: the function stays a
+plain callable, and its default must be a real value.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def Field(  # noqa: N802 - reads like the type it stands beside
     extra = dict(schema or {})
     if header is not None:
         extra[HEADER_KEYWORD] = header
-    return msgspec.Meta(
+    make: Any = msgspec.Meta  # its overloads allow only the combinations of one type; the type is not known here
+    made: msgspec.Meta = make(
         description=description,
         title=title,
         examples=examples,
@@ -63,6 +64,7 @@ def Field(  # noqa: N802 - reads like the type it stands beside
         pattern=pattern,
         extra_json_schema=extra or None,
     )
+    return made
 
 
 def Header(name: str) -> msgspec.Meta:  # noqa: N802 - an annotation marker, as `Field`

@@ -1,19 +1,21 @@
 """What a function declares: its parameters and annotations, with names resolved.
 
-Plain functions are read from their code object, which costs a tenth of ``inspect.signature``; everything else that can be
-called (methods, partials, instances, wrapped functions) goes through ``inspect``. Postponed annotations are evaluated where
-the function was written; names that exist only inside a function are looked up in the frames that register it. A name that
-is not defined yet leaves the signature pending: it is resolved again on first use, and is an error then.
+Plain functions are read from their code object, which costs a tenth of ``inspect.signature``; everything else that can
+be called (methods, partials, instances, wrapped functions) goes through ``inspect``. Postponed annotations are
+evaluated where the function was written; names that exist only inside a function are looked up in the frames that
+register it. A name that is not defined yet leaves the signature pending: it is resolved again on first use, and is an
+error then.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -116,18 +118,15 @@ def _of_callable(function: Any) -> tuple[Declaration, Any]:
         only = parameter.kind is parameter.POSITIONAL_ONLY
         parameters.append(RawParameter(parameter.name, parameter.annotation, parameter.default, only))
     inner = function
-    while isinstance(inner, _Partial):
+    while isinstance(inner, functools.partial):
         inner = inner.func
     name = getattr(function, "__name__", None) or getattr(inner, "__name__", None) or type(inner).__name__
     source = inspect.unwrap(inner)
     if not inspect.isroutine(source):
         source = type(source).__call__
-    doc = getattr(inner if isinstance(function, _Partial) else function, "__doc__", None)
+    doc = getattr(inner if isinstance(function, functools.partial) else function, "__doc__", None)
     kind = _kind_of_callable(function, inner)
     return Declaration(function, name, kind, parameters, signature.return_annotation, doc, takes_keywords), source
-
-
-_Partial = type(__import__("functools").partial(int))
 
 
 def _no_varargs(label: str) -> SignatureError:
@@ -143,7 +142,7 @@ def _kind_of_flags(flags: int) -> FunctionKind:
 
 
 def _kind_of_callable(function: Any, inner: Any) -> FunctionKind:
-    for candidate in (function, inner, getattr(type(inner), "__call__", None)):
+    for candidate in (function, inner, type(inner).__call__ if callable(inner) else None):
         if candidate is None:
             continue
         if inspect.iscoroutinefunction(candidate):
@@ -157,11 +156,12 @@ def _kind_of_callable(function: Any, inner: Any) -> FunctionKind:
 
 def _annotations(function: Any) -> dict[str, Any]:
     try:
-        return function.__annotations__
+        return cast("dict[str, Any]", function.__annotations__)
     except NameError:  # Python 3.14 evaluates them here; what is not defined yet stays text
-        import annotationlib  # pyright: ignore[reportMissingImports]
+        from importlib import import_module
 
-        return annotationlib.get_annotations(function, format=annotationlib.Format.FORWARDREF)
+        lib: Any = import_module("annotationlib")
+        return cast("dict[str, Any]", lib.get_annotations(function, format=lib.Format.FORWARDREF))
 
 
 def _resolve(made: Declaration, source: Any) -> None:
@@ -198,12 +198,14 @@ def _evaluate(made: Declaration, named: dict[str, Any], source: Any) -> dict[str
 def _names_of_callers(source: Any) -> dict[str, Any]:
     """What the frames outside this library know, the nearest first; then the function's own closure."""
     found: dict[str, Any] = {}
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    frame: types.FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     depth = 0
-    while frame is not None and depth < 32:
-        if frame.f_locals is not frame.f_globals and not str(frame.f_globals.get("__name__", "")).startswith("ferrule."):
+    while frame and depth < 32:
+        if frame.f_locals is not frame.f_globals and not str(frame.f_globals.get("__name__", "")).startswith(
+            "ferrule."
+        ):
             found = {**frame.f_locals, **found}
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
         depth += 1
     closure = getattr(source, "__closure__", None)
     for name, cell in zip(source.__code__.co_freevars, closure or (), strict=False) if closure else ():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
@@ -66,7 +66,7 @@ class LocalCaller:
         self._running = 0
 
     @asynccontextmanager
-    async def started(self) -> AsyncIterator[Any]:
+    async def started(self) -> AsyncGenerator[Any]:
         """Enter the server's lifespan, once for all who are inside; gives its state."""
         if self._running:
             self._running += 1

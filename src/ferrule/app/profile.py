@@ -1,10 +1,10 @@
 """The schema profile "model": what every model API accepts, and the checker of its rules.
 
-Model APIs refuse schemas for reasons that JSON Schema does not know: references they do not follow, a list as ``type``, a
-null in the union of an optional parameter, ``true`` where a schema belongs, an array without ``items``. One such tool costs a
-user all tools. `model_profile` rewrites any 2020-12 schema of ours or of pydantic's into one without them; it may accept
-more than the original (a tuple becomes an array of its members' union), never less, since the function's own conversion
-still decides.
+Model APIs refuse schemas for reasons that JSON Schema does not know: references they do not follow, a list as
+``type``, a null in the union of an optional parameter, ``true`` where a schema belongs, an array without ``items``.
+One such tool costs a user all tools. `model_profile` rewrites any 2020-12 schema of ours or of pydantic's into one
+without them; it may accept more than the original (a tuple becomes an array of its members' union), never less, since
+the function's own conversion still decides.
 
 References stay where a class truly contains itself, and where putting a shared class in place everywhere would make the
 schema grow beyond `MAX_NODES`.
@@ -208,9 +208,10 @@ def _type_name(value: Any) -> str:
 
 
 def _is_null(branch: Any) -> bool:
-    return isinstance(branch, dict) and (
-        branch.get("type") == "null" or branch.get("enum") == [None] or branch.get("const", 0) is None
-    )
+    if not isinstance(branch, dict):
+        return False
+    branch = cast("Schema", branch)
+    return branch.get("type") == "null" or branch.get("enum") == [None] or branch.get("const", 0) is None
 
 
 def _local_name(schema: Schema) -> str | None:
@@ -303,6 +304,9 @@ def schema_problems(schema: Schema, *, output: bool = False) -> list[str]:
     return problems
 
 
+_UNKNOWN_SOMEWHERE = ("oneOf", "const", "prefixItems", "discriminator", "$schema")
+
+
 def _check(
     node: Any, path: str, is_optional: bool, output: bool, problems: list[str], recursive: frozenset[str], defs: Schema
 ) -> None:
@@ -323,22 +327,19 @@ def _check(
         problems.append(f"{path}: a list of types")
     if node.get("type") == "array" and "items" not in node:
         problems.append(f"{path}: an array without items")
-    for word in ("oneOf", "const", "prefixItems", "discriminator", "$schema"):
-        if word in node:
-            problems.append(f"{path}: {word} is not known everywhere")
+    problems.extend(f"{path}: {word} is not known everywhere" for word in _UNKNOWN_SOMEWHERE if word in node)
     if is_optional and not output:
         if any(_is_null(branch) for branch in node.get("anyOf", ())) or None in node.get("enum", ()):
             problems.append(f"{path}: a null in the union of an optional parameter")
         if node.get("default", 0) is None:
             problems.append(f"{path}: a null default of an optional parameter")
     required: list[str] = node.get("required", [])
-    for name in required:
-        if name not in node.get("properties", {}):
-            problems.append(f"{path}: {name!r} is required and not described")
+    described: Schema = node.get("properties", {})
+    problems.extend(f"{path}: {name!r} is required and not described" for name in required if name not in described)
     for key in _SCHEMA_MAPS:
         for name, part in node.get(key, {}).items():
             is_free = key == "properties" and name not in required
-            title = part.get("title") if isinstance(part, dict) else None
+            title = cast("Schema", part).get("title") if isinstance(part, dict) else None
             if isinstance(title, str) and title.replace(" ", "_").lower() == name.lower():
                 problems.append(f"{path}/{key}/{name}: a title that repeats the name")
             _check(part, f"{path}/{key}/{name}", is_free, output, problems, recursive, defs)

@@ -1,8 +1,8 @@
 """Prompts: functions as ``prompts/list`` and ``prompts/get``.
 
-A prompt's arguments are text on the wire; each is converted by its parameter's declared type, as a tool's JSON text would
-be. What the function returns becomes messages: text is one of the user's, a list is several, ``(role, text)`` names the role,
-and every content helper is a message of its own.
+A prompt's arguments are text on the wire; each is converted by its parameter's declared type, as a tool's JSON text
+would be. What the function returns becomes messages: text is one of the user's, a list is several, ``(role, text)``
+names the role, and every content helper is a message of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ferrule.app.calls import call_function
 from ferrule.app.components import ComponentIndex
 from ferrule.app.content import Content
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
+from ferrule.app.guards import is_array, is_object, is_pair
 from ferrule.app.results import to_json_value
 from ferrule.app.signature import FunctionSpec, compile_function
 from ferrule.app.threads import WorkerThreads
@@ -144,18 +145,14 @@ class PromptSet:
         name = spec.name if name is None else name
         if not name or name == "<lambda>":
             raise RegistrationError("A prompt needs a name: app.prompt(name=…)")
-        component = PromptComponent(
-            spec, name, title=title, description=description, icons=icons, meta=meta, tags=tags
-        )
+        component = PromptComponent(spec, name, title=title, description=description, icons=icons, meta=meta, tags=tags)
         self.index.add(name, component)
         if len(self.index) == 1:
             self._server.add_request_handler("prompts/list", self._list, trusted=True)
             self._server.add_request_handler("prompts/get", self._get, trusted=True)
         return component
 
-    async def get(
-        self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, str] | None
-    ) -> GetPromptResult:
+    async def get(self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, str] | None) -> GetPromptResult:
         """Fill in a prompt within a request that is being served.
 
         Raises:
@@ -189,8 +186,8 @@ def _prompts_page(members: list[PromptComponent], next_cursor: str | None, _: Re
 
 
 def _messages(value: Any) -> list[PromptMessage]:
-    if isinstance(value, list) or (isinstance(value, tuple) and not _is_role_pair(value)):
-        return [_message(item) for item in cast("list[Any]", value)]
+    if is_array(value) and not _is_role_pair(value):
+        return [_message(item) for item in value]
     return [_message(value)]
 
 
@@ -199,7 +196,7 @@ def _message(value: Any) -> PromptMessage:
         return value
     if _is_role_pair(value):
         return PromptMessage(value[0], _block(value[1]))
-    if isinstance(value, dict) and value.keys() == {"role", "content"}:
+    if is_object(value) and value.keys() == {"role", "content"}:
         content: Any = value["content"]
         if isinstance(content, dict):
             try:
@@ -211,7 +208,7 @@ def _message(value: Any) -> PromptMessage:
 
 
 def _is_role_pair(value: Any) -> bool:
-    return isinstance(value, tuple) and len(cast("tuple[Any, ...]", value)) == 2 and value[0] in ("user", "assistant")
+    return is_pair(value) and value[0] in ("user", "assistant")
 
 
 def _block(value: Any) -> ToolContentBlock:

@@ -1,9 +1,9 @@
 """Resources: functions behind a URI or a URI template.
 
 A URI without variables is looked up; one with variables is matched against the templates in the order of registration
-(RFC 6570, escapes decoded once). Matched variables are a function's arguments, converted by their declared types; what does
-not convert names no resource. A missing resource is always an error, never empty contents (RE-6): returning ``None`` says
-that there is none.
+(RFC 6570, escapes decoded once). Matched variables are a function's arguments, converted by their declared types; what
+does not convert names no resource. A missing resource is always an error, never empty contents (RE-6): returning
+``None`` says that there is none.
 
 Values of variables come from a peer and may hold ``..`` or ``/`` after decoding. By default a value that could leave a
 directory is refused as not found; ``guard_paths=False`` turns that off for templates whose variables are never paths.
@@ -12,7 +12,7 @@ directory is refused as not found; ``guard_paths=False`` turns that off for temp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.app.arguments import InvalidArguments
@@ -20,6 +20,7 @@ from ferrule.app.calls import call_function
 from ferrule.app.components import ComponentIndex
 from ferrule.app.content import Content, resource_contents
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
+from ferrule.app.guards import is_array, is_object
 from ferrule.app.results import to_json_value
 from ferrule.app.signature import FunctionSpec, compile_function
 from ferrule.app.threads import WorkerThreads
@@ -38,7 +39,7 @@ from ferrule.wire.types import (
     ResourceContents,
     ResourceTemplate,
 )
-from ferrule.wire.uri_template import UriTemplate, UriTemplateError
+from ferrule.wire.uri_template import MatchedValue, UriTemplate, UriTemplateError
 
 if TYPE_CHECKING:
     from ferrule.kernel.server import Server
@@ -111,7 +112,7 @@ class ResourceComponent:
         self.tags = tags
         self.guard_paths = guard_paths
         self.ttl_ms = ttl_ms
-        self.cache_scope = cache_scope
+        self.cache_scope: Literal["public", "private"] | None = cache_scope
         self.enabled = True
         self.number = 0
 
@@ -257,7 +258,7 @@ class ResourceSet:
         except InvalidArguments as error:
             raise self._missing(ctx, uri) from error
         except ResourceNotFound as error:  # the author does not know the revision's code
-            raise self._missing(ctx, (error.data or {}).get("uri", uri)) from error
+            raise self._missing(ctx, error.data.get("uri", uri) if is_object(error.data) else uri) from error
         except ToolError as error:
             raise MCPError(error.text) from error
         if value is None:
@@ -315,10 +316,13 @@ def _check_parameters(spec: FunctionSpec, template: UriTemplate | None) -> None:
         raise SignatureError(f"the template has no variable for {', '.join(missing)}", function=spec.name)
 
 
-def is_safe_path(values: dict[str, Any]) -> bool:
+def is_safe_path(values: Mapping[str, MatchedValue]) -> bool:
     """Whether no value could leave the directory that it is joined to: no ``..``, no absolute path, no NUL."""
     for value in values.values():
-        for text in value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,):
+        texts: list[str] = (
+            [value] if isinstance(value, str) else [*value.values()] if isinstance(value, dict) else value
+        )
+        for text in texts:
             if "\0" in text or text.startswith(("/", "\\")) or _DRIVE.match(text):
                 return False
             if ".." in text and ".." in re.split(r"[/\\]", text):
@@ -327,10 +331,8 @@ def is_safe_path(values: dict[str, Any]) -> bool:
 
 
 def _contents(value: Any, uri: str, mime_type: str | None) -> list[ResourceContents]:
-    if isinstance(value, list | tuple):
-        items = cast("list[Any]", value)
-        if any(isinstance(item, ResourceContents | Content | bytes) for item in items):
-            return [_one(item, uri, mime_type) for item in items]
+    if is_array(value) and any(isinstance(item, ResourceContents | Content | bytes) for item in value):
+        return [_one(item, uri, mime_type) for item in value]
     return [_one(value, uri, mime_type)]
 
 

@@ -7,8 +7,8 @@ A `ResultPlan` is made per tool from its return annotation:
 * *free* (no annotation, ``Any``): what the value is decides; text stays text only, data is also structured.
 * *content* (``Image``, ``list[Image | str]``, ``ToolResult`` …): blocks; structured only if a schema was given.
 
-A value that does not fit what the tool declares is a `ResultError`, never a success without its structured content. NaN and
-infinities become ``null`` in both projections, and are an error where the declared type forbids ``null``.
+A value that does not fit what the tool declares is a `ResultError`, never a success without its structured content.
+NaN and infinities become ``null`` in both projections, and are an error where the declared type forbids ``null``.
 
 Revisions differ: 2026-07-28 takes any JSON value as structured content; 2025-06-18 and 2025-11-25 take objects only, so
 anything else is wrapped as ``{"result": value}``, in the schema (marked ``x-fastmcp-wrap-result``, which other clients
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, cast
@@ -28,16 +27,26 @@ import msgspec
 from msgspec import UNSET
 
 from ferrule.app import adapters
+from ferrule.app.annotations import shape_of
 from ferrule.app.arguments import say, split_path
 from ferrule.app.content import Content
 from ferrule.app.errors import ResultError, SignatureError
-from ferrule.app.shapes import Shape, native, shape_of
+from ferrule.app.guards import is_array, is_object
+from ferrule.app.shapes import Shape, native
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import EncodeError
 from ferrule.wire.types import InputRequiredResult, ResourceContents, ToolContentBlock, ToolResult
 from ferrule.wire.types.base import Result
 
-__all__ = ["DEFAULT_MAX_RESULT_BYTES", "WRAP_MARKER", "ResultPlan", "error_result", "plan_result", "to_json_value", "wrap_schema"]
+__all__ = [
+    "DEFAULT_MAX_RESULT_BYTES",
+    "WRAP_MARKER",
+    "ResultPlan",
+    "error_result",
+    "plan_result",
+    "to_json_value",
+    "wrap_schema",
+]
 
 DEFAULT_MAX_RESULT_BYTES = 64 * 1024 * 1024
 """The largest result that a tool may give, in bytes of its text projection and of its base64."""
@@ -175,7 +184,7 @@ class ResultPlan:
             return plain
         if self.wraps:
             return {"result": plain}
-        return plain if isinstance(plain, dict) else UNSET
+        return plain if is_object(plain) else UNSET
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
@@ -228,16 +237,15 @@ class ResultPlan:
         """The value as content; ``None`` when it is data."""
         if isinstance(value, _CONTENT_TYPES):
             return [_block(value)]
-        if not isinstance(value, list | tuple):
+        if not is_array(value):
             return None
-        items = cast("list[Any]", value)
-        if not any(isinstance(item, _CONTENT_TYPES) for item in items):
-            if self.kind == "content" and all(isinstance(item, str) for item in items):
-                return [ToolContentBlock("text", item) for item in items]
+        if not any(isinstance(item, _CONTENT_TYPES) for item in value):
+            if self.kind == "content" and all(isinstance(item, str) for item in value):
+                return [ToolContentBlock("text", item) for item in value]
             return None
         return [
             _block(item) if isinstance(item, _CONTENT_TYPES) else ToolContentBlock("text", self._as_text(item))
-            for item in items
+            for item in value
         ]
 
     def _as_text(self, item: Any) -> str:
@@ -318,7 +326,12 @@ def plan_result(
 def wrap_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """An output schema for revisions that take objects only: the value stands under ``result``."""
     inner = {key: value for key, value in schema.items() if key != "$defs"}
-    made: dict[str, Any] = {"type": "object", "properties": {"result": inner}, "required": ["result"], WRAP_MARKER: True}
+    made: dict[str, Any] = {
+        "type": "object",
+        "properties": {"result": inner},
+        "required": ["result"],
+        WRAP_MARKER: True,
+    }
     if "$defs" in schema:
         made["$defs"] = schema["$defs"]
     return made
@@ -346,7 +359,7 @@ def _read_annotation(returns: Any) -> tuple[PlanKind, Shape | None]:
 
 
 def _speaks_of_content(annotation: Any) -> bool:
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+    if isinstance(annotation, type):
         return issubclass(annotation, Content | ToolContentBlock | ResourceContents | Result | InputRequiredResult)
     return any(_speaks_of_content(part) for part in typing.get_args(annotation) if not isinstance(part, str))
 
@@ -396,9 +409,9 @@ def _encode(plain: Any) -> bytes:
 def _has_non_finite(plain: Any) -> bool:
     if isinstance(plain, float):
         return not math.isfinite(plain)
-    if isinstance(plain, dict):
-        return any(_has_non_finite(part) for part in cast("dict[str, Any]", plain).values())
-    return isinstance(plain, list) and any(_has_non_finite(part) for part in cast("list[Any]", plain))
+    if is_object(plain):
+        return any(_has_non_finite(part) for part in plain.values())
+    return is_array(plain) and any(_has_non_finite(part) for part in plain)
 
 
 def _misfit(error: msgspec.ValidationError, value: Any) -> ResultError:

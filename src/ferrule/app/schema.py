@@ -1,8 +1,8 @@
 """Shapes and signatures as JSON Schema 2020-12.
 
 Two steps. `exact_schema` says everything: ``$ref`` into ``$defs`` for every class, null unions, tuples by position.
-`ferrule.app.profile` then rewrites that into what every model API accepts. Most parameters are plain scalars for which both
-forms are equal, and they skip the second step.
+`ferrule.app.profile` then rewrites that into what every model API accepts. Most parameters are plain scalars for which
+both forms are equal, and they skip the second step.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ferrule.app import adapters
+from ferrule.app.guards import is_array, is_object
 from ferrule.app.profile import model_profile
 from ferrule.app.shapes import FieldShape, Shape
 
@@ -194,12 +195,12 @@ class _Writer:
 
 
 def _rename(node: Any, renamed: dict[str, str]) -> None:
-    if isinstance(node, dict):
+    if is_object(node):
         if isinstance(ref := node.get("$ref"), str):
             node["$ref"] = renamed.get(ref, ref)
         for part in node.values():
             _rename(part, renamed)
-    elif isinstance(node, list):
+    elif is_array(node):
         for part in node:
             _rename(part, renamed)
 

@@ -1,7 +1,7 @@
 """`MCPServer`: functions become an MCP server.
 
-The decorators give the function back as it is: it stays callable, typed and testable. Everything they know is kept in the
-`ToolSet`, `ResourceSet` and `PromptSet`, and served by the kernel's `Server`, which is `MCPServer.lowlevel`.
+The decorators give the function back as it is: it stays callable, typed and testable. Everything they know is kept in
+the `ToolSet`, `ResourceSet` and `PromptSet`, and served by the kernel's `Server`, which is `MCPServer.lowlevel`.
 
 Nothing here speaks a transport: `run` and `asgi` hand the low-level server to one.
 """
@@ -50,7 +50,6 @@ __all__ = ["MCPServer"]
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 StateT = TypeVar("StateT")
 
-_UNSAID: Any = inspect.Parameter.empty
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 Lifespan = Callable[["MCPServer[Any]"], AbstractAsyncContextManager[Any]]
@@ -390,8 +389,8 @@ class MCPServer(Generic[StateT]):
     def prompt(self, function: Any = None, /, **options: Any) -> Any:
         """Serve a function as a prompt: ``@app.prompt``, ``@app.prompt("name", title=…)``, or ``app.prompt(function)``.
 
-        It may return text (one message of the user), a `PromptMessage`, ``(role, text)``, a content helper, or a list of
-        them. For the arguments see `tool`.
+        It may return text (one message of the user), a `PromptMessage`, ``(role, text)``, a content helper, or a list
+        of them. For the arguments see `tool`.
 
         Raises:
             SignatureError: the function cannot be served.
@@ -498,7 +497,7 @@ class MCPServer(Generic[StateT]):
 
     def started(self) -> AbstractAsyncContextManager[StateT]:
         """``async with app.started():`` enters the lifespan once around several in-process calls."""
-        return self._caller().started()
+        return cast("AbstractAsyncContextManager[StateT]", self._caller().started())
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any] | None = None, *, on_progress: OnProgress | None = None
@@ -509,7 +508,7 @@ class MCPServer(Generic[StateT]):
             InvalidParams: there is no such tool.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
-        return await self._caller().request("tools/call", params, on_progress)
+        return cast("ToolResult", await self._caller().request("tools/call", params, on_progress))
 
     async def read_resource(self, uri: str) -> ReadResourceResult:
         """Read a resource from this program.
@@ -517,7 +516,7 @@ class MCPServer(Generic[StateT]):
         Raises:
             ResourceNotFound: there is none.
         """
-        return await self._caller().request("resources/read", {"uri": uri})
+        return cast("ReadResourceResult", await self._caller().request("resources/read", {"uri": uri}))
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
         """Fill in a prompt from this program.
@@ -525,7 +524,8 @@ class MCPServer(Generic[StateT]):
         Raises:
             InvalidParams: no such prompt, or its arguments do not fit.
         """
-        return await self._caller().request("prompts/get", {"name": name, "arguments": dict(arguments or {})})
+        params = {"name": name, "arguments": dict(arguments or {})}
+        return cast("GetPromptResult", await self._caller().request("prompts/get", params))
 
     def list_tools(self) -> list[Tool]:
         """The enabled tools as the latest revision lists them."""

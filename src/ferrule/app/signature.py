@@ -1,11 +1,11 @@
 """A function, read once: its parameters as a schema, and a fast way from arguments to keyword arguments.
 
-`FunctionSpec` is made when a function is registered, and everything that can be wrong with a signature is found then. What a
-call needs (one generated Struct for ``msgspec.convert``) and what a list needs (the schema) are made on first use: a server
-with a thousand tools starts without either.
+`FunctionSpec` is made when a function is registered, and everything that can be wrong with a signature is found then.
+What a call needs (one generated Struct for ``msgspec.convert``) and what a list needs (the schema) are made on first
+use: a server with a thousand tools starts without either.
 
-`bind` is one native conversion when the arguments are right. When they are not, `ferrule.app.arguments` reads them again,
-slowly, to mend what is unambiguous and to say everything that is wrong.
+`bind` is one native conversion when the arguments are right. When they are not, `ferrule.app.arguments` reads them
+again, slowly, to mend what is unambiguous and to say everything that is wrong.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from ferrule.app.annotations import shape_of
 from ferrule.app.errors import SignatureError
 from ferrule.app.hints import EMPTY, Declaration, FunctionKind, RawParameter, declaration_of
-from ferrule.app.shapes import FieldShape, Shape, decode_hook, shape_of
+from ferrule.app.shapes import FieldShape, Shape, decode_hook
 
 __all__ = ["FunctionSpec", "SchemaMode", "compile_function"]
 
@@ -191,7 +192,7 @@ class FunctionSpec:
                     continue
                 default = part.default
                 if not isinstance(default, _IMMUTABLE):
-                    default = msgspec.field(default_factory=lambda default=default: default)
+                    default = msgspec.field(default_factory=_constant(default))
                 fields.append((part.name, part.shape.hint, default))
             self._struct = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
         return self._struct
@@ -253,6 +254,10 @@ def compile_function(function: Callable[..., Any], *, allow_keywords: bool = Fal
             function=spec.name,
         )
     return spec
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
 
 
 def _parameter(raw: RawParameter) -> FieldShape:

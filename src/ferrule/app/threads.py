@@ -1,9 +1,10 @@
 """Sync functions in worker threads, so that one of them never stops the event loop.
 
 On asyncio the pool is our own and small: daemon threads that take jobs from one queue and hand results back with one
-``call_soon_threadsafe`` each (measured: 2-3x less than ``anyio.to_thread``). On trio the work goes through anyio. The number
-of threads is bounded and stated; what is over the bound waits in the queue, and the loop stays free. Context variables of the
-request are visible in the thread. A cancelled call is given up, not stopped: Python cannot end a thread.
+``call_soon_threadsafe`` each (measured: 2-3x less than ``anyio.to_thread``). On trio the work goes through anyio. The
+number of threads is bounded and stated; what is over the bound waits in the queue, and the loop stays free. Context
+variables of the request are visible in the thread. A cancelled call is given up, not stopped: Python cannot end a
+thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tools: functions as ``tools/list`` and ``tools/call``.
 
-A call is three steps: `FunctionSpec.bind` (one native conversion), the function, `ResultPlan.project`. What each tool needs
-for them is made on its first call, and its definition on the first list, so registering is cheap.
+A call is three steps: `FunctionSpec.bind` (one native conversion), the function, `ResultPlan.project`. What each tool
+needs for them is made on its first call, and its definition on the first list, so registering is cheap.
 
 What becomes what:
 
@@ -113,7 +113,7 @@ class ToolComponent:
         self.tags = tags
         self.enabled = True
         self.number = 0
-        self.schema_mode = schema_mode
+        self.schema_mode: SchemaMode = schema_mode
         self._description = description
         self._input_schema = input_schema
         self.has_own_schema = input_schema is not None

@@ -1,8 +1,8 @@
 """Which library owns a class, decided per annotation and once.
 
 Two kinds: an adapter with fields tells what a class is made of, and msgspec or `ferrule.app.shapes` decodes it; an
-*opaque* adapter decodes, describes and dumps by itself. pydantic and attrs are recognised by what they leave on a class,
-so neither is imported unless an annotation uses it.
+*opaque* adapter decodes, describes and dumps by itself. pydantic and attrs are recognised by what they leave on a
+class, so neither is imported unless an annotation uses it.
 """
 
 from __future__ import annotations
@@ -66,12 +66,13 @@ def _adapter_of(cls: type) -> Adapter | None:
         return STRUCTS
     from ferrule.app.adapters.builtin import adapter_of_builtin
 
-    return adapter_of_builtin(cls)
+    plain: Any = cls
+    return adapter_of_builtin(plain)
 
 
 def adapter_for(annotation: Any) -> Adapter | None:
     """The adapter of a class or of a parametrised class; ``None`` when nobody claims it."""
-    cls = annotation if isinstance(annotation, type) else get_origin(annotation)
+    cls: Any = annotation if isinstance(annotation, type) else get_origin(annotation)
     return _adapter_of(cls) if isinstance(cls, type) else None
 
 
@@ -107,7 +108,7 @@ def to_json(value: Any) -> Any:
 
 
 def _encode_hook(value: Any) -> Any:
-    cls = type(value)
+    cls: type = type(value)  # pyright: ignore[reportUnknownVariableType]
     if hasattr(cls, "__pydantic_serializer__"):
         return value.model_dump(mode="json", by_alias=True)
     from ferrule.app.adapters.builtin import encode_builtin

@@ -1,14 +1,13 @@
-"""attrs classes. msgspec builds plain ones, validators included; converters and aliases need the class's own constructor."""
+"""attrs classes: msgspec builds plain ones, validators included; converters and aliases need the constructor."""
 
 from __future__ import annotations
 
+import sys
 import typing
 from typing import Any
 
-import msgspec
-
 from ferrule.app.adapters import RawField
-from ferrule.app.adapters.base import Fields, class_hints
+from ferrule.app.adapters.base import Fields, class_hints, collection_default
 
 __all__ = ["ATTRS"]
 
@@ -17,18 +16,17 @@ class _Attrs(Fields):
     name = "attrs"
 
     def fields(self, annotation: Any) -> list[RawField]:
-        import attr  # present whenever such a class is
+        attr = sys.modules["attr"]  # loaded, since such a class exists
 
         hints = class_hints(annotation)
         found: list[RawField] = []
         for field in _attributes(annotation):
             if not field.init:
                 continue
-            default: Any = field.default
+            default = field.default
             required = default is attr.NOTHING
-            if required or isinstance(default, attr.Factory):  # type: ignore[arg-type]
-                factory = getattr(default, "factory", None)
-                default = factory() if factory in (list, dict, set) else msgspec.UNSET
+            if required or isinstance(default, attr.Factory):
+                default = collection_default(getattr(default, "factory", None))
             found.append(RawField(field.alias, field.alias, hints.get(field.name, Any), required, default))
         return found
 

@@ -6,11 +6,21 @@ import sys
 import typing
 from typing import Any
 
+import msgspec
+
 from ferrule.app.adapters import RawField
 
-__all__ = ["Fields", "Opaque", "class_hints"]
+__all__ = ["Fields", "Opaque", "class_hints", "collection_default", "remember_names"]
 
 _NO_TRAITS: frozenset[str] = frozenset()
+
+
+_COLLECTIONS: tuple[Any, ...] = (list, dict, set, tuple)
+
+
+def collection_default(factory: Any) -> Any:
+    """What a ``default_factory`` makes, where that is an empty collection; other factories are never called."""
+    return factory() if factory in _COLLECTIONS else msgspec.UNSET
 
 
 class Fields:
@@ -65,7 +75,7 @@ def class_hints(annotation: Any) -> dict[str, Any]:
 
 
 _local_names: dict[str, dict[str, Any]] = {}
-"""Names seen in the function that registers a component, by module: classes defined inside a function are found there."""
+"""By module: classes seen in the functions that register components, where local classes are found."""
 
 
 def remember_names(module: str, names: dict[str, Any]) -> None:

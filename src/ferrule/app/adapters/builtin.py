@@ -1,18 +1,18 @@
-"""What Python itself offers: dataclasses, TypedDict, classes built from one string (paths, addresses), scalar subclasses."""
+"""What Python itself offers: dataclasses, TypedDict, classes built from one string (paths …), subclasses of scalars."""
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import typing
-from collections.abc import Mapping, Set
+from collections import deque
+from collections.abc import Mapping, Set, ValuesView
 from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
 from ferrule.app.adapters import Adapter, RawField
-from ferrule.app.adapters.base import Fields, Opaque, class_hints
+from ferrule.app.adapters.base import Fields, Opaque, class_hints, collection_default
 
 __all__ = ["TEXT_TYPES", "adapter_of_builtin", "encode_builtin", "is_typed_dict"]
 
@@ -32,11 +32,11 @@ class _Dataclasses(Fields):
         for field in dataclasses.fields(cls):
             if not field.init:
                 continue
-            default: Any = msgspec.UNSET
+            default: Any
             if field.default is not dataclasses.MISSING:
                 default = field.default
-            elif field.default_factory in (list, dict, set):
-                default = field.default_factory()  # type: ignore[misc]
+            else:
+                default = collection_default(field.default_factory)
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             hint = hints[field.name]
             if isinstance(text := field.metadata.get("description"), str):
@@ -111,7 +111,7 @@ def adapter_of_builtin(cls: type) -> Adapter | None:
 
 def is_typed_dict(cls: Any) -> bool:
     """Of ``typing`` and of ``typing_extensions`` alike, which are different classes on old Pythons."""
-    return isinstance(cls, type) and issubclass(cls, dict) and hasattr(cls, "__required_keys__")
+    return isinstance(cls, type) and "__required_keys__" in cls.__dict__ and dict in cls.__mro__
 
 
 def encode_builtin(value: Any) -> Any:
@@ -127,7 +127,7 @@ def encode_builtin(value: Any) -> Any:
             return base(value)
     if isinstance(value, Mapping):
         return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    if isinstance(value, collections.deque | range | Set | collections.abc.ValuesView):
+    if isinstance(value, deque | range | Set | ValuesView):
         return list(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if isinstance(value, msgspec.Raw):
         return msgspec.json.decode(value)
@@ -142,7 +142,9 @@ def _optional_keys(cls: Any) -> set[str]:
     for base in (cls, *getattr(cls, "__orig_bases__", ())):
         for name, hint in getattr(base, "__annotations__", {}).items():
             text = getattr(hint, "__forward_arg__", hint)
-            if isinstance(text, str) and text.lstrip().startswith(("NotRequired[", "typing.NotRequired[", "t.NotRequired[")):
+            if isinstance(text, str) and text.lstrip().startswith(
+                ("NotRequired[", "typing.NotRequired[", "t.NotRequired[")
+            ):
                 optional.add(name)
     return optional
 
@@ -152,4 +154,5 @@ def _scalar_base(cls: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
-    return {type(None): "null", dict: "object", list: "array"}.get(type(value), type(value).__name__)
+    words: dict[Any, str] = {type(None): "null", dict: "object", list: "array"}
+    return words.get(type(value)) or type(value).__name__

@@ -8,9 +8,12 @@ from typing import Any, Literal
 import msgspec
 
 from ferrule.app.adapters import RawField
-from ferrule.app.adapters.base import Fields, class_hints
+from ferrule.app.adapters.base import Fields, class_hints, collection_default
 
 __all__ = ["STRUCTS"]
+
+
+_UNION: Any = typing.Union
 
 
 class _Structs(Fields):
@@ -24,9 +27,9 @@ class _Structs(Fields):
             found.append(RawField(config.tag_field, config.tag_field, Literal[config.tag], True))
         hints = class_hints(annotation)
         for field in msgspec.structs.fields(cls):
-            default: Any = field.default if field.default is not msgspec.NODEFAULT else msgspec.UNSET
-            if field.default_factory in (list, dict, set):
-                default = field.default_factory()
+            default = field.default if field.default is not msgspec.NODEFAULT else msgspec.UNSET
+            if field.default is msgspec.NODEFAULT:
+                default = collection_default(field.default_factory)
             hint = _without_unset(hints[field.name])
             found.append(RawField(field.name, field.encode_name, hint, field.required, default))
         return found
@@ -45,7 +48,7 @@ def _without_unset(hint: Any) -> Any:
     args = typing.get_args(hint)
     if msgspec.UnsetType not in args:
         return hint
-    return typing.Union[tuple(arg for arg in args if arg is not msgspec.UnsetType)]  # pyright: ignore
+    return _UNION[tuple(arg for arg in args if arg is not msgspec.UnsetType)]
 
 
 STRUCTS = _Structs()

@@ -16,6 +16,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from ferrule.app.adapters.base import Opaque
+from ferrule.app.guards import is_array, is_object
 
 __all__ = ["PYDANTIC"]
 
@@ -117,10 +118,10 @@ def _replaced(value: Any, path: tuple[Any, ...], text: str, decoded: Any) -> tup
     if not path:
         return value, False
     step, *rest = path
-    if isinstance(value, dict) and step in value:
+    if is_object(value) and step in value:
         inner, changed = _replaced(value[step], tuple(rest), text, decoded)
         return ({**value, step: inner}, True) if changed else (value, False)
-    if isinstance(value, list) and isinstance(step, int) and step < len(value):
+    if is_array(value) and isinstance(step, int) and step < len(value):
         inner, changed = _replaced(value[step], tuple(rest), text, decoded)
         return ([*value[:step], inner, *value[step + 1 :]], True) if changed else (value, False)
     return _replaced(value, tuple(rest), text, decoded)  # a step that names a union's member, not a place

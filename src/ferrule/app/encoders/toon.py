@@ -1,8 +1,8 @@
 """TOON: rows of equal keys as a table, for fewer tokens. The encoder is ``toons`` (Rust; extra ``toon``).
 
-``encode_auto`` gives TOON only when it is at least 10 % shorter than compact JSON, and looks for a table before it tries:
-a list of objects at the top, or one level inside an object, as page envelopes have it. Its output is never longer than
-compact JSON.
+``encode_auto`` gives TOON only when it is at least 10 % shorter than compact JSON, and looks for a table before it
+tries: a list of objects at the top, or one level inside an object, as page envelopes have it. Its output is never
+longer than compact JSON.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _has_table(value: Any) -> bool:
 
 
 def _is_rows(value: Any) -> bool:
-    return isinstance(value, list) and len(cast("list[Any]", value)) >= _MIN_ROWS and isinstance(value[0], dict)
+    return isinstance(value, list) and len(value) >= _MIN_ROWS and isinstance(value[0], dict)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _is_keyed_rows(value: Any) -> bool:

@@ -1,0 +1,130 @@
+"""What msgspec refuses, decoded in Python behind a marker class that stands in the hint.
+
+msgspec hands a value to ``dec_hook`` for every class that it does not know, and then asks whether the outcome is an
+instance of it. A marker says yes, and its decoder is found on it: a union of two dataclasses, an enum of mixed values,
+a class with a field of that kind, a predicate. Error messages keep msgspec's form, JSON path included.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+
+from ferrule.app import adapters
+from ferrule.app.shapes import Shape, decode_hook, json_kind, kinds_of, native, prefix_path
+
+__all__ = ["checked_marker", "decoder_marker", "foreign_marker", "msgspec_accepts", "shape_marker"]
+
+
+def msgspec_accepts(hint: Any) -> bool:
+    """Whether msgspec can build a decoder for ``hint``."""
+    try:
+        msgspec.convert(None, hint, dec_hook=decode_hook, str_keys=True)
+    except msgspec.ValidationError:
+        return True
+    except (TypeError, ValueError):
+        return False
+    except Exception:
+        return True
+    return True
+
+
+class _Marker(type):
+    """A class that stands in a hint for what msgspec cannot do; msgspec asks whether the decoded value is one."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return True
+
+
+def decoder_marker(decode: Callable[[Any], Any]) -> type:
+    """A class that stands for ``decode`` in a hint."""
+    return _Marker("Marker", (), {"__ferrule_decode__": staticmethod(decode)})
+
+
+def shape_marker(shape: Shape) -> type:
+    """A class that stands for a shape; the shape may still be unfinished, as in recursion."""
+    return decoder_marker(lambda value: _decode(shape, value))
+
+
+def checked_marker(hint: Any, checks: tuple[Callable[[Any], object], ...]) -> type:
+    """A class that stands for ``hint`` and then asks predicates."""
+
+    def decode(value: Any) -> Any:
+        made = msgspec.convert(value, hint, dec_hook=decode_hook, str_keys=True)
+        for check in checks:
+            if not check(made):
+                raise ValueError("the value does not meet the parameter's condition")
+        return made
+
+    return decoder_marker(decode)
+
+
+def foreign_marker(annotation: Any, adapter: adapters.Adapter) -> type:
+    """A class that stands for an annotation which an opaque adapter decodes whole."""
+    return decoder_marker(lambda value: adapter.decode(annotation, value))
+
+
+def _decode(shape: Shape, value: Any) -> Any:
+    if shape.kind == "object":
+        return _decode_object(shape, value)
+    if shape.kind in ("enum", "literal"):
+        return _decode_value(shape, value)
+    return _decode_union(shape, value)
+
+
+def _decode_object(shape: Shape, value: Any) -> Any:
+    adapter = cast("adapters.Adapter", shape.adapter)
+    if adapters.is_instance(value, shape.source):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError(f"Expected `object`, got `{json_kind(value)}`")
+    given = cast("dict[str, Any]", value)
+    made: dict[str, Any] = {}
+    for field in shape.fields:
+        if field.wire_name in given:
+            try:
+                made[field.name] = native(given[field.wire_name], field.shape)
+            except msgspec.ValidationError as error:
+                raise ValueError(prefix_path(str(error), f".{field.wire_name}")) from error
+        elif field.required:
+            raise ValueError(f"Object missing required field `{field.wire_name}`")
+    if shape.is_closed and (unknown := given.keys() - {field.wire_name for field in shape.fields}):
+        raise ValueError(f"Object contains unknown field `{min(unknown)}`")
+    return adapter.build(shape.source, made)
+
+
+def _decode_value(shape: Shape, value: Any) -> Any:
+    for member in shape.values:
+        plain = member.value if isinstance(member, enum.Enum) else member
+        if member is value or (plain == value and type(plain) is type(value)):
+            return member
+    raise ValueError(f"Invalid enum value {value!r}" if isinstance(value, int | str) else "Invalid enum value")
+
+
+def _decode_union(shape: Shape, value: Any) -> Any:
+    """The first member that fits; among classes the one whose fields explain most of the object."""
+    best: tuple[int, Any] | None = None
+    problems: list[str] = []
+    ranked = sorted(shape.items, key=lambda item: item.kind not in ("enum", "literal"))
+    for item in ranked:
+        try:
+            made = native(value, item)
+        except msgspec.ValidationError as error:
+            problems.append(str(error))
+            continue
+        if item.kind != "object" or not isinstance(value, dict):
+            return made
+        known = len(cast("dict[str, Any]", value).keys() & {field.wire_name for field in item.fields})
+        if best is None or known > best[0]:
+            best = (known, made)
+    if best is not None:
+        return best[1]
+    if len(problems) == 1:
+        raise ValueError(problems[0])
+    kinds = " | ".join(dict.fromkeys(kind for item in shape.items for kind in kinds_of(item)))
+    if json_kind(value) not in kinds.split(" | "):
+        raise ValueError(f"Expected `{kinds}`, got `{json_kind(value)}`")
+    raise ValueError(f"no member of the union fits: {'; '.join(dict.fromkeys(problems))}")
