@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from ferrule.app.content import File as File
     from ferrule.app.content import Image as Image
     from ferrule.app.content import Link as Link
+    from ferrule.app.context import Context as Context
+    from ferrule.app.context import current_context as current_context
     from ferrule.app.errors import ToolError as ToolError
     from ferrule.app.fields import Field as Field
     from ferrule.app.fields import Header as Header
+    from ferrule.app.server import MCPServer as MCPServer
     from ferrule.kernel.server import Server as Server
     from ferrule.protocol.errors import MCPError as MCPError
     from ferrule.transports.stdio_client import StdioServer as StdioServer
@@ -32,6 +35,7 @@ __version__ = "0.1.0"
 # Public name -> the module that defines it.
 _MODULES: dict[str, str] = {
     "Audio": "ferrule.app.content",
+    "Context": "ferrule.app.context",
     "Embedded": "ferrule.app.content",
     "Field": "ferrule.app.fields",
     "File": "ferrule.app.content",
@@ -39,9 +43,11 @@ _MODULES: dict[str, str] = {
     "Image": "ferrule.app.content",
     "Link": "ferrule.app.content",
     "MCPError": "ferrule.protocol.errors",
+    "MCPServer": "ferrule.app.server",
     "Server": "ferrule.kernel.server",
     "StdioServer": "ferrule.transports.stdio_client",
     "ToolError": "ferrule.app.errors",
+    "current_context": "ferrule.app.context",
 }
 
 # Public modules that `import ferrule` makes reachable as attributes.
@@ -49,6 +55,7 @@ _SUBMODULES = ("types",)
 
 __all__ = [
     "Audio",
+    "Context",
     "Embedded",
     "Field",
     "File",
@@ -56,10 +63,12 @@ __all__ = [
     "Image",
     "Link",
     "MCPError",
+    "MCPServer",
     "Server",
     "StdioServer",
     "ToolError",
     "__version__",
+    "current_context",
     "types",
 ]
 
