@@ -196,3 +196,11 @@ def test_an_unknown_definition_is_a_mistake_of_the_caller(oracle: SchemaOracle) 
     """A typing error must not pass for a valid value."""
     with pytest.raises(KeyError, match="Nothing"):
         oracle.check("2026-07-28", "Nothing", {})
+
+
+def test_a_tap_collects_instead_of_raising(oracle: SchemaOracle) -> None:
+    """Inside a server an exception would become -32603 and the test would stay green."""
+    oracle.collect("2025-11-25", "server_to_client", _result({}), method="tools/call")
+    oracle.collect("2025-11-25", "server_to_client", _result({}), method="ping")
+    assert [violation.definition for violation in oracle.violations] == ["CallToolResult"]
+    assert oracle.emitted == {Emitted("2025-11-25", "ping", "server_to_client")}

@@ -87,6 +87,8 @@ class SchemaOracle:
         self._by_method: dict[str, dict[str, str]] = {}
         self.emitted: set[Emitted] = set()
         """What was emitted and valid."""
+        self.violations: list[SchemaViolation] = []
+        """What `collect` found."""
 
     # -- what tests and transports call ------------------------------------------------------------------------------
 
@@ -116,9 +118,29 @@ class SchemaOracle:
             self._judge_call(spoken, direction, message)
             self.note(direction, message, scope=scope)
         elif "error" in message:
+            self._asked.pop((scope, _OPPOSITE[direction], message.get("id", 0)), None)
             self._judge_error(spoken, message)
         else:
             self._judge_result(spoken, direction, message, method, scope)
+
+    def collect(
+        self,
+        revision: str | Revision,
+        direction: Direction,
+        message: Mapping[str, Any],
+        *,
+        method: str | None = None,
+        scope: Hashable = None,
+    ) -> None:
+        """As `observe`, but a violation is kept in ``violations`` instead of raised.
+
+        For a tap inside a running server or client, where an exception would be answered as an internal error and
+        the test would never hear of it: look at ``violations`` when the test or the session ends.
+        """
+        try:
+            self.observe(revision, direction, message, method=method, scope=scope)
+        except SchemaViolation as violation:
+            self.violations.append(violation)
 
     def note(self, direction: Direction, message: Mapping[str, Any], *, scope: Hashable = None) -> None:
         """Remember a request that a peer sent, however it looks, so that the answer to it can be judged."""
