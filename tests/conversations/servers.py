@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 
+from ferrule.kernel.bus import Event
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.server import Server
 from ferrule.protocol.caching import CacheHint
@@ -122,8 +123,8 @@ async def ask_roots(ctx: Ctx, arguments: dict[str, Any]) -> Any:
 
 
 async def change_tools(ctx: Ctx, arguments: dict[str, Any]) -> Any:
-    ctx.server.bus.tools_changed()
-    ctx.server.bus.resource_updated("metal://brass")
+    ctx.server.bus.publish(Event.list_changed("tools"))
+    ctx.server.bus.publish(Event.resource_updated("metal://brass"))
     return text("changed")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.conversations.servers import SERVERS
 
 from ferrule.testing.conversations import (
     Conversation,
@@ -15,6 +14,7 @@ from ferrule.testing.conversations import (
     save_conversation,
     update_conversation,
 )
+from tests.conversations.servers import SERVERS
 
 FILES = sorted(Path(__file__).parent.glob("*.conv"))
 CONVERSATIONS = {path.stem: load_conversation(path) for path in FILES}

@@ -187,24 +187,33 @@ class _Run:
         """All steps, then the end."""
         transcript = self.transcript
         steps = [s for s in self.conversation.steps if s.holds(transcript.revision, transcript.carrier)]
+        failure: Exception | None = None
         async with open_carrier(transcript.carrier, server, self._revision, chunks=chunks) as carrier:
-            if self.conversation.shakes_hands and not self._revision.is_modern:
-                await self._shake_hands(carrier)
-            at = 0
-            while at < len(steps):
-                block = at
-                while block < len(steps) and steps[block].kind == "expect":
-                    block += 1
-                if block > at:
-                    await self._expect(carrier, steps[at:block])
-                    at = block
-                else:
-                    await self._do(carrier, steps[at])
-                    at += 1
-                if self._changes is not None:
-                    await self._take_extra(carrier, steps, at)
-            if self._changes is None:
-                await self._end(carrier, steps[-1] if steps else Step("close", "", 1))
+            try:
+                await self._play_on(carrier, steps)
+            except (ConversationMismatch, ConversationSyntaxError) as error:
+                failure = error  # raised outside, so that no task group of the carrier wraps it
+        if failure is not None:
+            raise failure
+
+    async def _play_on(self, carrier: Carrier, steps: list[Step]) -> None:
+        if self.conversation.shakes_hands and not self._revision.is_modern:
+            await self._shake_hands(carrier)
+        at = 0
+        while at < len(steps):
+            block = at
+            while block < len(steps) and steps[block].kind == "expect":
+                block += 1
+            if block > at:
+                await self._expect(carrier, steps[at:block])
+                at = block
+            else:
+                await self._do(carrier, steps[at])
+                at += 1
+            if self._changes is not None:
+                await self._take_extra(carrier, steps, at)
+        if self._changes is None:
+            await self._end(carrier, steps[-1] if steps else Step("close", "", 1))
 
     # -- the client -----------------------------------------------------------------------------------------------
 
@@ -375,7 +384,7 @@ class _Changes:
     def applied_to(self, conversation: Conversation) -> str:
         """The new text."""
         lines: list[str] = []
-        old = conversation.text.splitlines()
+        old = conversation.text.removesuffix("\n").split("\n")
         at = 1
         while at <= len(old):
             step = self._steps.get(at)
@@ -385,9 +394,7 @@ class _Changes:
                 lines += self._written(step, self._replaced[at], kept, conversation)
             else:
                 lines += kept
-            for revision, messages in self._inserted.get(at, {}).items():
-                limit = "" if len(conversation.revisions) == 1 else f"[{revision}]"
-                lines += [f"<{limit} {_line(message)}" for message in messages]
+            lines += _lines_for(self._inserted.get(at, {}), conversation)
             at += count
         return "\n".join(lines) + "\n"
 
@@ -395,11 +402,37 @@ class _Changes:
     def _written(step: Step, said: dict[str, Any], kept: list[str], conversation: Conversation) -> list[str]:
         if all(message is step.value for message in said.values()):
             return kept
-        messages = list(said.values())
-        if all(message == messages[0] for message in messages):
-            limit = f"[{step.condition}]" if step.condition else ""
-            return [] if messages[0] is None else [f"<{limit} {_line(messages[0])}"]
-        return [f"<[{revision}] {_line(message)}" for revision, message in said.items() if message is not None]
+        if step.condition and len({encode_str(message) for message in said.values()}) == 1:
+            message = next(iter(said.values()))
+            return [] if message is None else [f"<[{step.condition}] {_line(message)}"]
+        return _lines_for({r: [] if message is None else [message] for r, message in said.items()}, conversation)
+
+
+def _lines_for(said: dict[str, list[Any]], conversation: Conversation) -> list[str]:
+    """Server lines for what was said in each revision; one for revisions that say the same."""
+    groups: dict[str, list[str]] = {}
+    for revision, messages in said.items():
+        groups.setdefault(encode_str(messages), []).append(revision)
+    lines: list[str] = []
+    for revisions in groups.values():
+        for condition in _conditions(revisions, conversation.revisions):
+            lines += [f"<{condition} {_line(message)}" for message in said[revisions[0]]]
+    return lines
+
+
+def _conditions(revisions: list[str], all_revisions: tuple[str, ...]) -> list[str]:
+    """The shortest way to name some of a file's revisions."""
+    if len(revisions) == len(all_revisions):
+        return [""]
+    for word in ("legacy", "modern"):
+        if revisions == [each for each in all_revisions if REVISIONS[each].is_modern == (word == "modern")]:
+            return [f"[{word}]"]
+    first, last = all_revisions.index(revisions[0]), all_revisions.index(revisions[-1])
+    if len(revisions) == 1 or list(all_revisions[first : last + 1]) != revisions:
+        return [f"[{revision}]" for revision in revisions]
+    start = "" if first == 0 else revisions[0]
+    stop = "" if last == len(all_revisions) - 1 else revisions[-1]
+    return [f"[{start}..{stop}]"]
 
 
 def _line(message: Any) -> str:

@@ -169,7 +169,7 @@ def parse_conversation(text: str, *, name: str = "conversation", path: Path | No
 def _logical_lines(text: str) -> list[tuple[int, int, str]]:
     """``(line number, lines, content)`` without comments and blank lines, continuations joined."""
     found: list[tuple[int, int, str]] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.startswith("#"):
             continue
         if line[0] in " \t" and found:
