@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ferrule.app.fields import Field as Field
     from ferrule.app.fields import Header as Header
     from ferrule.app.server import MCPServer as MCPServer
+    from ferrule.client.client import Client as Client
     from ferrule.kernel.server import Server as Server
     from ferrule.protocol.errors import MCPError as MCPError
     from ferrule.transports.stdio_client import StdioServer as StdioServer
@@ -35,6 +36,7 @@ __version__ = "0.1.0"
 # Public name -> the module that defines it.
 _MODULES: dict[str, str] = {
     "Audio": "ferrule.app.content",
+    "Client": "ferrule.client.client",
     "Context": "ferrule.app.context",
     "Embedded": "ferrule.app.content",
     "Field": "ferrule.app.fields",
@@ -55,6 +57,7 @@ _SUBMODULES = ("types",)
 
 __all__ = [
     "Audio",
+    "Client",
     "Context",
     "Embedded",
     "Field",

@@ -68,6 +68,10 @@ class Link(Protocol):
         """Tell the server something."""
         ...
 
+    async def wait_closed(self) -> None:
+        """Wait until nothing can be sent any more."""
+        ...
+
     async def aclose(self) -> None:
         """Let go; any task, idempotent."""
         ...
@@ -125,6 +129,9 @@ class StreamLink:
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         await self._dispatcher.notify(method, params)
+
+    async def wait_closed(self) -> None:
+        await self._ended.wait()
 
     async def aclose(self) -> None:
         """Wait for the reader, which ends when its stream does."""
@@ -334,6 +341,9 @@ class DirectLink:
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """In this era a client has nothing to tell a server in its own process: cancelling is cancelling."""
+
+    async def wait_closed(self) -> None:
+        await anyio.sleep_forever()
 
     async def aclose(self) -> None:
         self._is_closed = True

@@ -219,6 +219,7 @@ class Negotiator:
     tried: list[Step] = field(default_factory=list[Step])
     _first_error: Exception | None = None
     _probed_late: bool = False
+    _was_silent: bool = False
 
     @classmethod
     def for_mode(cls, mode: str, *, has_sse: bool = False, known_legacy: bool = False) -> Negotiator:
@@ -304,6 +305,7 @@ class Negotiator:
         if any(isinstance(step, Handshake) for step in self.tried):
             return self._fail(self._first_error or error or NegotiationFailed("No era answered", self.offered))
         self._first_error = self._first_error or error
+        self._was_silent = isinstance(outcome, Silent)
         return self._do(Handshake(self.legacy[-1], fresh=isinstance(outcome, Closed)))
 
     def _after_handshake(self, outcome: Outcome) -> Step:
@@ -320,10 +322,17 @@ class Negotiator:
         if self.has_sse and status is not None and 400 <= status < 500 and not is_modern and not self._did(OpenSse):
             self._first_error = error
             return self._do(OpenSse())
-        if self.known_legacy and self.modern and not self._did(Probe):
+        if self._may_probe_again():
             self._first_error = error
             return self._do(Probe(self.modern[-1]))
         return self._fail(error)
+
+    def _may_probe_again(self) -> bool:
+        """The era was only remembered, or the probe was sent while the server was still starting."""
+        if self.modern and not self._did(Probe):
+            return self.known_legacy
+        is_again, self._was_silent = self._was_silent, False
+        return is_again
 
     def _other_version(self, data: Mapping[str, Any]) -> Step | None:
         """The server refused a handshake and listed what it speaks, in whichever era's words."""

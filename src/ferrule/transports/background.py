@@ -35,6 +35,11 @@ class Background:
         self._is_closed = False
         self._idle: anyio.Event | None = None
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether `aclose` was called; nothing starts any more."""
+        return self._is_closed
+
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str = "ferrule") -> BackgroundTask:
         """Run a coroutine in a task of its own."""
         if self._is_closed:

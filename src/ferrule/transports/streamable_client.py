@@ -641,6 +641,10 @@ class StreamableHttp:
             await response.aclose()
         return not self._is_closed
 
+    async def wait_closed(self) -> None:
+        """HTTP has no connection that could end: waits for ever."""
+        await anyio.sleep_forever()
+
     # -- the end ----------------------------------------------------------------------------------------------------
 
     async def aclose(self) -> None:

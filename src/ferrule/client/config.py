@@ -1,0 +1,229 @@
+"""What a client can be made of: the many spellings of "that server", read once.
+
+A target is a server in this process, a URL, a `StdioServer`, a command line, a script, or a configuration in the
+common ``mcpServers`` form (a mapping, or the path of a JSON file). Nothing here connects.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+
+from ferrule.transports.stdio_client import StdioServer
+from ferrule.wire.codec import decode
+
+__all__ = ["GroupTarget", "HttpTarget", "InProcessTarget", "PairTarget", "StdioTarget", "Target", "read_target"]
+
+_VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
+_RUNNERS: Final[Mapping[str, tuple[str, ...]]] = {
+    ".py": (sys.executable,),
+    ".js": ("node",),
+    ".mjs": ("node",),
+    ".cjs": ("node",),
+    ".ts": ("npx", "tsx"),
+    ".sh": ("sh",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessTarget:
+    """A server object in this process."""
+
+    server: Any
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class PairTarget:
+    """A stream pair that leads to a server."""
+
+    read_stream: Any
+    write_stream: Any
+    label: str = "stream pair"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTarget:
+    """An endpoint.
+
+    Attributes:
+        url: absolute.
+        headers: to add to every request.
+        is_sse: skip Streamable HTTP: the configuration says it is the two-endpoint transport.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_sse: bool = False
+
+    @property
+    def label(self) -> str:
+        """The URL without what may be secret in it."""
+        from urllib.parse import urlsplit
+
+        parts = urlsplit(self.url)
+        host = parts.hostname or ""
+        return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class StdioTarget:
+    """A process to start."""
+
+    server: StdioServer
+
+    @property
+    def label(self) -> str:
+        """Program and first argument."""
+        return self.server.label
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTarget:
+    """Several servers under their names; a value is a target, or the error that reading its entry gave."""
+
+    servers: Mapping[str, Any]
+    label: str = "group"
+
+
+Target: TypeAlias = InProcessTarget | PairTarget | HttpTarget | StdioTarget | GroupTarget
+
+
+def read_target(target: Any) -> Target:
+    """What a target means.
+
+    Raises:
+        TypeError: it is nothing that a client can be made of.
+        ValueError: it looks like one, and is malformed.
+        OSError: a configuration file cannot be read.
+    """
+    if isinstance(target, InProcessTarget | PairTarget | HttpTarget | StdioTarget | GroupTarget):
+        return target
+    if isinstance(target, StdioServer):
+        return StdioTarget(target)
+    if isinstance(target, str):
+        return _from_text(target)
+    if isinstance(target, Path):
+        return _from_path(target)
+    if isinstance(target, Mapping):
+        return _from_mapping(cast("Mapping[str, Any]", target))
+    if isinstance(target, Sequence) and all(isinstance(part, str) for part in cast("Sequence[Any]", target)):
+        return _command(cast("Sequence[str]", target))
+    if hasattr(target, "read_stream") and hasattr(target, "write_stream"):
+        return PairTarget(target.read_stream, target.write_stream)
+    server = _kernel_server(target)
+    if server is not None:
+        return InProcessTarget(server, server.server_info.name)
+    raise TypeError(
+        f"A client cannot be made of {type(target).__name__}; give it a server object, a URL, a StdioServer, a command "
+        "line, the path of a script or configuration file, or a configuration"
+    )
+
+
+def _kernel_server(target: Any) -> Any:
+    from ferrule.kernel.server import Server
+
+    if isinstance(target, Server):
+        return cast("Any", target)
+    found = getattr(target, "lowlevel", None)  # an `MCPServer`; this layer may not import it
+    return cast("Any", found) if isinstance(found, Server) else None
+
+
+def _from_text(text: str) -> Target:
+    stripped = text.strip()
+    if stripped.startswith(("http://", "https://")):
+        return HttpTarget(stripped)
+    if not stripped:
+        raise ValueError("A target is not empty")
+    if "\n" not in stripped and os.path.exists(stripped):
+        return _from_path(Path(stripped))
+    return _command(shlex.split(stripped, posix=os.name != "nt"))
+
+
+def _from_path(path: Path) -> Target:
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        return _from_mapping(cast("Mapping[str, Any]", decode(path.read_bytes())), source=str(path))
+    if suffix in _RUNNERS:
+        command, *first = _RUNNERS[suffix]
+        return StdioTarget(StdioServer(command, (*first, str(path))))
+    return StdioTarget(StdioServer(str(path.absolute())))
+
+
+def _command(parts: Sequence[str]) -> Target:
+    if not parts:
+        raise ValueError("A command line is not empty")
+    return StdioTarget(StdioServer(parts[0], tuple(parts[1:])))
+
+
+def _from_mapping(config: Mapping[str, Any], source: str = "the configuration") -> Target:
+    for key in ("mcpServers", "servers"):
+        servers = config.get(key)
+        if isinstance(servers, Mapping):
+            return GroupTarget({name: _entry(entry) for name, entry in cast("Mapping[str, Any]", servers).items()})
+    if "command" in config or "url" in config or "httpUrl" in config:
+        return _read_entry(config)
+    raise ValueError(f"{source} has neither 'mcpServers' nor a 'command' or 'url'")
+
+
+def _entry(entry: Any) -> Any:
+    """One server of a group; what is wrong with it concerns it alone."""
+    try:
+        if isinstance(entry, Mapping):
+            return _read_entry(cast("Mapping[str, Any]", entry))
+        return read_target(entry)
+    except (TypeError, ValueError, KeyError, OSError) as error:
+        return error
+
+
+def _read_entry(entry: Mapping[str, Any]) -> Target:
+    entry = cast("Mapping[str, Any]", _expanded(entry))
+    if entry.get("disabled") or entry.get("enabled") is False:
+        raise ValueError("It is disabled in the configuration")
+    kind = entry.get("type") or entry.get("transport")
+    url = entry.get("url") or entry.get("httpUrl")
+    if url is not None:
+        headers = cast("Mapping[str, Any]", entry.get("headers") or {})
+        return HttpTarget(url, {str(name): str(value) for name, value in headers.items()}, is_sse=kind == "sse")
+    command = entry.get("command")
+    if not isinstance(command, str):
+        raise ValueError("An entry has a 'command' or a 'url'")
+    env = cast("Mapping[str, Any]", entry.get("env") or {})
+    return StdioTarget(
+        StdioServer(
+            command,
+            tuple(str(argument) for argument in entry.get("args") or ()),
+            env={str(name): str(value) for name, value in env.items()},
+            cwd=entry.get("cwd"),
+        )
+    )
+
+
+def _expanded(value: Any) -> Any:
+    """``${NAME}`` and ``${NAME:-default}`` from the environment, as hosts do it.
+
+    Raises:
+        ValueError: a variable without a default is not set.
+    """
+    if isinstance(value, str):
+        return _VARIABLE.sub(_variable, value)
+    if isinstance(value, Mapping):
+        return {key: _expanded(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_expanded(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def _variable(found: re.Match[str]) -> str:
+    value = os.environ.get(found["name"])
+    if value is None:
+        value = found["default"]
+    if value is None:
+        raise ValueError(f"The environment variable {found['name']} is not set")
+    return value

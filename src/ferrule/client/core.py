@@ -1,0 +1,684 @@
+"""The part of a client that lives: opening, closing, recovery, and one request from params to raw result.
+
+Nothing here is held open by a caller's task. A client's tasks belong to its `Background`; connecting and renewing are
+single-flight under one lock, and whoever waits for it is cancelled alone.
+
+Recovery, in one place:
+
+* the link is closed (a server process died): the call that was under way failed; the next one opens a new link;
+* the session is lost (404, legacy): one shared handshake and one more attempt;
+* the revision is refused (-32022, modern): one more attempt with a revision that the server lists.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import anyio
+
+from ferrule.client.cache import CacheStore, MemoryCacheStore, ResultCache
+from ferrule.client.callbacks import ElicitationHandler, QuestionHandlers, Roots, SamplingHandler, ServerQuestion
+from ferrule.client.config import GroupTarget, HttpTarget, Target, read_target
+from ferrule.client.errors import BadServerResponse, InputNotProvided, note_facts
+from ferrule.client.links import DirectLink
+from ferrule.client.negotiate import mutual_versions
+from ferrule.client.opening import Opener, Session
+from ferrule.client.rounds import DEFAULT_MAX_ROUNDS, is_input_required, run_rounds
+from ferrule.client.subscriptions import ChangeEvent, Subscription
+from ferrule.kernel.dispatch import CallOptions, DispatchContext, OnProgress
+from ferrule.protocol.errors import ConnectionClosed, MCPError, MethodNotFound, RemoteError
+from ferrule.protocol.inbound import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
+from ferrule.transports.background import Background
+from ferrule.wire.codec import convert, to_builtins
+from ferrule.wire.faults import ConvertError, FerruleError
+from ferrule.wire.jsonrpc import JsonRpcErrorCode
+from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS
+from ferrule.wire.types import DiscoverResult, Implementation, LoggingMessageNotificationParams, ServerCapabilities
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ferrule.transports.background import BackgroundTask
+    from ferrule.transports.http_client import HttpClient, TlsOptions
+    from ferrule.transports.streamable_client import HttpAuth
+
+__all__ = ["UNSAID", "ClientCore", "LogHandler", "MessageHandler"]
+
+logger = logging.getLogger("ferrule.client")
+
+LogHandler = Callable[[LoggingMessageNotificationParams], Any]
+"""Takes each log message of the server; sync or async."""
+
+MessageHandler = Callable[[str, Mapping[str, Any]], Any]
+"""Takes each notification of the server as ``(method, params)``, progress excepted; sync or async."""
+
+DEFAULT_TIMEOUT_S: Final = 300.0
+"""Seconds without an answer or progress before a call is given up. Long, because tools may be; finite, because a
+server may be dead."""
+
+_LISTS: Final = {
+    "notifications/tools/list_changed": ("tools/list",),
+    "notifications/prompts/list_changed": ("prompts/list",),
+    "notifications/resources/list_changed": ("resources/list", "resources/templates/list", "resources/read"),
+    "notifications/resources/updated": ("resources/read",),
+}
+UNSAID: Any = object()
+"""Stands for "not given" where ``None`` means something."""
+
+
+class ClientCore:
+    """See the module; `ferrule.client.Client` adds the calls."""
+
+    def __init__(
+        self,
+        target: Any,
+        *,
+        mode: str = "auto",
+        client_info: Implementation | None = None,
+        elicitation_handler: ElicitationHandler | None = None,
+        elicitation_modes: Iterable[Literal["form", "url"]] = ("form",),
+        sampling_handler: SamplingHandler | None = None,
+        sampling_tools: bool = False,
+        roots: Roots | None = None,
+        log_handler: LogHandler | None = None,
+        log_level: str | None = None,
+        progress_handler: OnProgress | None = None,
+        message_handler: MessageHandler | None = None,
+        extensions: Mapping[str, Mapping[str, Any]] | None = None,
+        timeout_s: float | None = UNSAID,
+        max_total_s: float | None = None,
+        reset_on_progress: bool = True,
+        connect_timeout_s: float = 60.0,
+        probe_timeout_s: float | None = None,
+        max_rounds: int = DEFAULT_MAX_ROUNDS,
+        raise_on_error: bool = False,
+        validate_output: bool = True,
+        cache: CacheStore | bool = True,
+        cache_partition: str | None = None,
+        clock: Callable[[], float] = time.time,
+        restart: bool = True,
+        prior_discover: DiscoverResult | Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        auth: HttpAuth | str | None = None,
+        http: HttpClient | Any = None,
+        tls: TlsOptions | ssl.SSLContext | None = None,
+        proxy: str | None = "env",
+        listen: bool = True,
+        max_message_bytes: int = 64 << 20,
+    ) -> None:
+        self.target: Target = read_target(target)
+        self.mode = mode
+        self.timeout_s: float | None = DEFAULT_TIMEOUT_S if timeout_s is UNSAID else timeout_s
+        self.max_total_s = max_total_s
+        self.raise_on_error = raise_on_error
+        self.validate_output = validate_output
+        self.max_rounds = max_rounds
+        self.log_level = log_level or (None if log_handler is None else "info")
+        self.result_types: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {}
+        self._asked_timeout = timeout_s is not UNSAID
+        self._reset_on_progress = reset_on_progress
+        self._restart = restart
+        self._extensions = {name: dict(settings) for name, settings in (extensions or {}).items()}
+        self._questions = QuestionHandlers(
+            elicitation=elicitation_handler,
+            elicitation_modes=elicitation_modes,
+            sampling=sampling_handler,
+            sampling_tools=sampling_tools,
+            roots=roots,
+        )
+        self._log_handler = log_handler
+        self._progress_handler = progress_handler
+        self._message_handler = message_handler
+        self._headers = dict(headers or {})
+        self._http_given = http
+        self._http: HttpClient | None = None
+        self._tls = tls
+        self._proxy = proxy
+        self._background = Background()
+        self._lock: anyio.Lock | None = None
+        self._session: Session | None = None
+        self._is_open = False
+        self._subscriptions: list[Subscription] = []
+        self._asking: Subscription | None = None
+        self._asking_lock: anyio.Lock | None = None
+        if isinstance(prior_discover, DiscoverResult):
+            prior_discover = cast("Mapping[str, Any]", to_builtins(prior_discover))
+        self._opener = Opener(
+            target=cast("Any", self.target),
+            mode=mode,
+            client_info=client_info or _default_info(),
+            capabilities=self._capabilities,
+            on_request=self._on_request,
+            on_notify=self._on_notify,
+            spawns_notification=self._spawns_notification,
+            connect_timeout_s=connect_timeout_s,
+            probe_timeout_s=probe_timeout_s,
+            http=self._http_client,
+            headers=self._headers,
+            auth=None if auth is None else _as_auth(auth),
+            max_message_bytes=max_message_bytes,
+            listens=listen,
+            prior_discover=prior_discover,
+        )
+        if not isinstance(self.target, GroupTarget):
+            self._opener._negotiator()  # a wrong mode is the caller's mistake: say so now
+        self.cache = self._make_cache(cache, cache_partition, clock)
+
+    # -- facts ------------------------------------------------------------------------------------------------------
+
+    @property
+    def label(self) -> str:
+        """What to call the server in messages: its URL, its command, its name."""
+        return self.target.label
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a session is open."""
+        return self._session is not None and not self._session.link.is_closed
+
+    @property
+    def session(self) -> Session:
+        """The session in use.
+
+        Raises:
+            ConnectionClosed: there is none.
+        """
+        if self._session is None:
+            raise ConnectionClosed(f"The client of {self.label} is not connected")
+        return self._session
+
+    @property
+    def protocol_version(self) -> str:
+        """The revision in use."""
+        return self.session.version
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the server speaks the modern era."""
+        return self.session.is_modern
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """Who the server says it is; ``None`` if it does not."""
+        return self.session.server_info
+
+    @property
+    def server_capabilities(self) -> ServerCapabilities:
+        """What the server says it can do."""
+        return self.session.capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """The server's guidance for the model."""
+        return self.session.instructions
+
+    @property
+    def discovered(self) -> Mapping[str, Any]:
+        """The `DiscoverResult` or `InitializeResult` as JSON; a former can be another client's ``prior_discover``."""
+        return self.session.raw
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Any:
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    async def connect(self) -> Any:
+        """Connect and negotiate. Any task may close what this opened. Connecting twice is connecting once.
+
+        Raises:
+            LocalError, RemoteError: it did not work; nothing is left open.
+        """
+        started = time.monotonic()
+        async with self._locked():
+            if self._session is None:
+                self._background = Background() if self._background.is_closed else self._background
+                try:
+                    self._session = await self._opener.open(self._background)
+                except BaseException as error:
+                    note_facts(error, self.label, "connect", time.monotonic() - started)
+                    await self._let_go()
+                    raise
+                self._is_open = True
+                await self._after_opening(self._session)
+        return self
+
+    async def aclose(self) -> None:
+        """Close: calls under way fail with `ConnectionClosed`, tasks, processes and connections end, within a bound.
+
+        Any task; idempotent. `connect` opens it again.
+        """
+        self._is_open = False
+        async with self._locked():
+            session, self._session = self._session, None
+            for subscription in list(self._subscriptions):
+                await subscription.aclose()
+            with anyio.CancelScope(shield=True):
+                if session is not None:
+                    await session.link.aclose()
+                await self._let_go()
+
+    async def _let_go(self) -> None:
+        if self._opener.life is not None:
+            life, self._opener.life = self._opener.life, None
+            await life.aclose()
+        await self._background.aclose()
+        http, self._http = self._http, None
+        if http is not None and self._http_given is None:
+            await http.aclose()
+
+    def _locked(self) -> anyio.Lock:
+        if self._lock is None:
+            self._lock = anyio.Lock()
+        return self._lock
+
+    async def _ensure_session(self) -> Session:
+        """The open session, or a new one where the last one died."""
+        if not self._is_open:
+            raise ConnectionClosed(f"The client of {self.label} is not connected: use 'async with' or await connect()")
+        async with self._locked():
+            session = self._session
+            if session is not None and not session.link.is_closed:
+                return session
+            if not self._is_open:
+                raise ConnectionClosed(f"The client of {self.label} is closed")
+            if session is not None:
+                if not self._restart:
+                    raise ConnectionClosed(f"The connection to {self.label} has ended, and restart is off")
+                logger.warning("The connection to %s has ended; connecting again", self.label)
+                await session.link.aclose()
+            self._session = await self._opener.open(self._background)
+            await self._after_opening(self._session)
+            return self._session
+
+    async def _after_opening(self, session: Session) -> None:
+        """What a new session must be told again."""
+        if session.is_modern:
+            if self.log_level is not None:
+                session.meta = {**session.meta, LOG_LEVEL_KEY: self.log_level}
+            return
+        if self.log_level is not None and session.capabilities.logging is not None:
+            await self._tell_level(session, self.log_level)
+        for uri in {uri for subscription in self._subscriptions for uri in subscription.uris}:
+            await session.link.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
+
+    async def _tell_level(self, session: Session, level: str) -> None:
+        await session.link.send_raw_request("logging/setLevel", {"level": level}, {"timeout_s": 30})
+
+    async def _renew(self, lost: Session) -> Session:
+        """A session after ``lost`` was lost; whoever else lost it shares the one handshake."""
+        async with self._locked():
+            if self._session is not lost:
+                if self._session is None:
+                    raise ConnectionClosed(f"The client of {self.label} is closed")
+                return self._session
+            logger.info("%s has forgotten the session; initializing again", self.label)
+            await self.cache.invalidate(*(method for methods in _LISTS.values() for method in methods))
+            self._session = renewed = await self._opener.reinitialize(lost)
+            await self._after_opening(renewed)
+            for subscription in self._subscriptions:
+                subscription.put(ChangeEvent("gap"))
+            return renewed
+
+    def _switch_version(self, session: Session, error: RemoteError) -> Session | None:
+        """A session in another modern revision that the server lists."""
+        data = error.data if isinstance(error.data, Mapping) else {}
+        versions = mutual_versions(cast("Mapping[str, Any]", data).get("supported"), MODERN_PROTOCOL_VERSIONS)
+        if not versions:
+            return None
+        from ferrule.wire.revisions import REVISIONS
+
+        meta = {**session.meta, PROTOCOL_VERSION_KEY: versions[0]}
+        switched = replace(session, revision=REVISIONS[versions[0]], meta=meta)
+        if self._session is session:
+            self._session = switched
+        return switched
+
+    # -- one request ------------------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = UNSAID,
+        max_total_s: float | None = None,
+        on_progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
+        headers: Callable[[], Mapping[str, str]] | None = None,
+    ) -> dict[str, Any]:
+        """Any request as JSON: envelope, time-outs, recovery and input rounds included.
+
+        Args:
+            timeout_s: seconds without an answer or progress; the client's if not given; ``None``: no bound.
+            max_total_s: absolute bound in seconds, progress or not.
+            on_progress: is told of progress.
+            meta: further keys of ``_meta``.
+            headers: gives further HTTP headers (mirrored parameters), anew for each attempt.
+
+        Raises:
+            RemoteError: the server answered with an error.
+            RequestTimeout, ConnectionClosed, HttpStatusError: no answer.
+            BadServerResponse: an answer of an unknown kind.
+        """
+        session = self._session
+        started = time.monotonic()
+        try:
+            if session is None or session.link.is_closed:
+                session = await self._ensure_session()
+            options = self._options(session, timeout_s, max_total_s, on_progress)
+            result = await self._send(session, method, params, meta, options, headers)
+            kind = result.get("resultType", "complete")
+            if kind == "complete":
+                return result
+            return await self._continue(method, dict(params or {}), result, meta, options, headers)
+        except Exception as error:
+            note_facts(error, self.label, method, time.monotonic() - started)
+            raise
+
+    def _options(
+        self, session: Session, timeout_s: Any, max_total_s: float | None, on_progress: OnProgress | None
+    ) -> CallOptions:
+        options: CallOptions = {}
+        if timeout_s is UNSAID:
+            # A call into this process is a call: nobody bounds those unless asked to.
+            timeout_s = self.timeout_s if self._asked_timeout or type(session.link) is not DirectLink else None
+        if timeout_s is not None:
+            options["timeout_s"] = timeout_s
+            if self._reset_on_progress:
+                options["reset_on_progress"] = True
+        cap_s = max_total_s if max_total_s is not None else self.max_total_s
+        if cap_s is not None:
+            options["max_total_s"] = cap_s
+            options.setdefault("timeout_s", cap_s)
+        on_progress = on_progress or self._progress_handler
+        if on_progress is not None:
+            options["on_progress"] = on_progress
+        return options
+
+    async def _send(
+        self,
+        session: Session,
+        method: str,
+        params: Mapping[str, Any] | None,
+        meta: Mapping[str, Any] | None,
+        options: CallOptions,
+        headers: Callable[[], Mapping[str, str]] | None,
+    ) -> dict[str, Any]:
+        """One exchange, with the recovery that one exchange may need."""
+        from ferrule.transports.streamable_client import SessionLost
+
+        try:
+            return await self._send_once(session, method, params, meta, options, headers)
+        except SessionLost as lost:
+            link: Any = session.link
+            if link.session_id == lost.session_id:
+                session = await self._renew(session)
+            else:  # the 404 is old: somebody has renewed the session meanwhile
+                session = await self._ensure_session()
+            try:
+                return await self._send_once(session, method, params, meta, options, headers)
+            except SessionLost:
+                raise ConnectionClosed("The server forgot the new session at once") from None
+        except RemoteError as error:
+            if error.code != JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION or not session.is_modern:
+                raise
+            switched = self._switch_version(session, error)
+            if switched is None:
+                raise
+            return await self._send_once(switched, method, params, meta, options, headers)
+
+    async def _send_once(
+        self,
+        session: Session,
+        method: str,
+        params: Mapping[str, Any] | None,
+        meta: Mapping[str, Any] | None,
+        options: CallOptions,
+        headers: Callable[[], Mapping[str, str]] | None,
+    ) -> dict[str, Any]:
+        if session.meta:
+            sent = {**(params or {}), "_meta": {**session.meta, **meta} if meta else session.meta}
+            if headers is not None and (extra := headers()):
+                options = cast("CallOptions", {**options, "headers": extra})
+        elif meta:
+            sent = {**(params or {}), "_meta": dict(meta)}
+        else:
+            sent = cast("dict[str, Any]", params)
+        result = await session.link.send_raw_request(method, sent, options)
+        if type(result) is not dict:
+            raise BadServerResponse(f"The result of {method} is no object")
+        return cast("dict[str, Any]", result)
+
+    async def _continue(
+        self,
+        method: str,
+        params: dict[str, Any],
+        result: dict[str, Any],
+        meta: Mapping[str, Any] | None,
+        options: CallOptions,
+        headers: Callable[[], Mapping[str, str]] | None,
+    ) -> dict[str, Any]:
+        """A result that is not the end: questions, or an extension's kind."""
+        if is_input_required(result):
+
+            async def send(sent: dict[str, Any]) -> dict[str, Any]:
+                return await self._send(self.session, method, sent, meta, options, headers)
+
+            result = await run_rounds(method, params, result, send, self._answer, max_rounds=self.max_rounds)
+        kind = result.get("resultType", "complete")
+        if kind == "complete":
+            return result
+        handle = self.result_types.get(kind) if isinstance(kind, str) else None
+        if handle is None:
+            raise BadServerResponse(f"The server answered {method} with a result of the unknown type {kind!r}")
+        return await handle(self, method, params, result)
+
+    # -- what the server asks and says ------------------------------------------------------------------------------
+
+    def _capabilities(self, is_modern: bool) -> dict[str, Any]:
+        found = self._questions.capabilities(is_modern=is_modern)
+        if self._extensions:
+            found["extensions"] = self._extensions
+        return found
+
+    async def _on_request(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Any:
+        """A legacy server's request."""
+        if method == "ping":
+            return {}
+        session = self._session
+        version = "" if session is None else session.version
+        meta = (params or {}).get("_meta") or {}
+        question = ServerQuestion(self.label, version, None, cast("Mapping[str, Any]", meta))
+        return await self._questions.answer(method, params, question)
+
+    async def _answer(self, key: str, method: str, params: Mapping[str, Any] | None) -> Any:
+        """A modern server's question: there is no way to report a failure to it, so the call ends with it."""
+        meta = (params or {}).get("_meta") or {}
+        question = ServerQuestion(self.label, self.protocol_version, key, cast("Mapping[str, Any]", meta))
+        try:
+            return await self._questions.answer(method, params, question)
+        except MethodNotFound as error:
+            raise InputNotProvided(key, method, "this client has no handler for it and did not declare it") from error
+        except MCPError as error:
+            raise InputNotProvided(key, method, str(error.__cause__ or error.message)) from error
+        except FerruleError:
+            raise
+        except Exception as error:
+            raise InputNotProvided(key, method, f"the handler failed: {error!r}") from error
+
+    def _spawns_notification(self, method: str) -> bool:
+        return self._message_handler is not None or (
+            method == "notifications/message" and self._log_handler is not None
+        )
+
+    async def _on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
+        changed = _LISTS.get(method)
+        if changed is not None:
+            await self.cache.invalidate(*changed)
+        for subscription in list(self._subscriptions):
+            subscription.take(method, params)
+        if method == "notifications/message" and self._log_handler is not None:
+            try:
+                typed = convert(dict(params or {}), LoggingMessageNotificationParams)
+            except ConvertError as error:
+                logger.warning("Skipped a malformed log message of %s: %s", self.label, error)
+            else:
+                await _called(self._log_handler, typed)
+        if self._message_handler is not None:
+            await _called(self._message_handler, method, params or {})
+
+    # -- subscriptions ----------------------------------------------------------------------------------------------
+
+    def add_subscription(self, subscription: Subscription, run: Coroutine[Any, Any, None]) -> BackgroundTask:
+        """Keep a subscription running until it is closed. For `Subscription`."""
+        self._subscriptions.append(subscription)
+        return self._background.start(run, "ferrule-subscription")
+
+    async def drop_subscription(self, subscription: Subscription) -> None:
+        """A subscription was closed. For `Subscription`."""
+        if subscription not in self._subscriptions:
+            return
+        self._subscriptions.remove(subscription)
+        session = self._session
+        if session is None or session.is_modern or session.link.is_closed:
+            return
+        kept = {uri for other in self._subscriptions for uri in other.uris}
+        for uri in subscription.uris:
+            if uri not in kept:
+                try:
+                    await session.link.send_raw_request("resources/unsubscribe", {"uri": uri}, {"timeout_s": 10})
+                except (FerruleError, OSError) as error:
+                    logger.debug("Unsubscribing from %s failed: %s", uri, error)
+
+    def is_asking(self, subscription: Subscription) -> bool:
+        """Whether the next acknowledgement belongs to this subscription. For `Subscription`."""
+        return self._asking is subscription
+
+    async def run_subscription(self, subscription: Subscription, wanted: dict[str, Any]) -> None:
+        """Listen until the server ends it. For `Subscription`."""
+        session = self._session
+        if session is None or session.link.is_closed:
+            session = await self._ensure_session()
+        if not session.is_modern:
+            await self._run_legacy_subscription(session, subscription, wanted)
+            return
+        if self._asking_lock is None:
+            self._asking_lock = anyio.Lock()
+        # The acknowledgement names the id; asking one at a time tells whose it is, on every link alike.
+        async with self._asking_lock:
+            self._asking = subscription
+            task = self._background.start(self._listen(session, subscription, wanted), "ferrule-listen")
+            try:
+                await subscription.granted_or_ended()
+            except BaseException:
+                task.cancel()
+                raise
+            finally:
+                self._asking = None
+        try:
+            await subscription.ended()
+        finally:
+            task.cancel()
+
+    async def _listen(self, session: Session, subscription: Subscription, wanted: dict[str, Any]) -> None:
+        error: Exception | None = None
+        try:
+            await self._send_once(session, "subscriptions/listen", {"notifications": wanted}, None, {}, None)
+        except Exception as raised:
+            error = raised
+        subscription.note_ended(error)
+
+    async def _run_legacy_subscription(
+        self, session: Session, subscription: Subscription, wanted: dict[str, Any]
+    ) -> None:
+        """Everybody is told everything; only single resources must be asked for. Ends when the link does."""
+        for uri in subscription.uris:
+            await session.link.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
+        subscription.acknowledge(wanted)
+        await session.link.wait_closed()
+        raise ConnectionClosed("The connection ended")
+
+    # -- HTTP -------------------------------------------------------------------------------------------------------
+
+    def _http_client(self) -> HttpClient:
+        if self._http is None:
+            from ferrule.transports.http_adapters import adapt_http_client
+            from ferrule.transports.http_client import HttpOptions
+
+            if self._http_given is not None:
+                self._http = adapt_http_client(self._http_given)
+            else:
+                from ferrule.transports.http1_client import Http1Client
+
+                self._http = Http1Client(HttpOptions(tls=self._tls, proxy=self._proxy))
+        return self._http
+
+    def _make_cache(self, cache: CacheStore | bool, partition: str | None, clock: Callable[[], float]) -> ResultCache:
+        store: CacheStore = MemoryCacheStore(max_bytes=0 if cache is False else 32 << 20) if isinstance(cache, bool) else cache
+        if partition is None:
+            partition = _partition(self._opener.auth, self._headers, self.target)
+        is_http = isinstance(self.target, HttpTarget)
+        server = self.target.label if is_http else f"{self.target.label}#{id(self)}"
+        return ResultCache(store, server=server, partition=partition, clock=clock)
+
+
+def _default_info() -> Implementation:
+    from ferrule import __version__
+
+    return Implementation(name="ferrule", version=__version__)
+
+
+class _BearerAuth:
+    """A fixed token."""
+
+    def __init__(self, token: str) -> None:
+        self._headers = {"authorization": f"Bearer {token}"}
+
+    def __repr__(self) -> str:
+        return "_BearerAuth(…)"
+
+    async def headers(self, request: Any) -> Mapping[str, str]:
+        return self._headers
+
+    async def challenged(self, request: Any, status: int, headers: Mapping[str, str]) -> bool:
+        return False
+
+    @property
+    def cache_key(self) -> str:
+        return self._headers["authorization"]
+
+
+def _as_auth(auth: HttpAuth | str) -> HttpAuth:
+    return _BearerAuth(auth) if isinstance(auth, str) else auth
+
+
+def _partition(auth: Any, headers: Mapping[str, str], target: Target) -> str:
+    """A key for this client's authorization context that does not show the credential."""
+    from hashlib import sha256
+
+    own = dict(headers)
+    if isinstance(target, HttpTarget):
+        own.update(target.headers)
+    credential = getattr(auth, "cache_key", None) if auth is not None else None
+    if auth is not None and credential is None:
+        return f"client-{id(auth)}"
+    sensitive = sorted((name.lower(), value) for name, value in own.items())
+    return sha256(repr((credential, sensitive)).encode()).hexdigest()[:32]
+
+
+async def _called(handler: Callable[..., Any], *arguments: Any) -> None:
+    try:
+        waiting = handler(*arguments)
+        if hasattr(waiting, "__await__"):
+            await waiting
+    except Exception:
+        logger.exception("A handler of notifications failed")
+

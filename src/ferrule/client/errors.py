@@ -1,0 +1,107 @@
+"""What a client raises beside what the connection raises; one family, no exception groups.
+
+`RemoteError` is what the server answered; everything else is a `LocalError` and never looks like an answer. Errors
+that pass through a client carry three facts where they apply: ``server`` (which one), ``method`` and ``after_s``
+(seconds since the call began).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ferrule.protocol.errors import FerruleError, LocalError
+
+if TYPE_CHECKING:
+    from ferrule.client.results import ToolCallResult
+
+__all__ = [
+    "BadServerResponse",
+    "InputNotProvided",
+    "InputRequired",
+    "InvalidToolOutput",
+    "TooManyPages",
+    "TooManyRounds",
+    "ToolFailed",
+    "UnknownServer",
+    "note_facts",
+]
+
+
+class BadServerResponse(LocalError):
+    """The server's answer does not have the shape that its method demands (the server's fault)."""
+
+
+class InvalidToolOutput(BadServerResponse):
+    """A tool's structured result breaks the output schema that the tool declares (the server's fault).
+
+    Attributes:
+        tool: its name.
+        path: of the offending value.
+    """
+
+    def __init__(self, tool: str, why: str, path: str) -> None:
+        super().__init__(f"The result of the tool {tool!r} breaks its output schema: {why} - at `{path}`")
+        self.tool = tool
+        self.path = path
+
+
+class ToolFailed(LocalError):
+    """A tool reported failure (``isError``), and the caller asked for an exception.
+
+    Attributes:
+        result: what the tool gave.
+    """
+
+    def __init__(self, tool: str, result: ToolCallResult) -> None:
+        super().__init__(f"The tool {tool!r} failed: {result.text or 'without a message'}")
+        self.tool = tool
+        self.result = result
+
+
+class InputRequired(LocalError):
+    """The server asks for input, and this client was told not to answer (``max_rounds=0``).
+
+    Attributes:
+        result: the raw `InputRequiredResult` as JSON. Call again with ``input_responses`` and ``request_state``.
+    """
+
+    def __init__(self, method: str, result: dict[str, Any]) -> None:
+        super().__init__(f"{method} needs input: {', '.join(result.get('inputRequests') or {}) or 'a repeated request'}")
+        self.result = result
+
+
+class InputNotProvided(LocalError):
+    """The server asked for input that could not be given: no handler for it, or the handler failed or refused.
+
+    Attributes:
+        key: the server's key of the question.
+        method: what was asked.
+    """
+
+    def __init__(self, key: str, method: str, why: str) -> None:
+        super().__init__(f"The server asked for {method} ({key!r}), which was not answered: {why}")
+        self.key = key
+        self.method = method
+
+
+class TooManyRounds(LocalError):
+    """The server kept asking for input beyond the bound on rounds."""
+
+
+class TooManyPages(LocalError):
+    """A list has more pages than the bound, or repeats its cursor."""
+
+
+class UnknownServer(LocalError):
+    """A name does not begin with the prefix of any server of the group."""
+
+
+def note_facts(error: BaseException, server: str, method: str, after_s: float) -> None:
+    """Say on an error which server, which call and after how long; the innermost client says it first."""
+    if isinstance(error, FerruleError) and not hasattr(error, "server"):
+        error.server = server  # type: ignore[attr-defined]
+        error.after_s = after_s  # type: ignore[attr-defined]
+        if not hasattr(error, "method"):
+            error.method = method  # type: ignore[attr-defined]
+        if isinstance(error, LocalError) and len(error.args) == 1:
+            error.args = (f"{error.args[0]} (server {server}, {method}, after {after_s:.1f} s)",)

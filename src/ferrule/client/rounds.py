@@ -1,0 +1,135 @@
+"""Multi round-trip requests: answer the server's questions, ask again, until there is a result (2026-07-28).
+
+The state that a server hands out goes back byte for byte with the very next request and with no other; a round
+without state is followed by a request without state. Answers to earlier rounds are not repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias, cast
+
+import anyio
+
+from ferrule.client.errors import BadServerResponse, InputRequired, TooManyRounds
+from ferrule.transports._watch import runs_on_trio
+
+__all__ = ["DEFAULT_MAX_ROUNDS", "Answer", "Send", "run_rounds"]
+
+DEFAULT_MAX_ROUNDS: Final = 16
+"""Rounds of questions that one call may take. A server may ask without end; a person will not answer without end."""
+
+Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Sends the request with these params (under a new id) and gives its raw result."""
+
+Answer: TypeAlias = Callable[[str, str, Mapping[str, Any] | None], Awaitable[Any]]
+"""Answers one question: ``(key, method, params) -> bare result as JSON``."""
+
+
+def is_input_required(result: Mapping[str, Any]) -> bool:
+    """Whether a raw result is a round of questions."""
+    return result.get("resultType") == "input_required"
+
+
+async def run_rounds(
+    method: str, params: dict[str, Any], first: dict[str, Any], send: Send, answer: Answer, *, max_rounds: int
+) -> dict[str, Any]:
+    """Go on from the first round of questions to the result.
+
+    Args:
+        method: of the request, for errors.
+        params: the request's own params, without answers or state.
+        first: the raw `InputRequiredResult`.
+        send: repeats the request.
+        answer: answers one question; all of a round run at once.
+        max_rounds: how many rounds to answer; 0 answers none.
+
+    Raises:
+        InputRequired: ``max_rounds`` is 0.
+        TooManyRounds: the bound is reached.
+        InputNotProvided: a question could not be answered.
+        BadServerResponse: a round without questions and without state.
+    """
+    result = first
+    for round_number in range(max_rounds):
+        questions, state = _read(method, result)
+        sent = dict(params)
+        if questions is not None:
+            sent["inputResponses"] = await _answer_all(questions, answer)
+        elif round_number:
+            # A server that sheds load hands out a state alone; asking back at once would not help it.
+            await anyio.sleep(min(2.0, 0.05 * 2**round_number))
+        if state is not None:
+            sent["requestState"] = state
+        result = await send(sent)
+        if not is_input_required(result):
+            return result
+    if not max_rounds:
+        raise InputRequired(method, result)
+    raise TooManyRounds(f"{method} still asks for input after {max_rounds} rounds")
+
+
+def _read(method: str, result: Mapping[str, Any]) -> tuple[Mapping[str, Mapping[str, Any]] | None, str | None]:
+    questions, state = result.get("inputRequests"), result.get("requestState")
+    if questions is None and state is None:
+        raise BadServerResponse(f"The server asks for input to {method} without a question and without a state")
+    if state is not None and not isinstance(state, str):
+        raise BadServerResponse(f"The server's requestState for {method} is not text")
+    if questions is not None and not _are_questions(questions):
+        raise BadServerResponse(f"The server's inputRequests for {method} are malformed")
+    return cast("Mapping[str, Mapping[str, Any]] | None", questions), state
+
+
+def _are_questions(questions: Any) -> bool:
+    return isinstance(questions, Mapping) and all(
+        isinstance(question, Mapping) and isinstance(cast("Mapping[str, Any]", question).get("method"), str)
+        for question in cast("Mapping[str, Any]", questions).values()
+    )
+
+
+async def _answer_all(questions: Mapping[str, Mapping[str, Any]], answer: Answer) -> dict[str, Any]:
+    if len(questions) == 1:
+        ((key, question),) = questions.items()
+        return {key: await answer(key, question["method"], question.get("params"))}
+    if runs_on_trio():
+        return await _answer_on_trio(questions, answer)
+    import asyncio
+
+    tasks = {
+        key: asyncio.ensure_future(answer(key, question["method"], question.get("params")))
+        for key, question in questions.items()
+    }
+    try:
+        await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
+        return {key: task.result() for key, task in tasks.items() if task.done()} if all(
+            task.done() and not task.exception() for task in tasks.values()
+        ) else _raise_first(tasks)
+    finally:
+        for task in tasks.values():
+            task.cancel()
+
+
+def _raise_first(tasks: Mapping[str, Any]) -> dict[str, Any]:
+    for task in tasks.values():
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+    raise AssertionError("unreachable")
+
+
+async def _answer_on_trio(questions: Mapping[str, Mapping[str, Any]], answer: Answer) -> dict[str, Any]:
+    answers: dict[str, Any] = {}
+    failures: list[Exception] = []
+
+    async def one(key: str, question: Mapping[str, Any], group: anyio.abc.TaskGroup) -> None:
+        try:
+            answers[key] = await answer(key, question["method"], question.get("params"))
+        except Exception as error:
+            failures.append(error)
+            group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for key, question in questions.items():
+            group.start_soon(one, key, question, group)
+    if failures:
+        raise failures[0]
+    return {key: answers[key] for key in questions}

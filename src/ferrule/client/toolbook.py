@@ -1,0 +1,109 @@
+"""What a client knows of its server's tools: the header plan, the output schema, the validator; each made once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import UNSET
+
+from ferrule.client.errors import InvalidToolOutput
+from ferrule.wire.headers import InvalidHeaderAnnotation, ParamHeader, compile_param_plan, mirror_params
+from ferrule.wire.types import Tool
+
+__all__ = ["ToolBook"]
+
+logger = logging.getLogger("ferrule.client")
+
+_NO_HEADERS: Mapping[str, str] = {}
+
+
+class _Known:
+    __slots__ = ("_validator", "plan", "tool")
+
+    def __init__(self, tool: Tool, plan: tuple[ParamHeader, ...]) -> None:
+        self.tool = tool
+        self.plan = plan
+        self._validator: Any = UNSET
+
+    def validator(self) -> Any:
+        """Checks structured content; ``None`` where there is nothing to check with."""
+        if self._validator is UNSET:
+            self._validator = _make_validator(self.tool)
+        return self._validator
+
+
+class ToolBook:
+    """Tools by name, as last listed."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def learn(self, tools: Iterable[Tool], *, checks_headers: bool) -> dict[str, str]:
+        """Remember tools.
+
+        Returns:
+            Those whose header annotations are invalid, with the reason; they are not remembered.
+        """
+        refused: dict[str, str] = {}
+        for tool in tools:
+            plan: tuple[ParamHeader, ...] = ()
+            if checks_headers:
+                try:
+                    plan = compile_param_plan(tool.input_schema)
+                except InvalidHeaderAnnotation as error:
+                    refused[tool.name] = str(error)
+                    self._known.pop(tool.name, None)
+                    continue
+            self._known[tool.name] = _Known(tool, plan)
+        return refused
+
+    def headers(self, name: str, arguments: Mapping[str, Any] | None) -> Mapping[str, str]:
+        """The mirrored parameters of a call; none for a tool that was never listed."""
+        known = self._known.get(name)
+        return mirror_params(known.plan, arguments) if known is not None and known.plan else _NO_HEADERS
+
+    def output_schema(self, name: str) -> dict[str, Any] | None:
+        """The output schema of a tool that was listed."""
+        known = self._known.get(name)
+        return None if known is None else known.tool.output_schema
+
+    def validate(self, name: str, value: Any) -> None:
+        """Check a successful result against the tool's schema.
+
+        Raises:
+            InvalidToolOutput: it breaks it, or is missing.
+        """
+        known = self._known.get(name)
+        validator = None if known is None else known.validator()
+        if validator is None:
+            return
+        if value is UNSET:
+            raise InvalidToolOutput(name, "structured content is missing", "$")
+        error = next(iter(validator.iter_errors(value)), None)
+        if error is not None:
+            raise InvalidToolOutput(name, error.message, _path(error.instance_path))
+
+
+def _make_validator(tool: Tool) -> Any:
+    if tool.output_schema is None:
+        return None
+    try:
+        import jsonschema_rs
+    except ImportError:
+        logger.warning("Structured results are not validated: jsonschema-rs is not installed")
+        return None
+    try:
+        return jsonschema_rs.validator_for(tool.output_schema, retriever=_refuse)
+    except Exception as error:
+        logger.warning("The output schema of the tool %r is unusable, its results are not checked: %s", tool.name, error)
+        return None
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"The reference {uri} is not fetched")
+
+
+def _path(parts: Iterable[Any]) -> str:
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)

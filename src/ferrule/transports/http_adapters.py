@@ -1,0 +1,163 @@
+"""Clients of other HTTP libraries behind `HttpClient`: httpx and httpx2 (asyncio and trio), aiohttp.
+
+A client that a user passes stays theirs: it is never closed here, and its own settings (proxies, TLS, limits, event
+hooks) hold. Its own time-outs hold too, so a read time-out shorter than a tool's silence cuts that tool off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any, cast
+
+from ferrule.transports.http_client import (
+    HttpClient,
+    HttpConnectFailed,
+    HttpConnectionLost,
+    HttpRequest,
+    HttpResponse,
+)
+
+__all__ = ["adapt_http_client"]
+
+
+def adapt_http_client(client: Any) -> HttpClient:
+    """What a user passed as ``http=``, as an `HttpClient`.
+
+    Raises:
+        TypeError: it is none of the kinds that are known.
+    """
+    module = type(client).__module__.partition(".")[0]
+    if module in ("httpx", "httpx2") or (hasattr(client, "build_request") and hasattr(client, "send")):
+        return _Httpx(client)
+    if module == "aiohttp":
+        return _Aiohttp(client)
+    if callable(getattr(client, "open", None)) and callable(getattr(client, "aclose", None)):
+        return cast("HttpClient", client)
+    raise TypeError(
+        f"http= takes an httpx or httpx2 AsyncClient, an aiohttp ClientSession or an object with the methods of "
+        f"ferrule.transports.http_client.HttpClient, not {type(client).__name__}"
+    )
+
+
+def _public(url: str) -> str:
+    return url.partition("?")[0]
+
+
+class _Httpx:
+    """httpx.AsyncClient and what looks like it."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def open(self, request: HttpRequest) -> HttpResponse:
+        client: Any = self._client
+        made = client.build_request(
+            request.method, request.url, headers=dict(request.headers), content=request.body or None
+        )
+        try:
+            response = await client.send(made, stream=True, follow_redirects=False)
+        except Exception as error:
+            raise _translated(error, request.url, is_silent=True) from error
+        return _HttpxResponse(response, request.url)
+
+    async def aclose(self) -> None:
+        """The client is its owner's."""
+
+
+class _HttpxResponse:
+    def __init__(self, response: Any, url: str) -> None:
+        self._response = response
+        self._url = url
+        self._pieces = response.aiter_bytes()
+
+    @property
+    def status(self) -> int:
+        return cast("int", self._response.status_code)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {name.lower(): value for name, value in self._response.headers.items()}
+
+    async def receive(self) -> bytes:
+        try:
+            while True:
+                piece = await anext(self._pieces, None)
+                if piece is None:
+                    return b""
+                if piece:
+                    return cast("bytes", piece)
+        except Exception as error:
+            raise _translated(error, self._url, is_silent=False) from error
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+class _Aiohttp:
+    """aiohttp.ClientSession."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    async def open(self, request: HttpRequest) -> HttpResponse:
+        import aiohttp
+
+        stack = AsyncExitStack()
+        try:
+            response = await stack.enter_async_context(
+                self._session.request(
+                    request.method,
+                    request.url,
+                    headers=dict(request.headers),
+                    data=request.body or None,
+                    allow_redirects=False,
+                    timeout=aiohttp.ClientTimeout(total=None),
+                )
+            )
+        except Exception as error:
+            raise _translated(error, request.url, is_silent=True) from error
+        return _AiohttpResponse(response, request.url)
+
+    async def aclose(self) -> None:
+        """The session is its owner's."""
+
+
+class _AiohttpResponse:
+    def __init__(self, response: Any, url: str) -> None:
+        self._response = response
+        self._url = url
+
+    @property
+    def status(self) -> int:
+        return cast("int", self._response.status)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for name, value in self._response.headers.items():
+            key = name.lower()
+            found[key] = f"{found[key]}, {value}" if key in found else value
+        return found
+
+    async def receive(self) -> bytes:
+        try:
+            return cast("bytes", await self._response.content.readany())
+        except Exception as error:
+            raise _translated(error, self._url, is_silent=False) from error
+
+    async def aclose(self) -> None:
+        self._response.close() if not self._response.content.at_eof() else self._response.release()
+
+
+def _translated(error: Exception, url: str, *, is_silent: bool) -> Exception:
+    """One family for what these libraries raise, told by the names of the exceptions: they are not imported."""
+    if isinstance(error, HttpConnectFailed | HttpConnectionLost):
+        return error
+    names = {cls.__name__ for cls in type(error).__mro__}
+    why = str(error) or type(error).__name__
+    if names & {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol", "ClientConnectorError"}:
+        return HttpConnectFailed(_public(url), why)
+    if names & {"TransportError", "ClientError", "StreamError", "TimeoutException", "OSError", "TimeoutError"}:
+        return HttpConnectionLost(_public(url), why, was_silent=is_silent)
+    return error
