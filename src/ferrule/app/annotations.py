@@ -161,18 +161,27 @@ class _Reader:
         shape = Shape("object", annotation, source=annotation, adapter=adapter, fields=[], items=[])
         traits = adapter.traits(annotation)
         shape.is_closed = "closed" in traits
+        known = set(self.classes)
         self.classes[annotation] = shape
-        for raw in adapter.fields(annotation):
-            try:
-                inner = self.read(raw.hint)
-            except SignatureError as error:
-                raise SignatureError(f"{_show(annotation)}.{raw.name}: {error.reason}") from error
-            shape.fields.append(FieldShape(raw.name, raw.wire_name, inner, raw.required, raw.default))
+        self._fill(shape, adapter.fields(annotation))
         local = "<locals>" in cls.__qualname__ and not msgspec_accepts(annotation)
         if local or "slow" in traits or not all(part.is_plain for part in shape.walk()):
             shape.is_plain = False
             shape.hint = shape_marker(shape)
+            # What refers back to this class has taken its plain hint: read it again, now that there is a marker.
+            for other in set(self.classes) - known - {annotation}:
+                del self.classes[other]
+            shape.fields.clear()
+            self._fill(shape, adapter.fields(annotation))
         return shape
+
+    def _fill(self, shape: Shape, fields: list[adapters.RawField]) -> None:
+        for raw in fields:
+            try:
+                inner = self.read(raw.hint)
+            except SignatureError as error:
+                raise SignatureError(f"{_show(shape.source)}.{raw.name}: {error.reason}") from error
+            shape.fields.append(FieldShape(raw.name, raw.wire_name, inner, raw.required, raw.default))
 
     def _named_tuple(self, annotation: Any, cls: type) -> Shape:
         items = [self.read(hint) for hint in class_hints(annotation).values()]

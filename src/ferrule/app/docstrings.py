@@ -55,7 +55,7 @@ def _parameters(text: str) -> dict[str, str]:
     import docstring_parser
 
     try:
-        parsed = docstring_parser.parse(text)
+        parsed = docstring_parser.parse("\n\n" + inspect.cleandoc(text))  # it takes a first line for prose
     except docstring_parser.ParseError:
         return {}
     found: dict[str, str] = {}

@@ -22,7 +22,7 @@ import msgspec
 from ferrule.app.adapters.base import remember_names
 from ferrule.app.errors import SignatureError
 
-__all__ = ["Declaration", "FunctionKind", "RawParameter", "declaration_of"]
+__all__ = ["Declaration", "FunctionKind", "RawParameter", "declaration_of", "remember_callers"]
 
 FunctionKind = Literal["sync", "async", "generator", "async_generator"]
 
@@ -195,6 +195,12 @@ def _evaluate(made: Declaration, named: dict[str, Any], source: Any) -> dict[str
         return named
 
 
+def remember_callers(function: Any) -> None:
+    """Let classes that only the registering functions know be found by name."""
+    source = inspect.unwrap(function)
+    remember_names(getattr(source, "__module__", "") or "", _names_of_callers(source))
+
+
 def _names_of_callers(source: Any) -> dict[str, Any]:
     """What the frames outside this library know, the nearest first; then the function's own closure."""
     found: dict[str, Any] = {}
@@ -208,7 +214,7 @@ def _names_of_callers(source: Any) -> dict[str, Any]:
         frame = frame.f_back
         depth += 1
     closure = getattr(source, "__closure__", None)
-    for name, cell in zip(source.__code__.co_freevars, closure or (), strict=False) if closure else ():
+    for name, cell in zip(source.__code__.co_freevars, closure, strict=False) if closure else ():
         try:
             found[name] = cell.cell_contents
         except ValueError:

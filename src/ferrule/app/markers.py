@@ -25,7 +25,7 @@ def msgspec_accepts(hint: Any) -> bool:
         msgspec.convert(None, hint, dec_hook=decode_hook, str_keys=True)
     except msgspec.ValidationError:
         return True
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, NameError):
         return False
     except Exception:
         return True

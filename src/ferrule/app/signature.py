@@ -20,7 +20,7 @@ import msgspec
 
 from ferrule.app.annotations import shape_of
 from ferrule.app.errors import SignatureError
-from ferrule.app.hints import EMPTY, Declaration, FunctionKind, RawParameter, declaration_of
+from ferrule.app.hints import EMPTY, Declaration, FunctionKind, RawParameter, declaration_of, remember_callers
 from ferrule.app.shapes import FieldShape, Shape, decode_hook
 
 __all__ = ["FunctionSpec", "SchemaMode", "compile_function"]
@@ -137,7 +137,7 @@ class FunctionSpec:
                 self.dependencies[raw.name] = dependency
             else:
                 try:
-                    self.parameters.append(_parameter(raw))
+                    self.parameters.append(self._parameter(raw))
                 except SignatureError as error:
                     raise SignatureError(error.reason, function=self.name, parameter=raw.name) from error
                 except NameError as error:
@@ -148,6 +148,13 @@ class FunctionSpec:
                     return
         self._positional = tuple(positional)
         self._declaration = None
+
+    def _parameter(self, raw: RawParameter) -> FieldShape:
+        try:
+            return _parameter(raw)
+        except NameError:  # a field of a class defined inside a function, perhaps
+            remember_callers(self.function)
+            return _parameter(raw)
 
     # -- calling ---------------------------------------------------------------------------------------------------
 

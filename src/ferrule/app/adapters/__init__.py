@@ -10,19 +10,20 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Protocol, get_origin
 
-import msgspec
+# By name: the submodule `msgspec` of this package takes over that attribute once it is imported.
+from msgspec import UNSET, Struct, to_builtins
 
 __all__ = ["Adapter", "RawField", "adapter_for", "foreign_adapter", "is_instance", "register_text_type", "to_json"]
 
 
-class RawField(msgspec.Struct):
+class RawField(Struct):
     """A field as its class declares it; ``hint`` is resolved."""
 
     name: str
     wire_name: str
     hint: Any
     required: bool
-    default: Any = msgspec.UNSET
+    default: Any = UNSET
 
 
 class Adapter(Protocol):
@@ -60,7 +61,7 @@ def _adapter_of(cls: type) -> Adapter | None:
         from ferrule.app.adapters.attrs import ATTRS
 
         return ATTRS
-    if issubclass(cls, msgspec.Struct):
+    if issubclass(cls, Struct):
         from ferrule.app.adapters.msgspec import STRUCTS
 
         return STRUCTS
@@ -104,7 +105,7 @@ def to_json(value: Any) -> Any:
         TypeError, ValueError: a part of it has no JSON form.
         RecursionError: it is nested too deeply or refers to itself.
     """
-    return msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_hook)
+    return to_builtins(value, str_keys=True, enc_hook=_encode_hook)
 
 
 def _encode_hook(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 import typing
 from typing import Any
 
@@ -81,7 +82,9 @@ _local_names: dict[str, dict[str, Any]] = {}
 def remember_names(module: str, names: dict[str, Any]) -> None:
     """Let `class_hints` find classes that only a running function knows."""
     kept = _local_names.setdefault(module, {})
-    kept.update({name: value for name, value in names.items() if isinstance(value, type)})
+    for name, value in names.items():
+        if isinstance(value, type | types.ModuleType | typing.TypeVar) or typing.get_origin(value) is not None:
+            kept[name] = value
 
 
 def _bindings(annotation: Any) -> dict[Any, Any]:

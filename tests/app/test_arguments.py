@@ -1,0 +1,285 @@
+"""Arguments: text stays text, JSON text becomes what is declared, and every mistake is explained to a model."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import uuid
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import attrs
+import msgspec
+import pydantic
+import pytest
+
+from ferrule import Field
+from ferrule.app.arguments import InvalidArguments
+from ferrule.app.signature import compile_function
+
+
+def bind(function, **arguments):
+    return compile_function(function).bind(arguments)
+
+
+@dataclass
+class Opts:
+    tags: list[str]
+    depth: int = 1
+
+
+class Model(pydantic.BaseModel):
+    tags: list[str]
+    inner: dict[str, int] = {}
+
+
+@attrs.define
+class Attrs:
+    n: int = attrs.field(validator=attrs.validators.gt(0))
+
+
+class Metal(enum.Enum):
+    BRASS = "brass"
+
+
+TEXTS = ["12345", "true", "null", "1e3", '{"a": 1}', "[1]", '"quoted"', "", " 5 ", "NaN"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("hint", [str, str | None, int | str, str | list[str], Any, Annotated[str, Field("d")]])
+def test_a_text_parameter_gets_the_very_same_text(text, hint):
+    """Case 19: digits, booleans and JSON that a user typed as text are text."""
+
+    def function(p): ...
+
+    function.__annotations__["p"] = hint
+    assert bind(function, p=text) == {"p": text}
+
+
+def test_json_text_is_decoded_where_a_list_dict_or_model_is_declared():
+    """Case 20: some clients send structured arguments as text."""
+
+    def function(
+        markets: list[str] | None,
+        opts: Opts,
+        model: Model,
+        table: dict[str, int],
+        pair: tuple[int, int],
+        unique: set[int],
+    ): ...
+
+    made = bind(
+        function,
+        markets='["us"]',
+        opts='{"tags": ["a"], "depth": "2"}',
+        model='{"tags": "[\\"b\\"]", "inner": {"k": 1}}',
+        table='{"k": "1"}',
+        pair="[1, 2]",
+        unique="[1, 1]",
+    )
+    assert made == {
+        "markets": ["us"],
+        "opts": Opts(["a"], 2),
+        "model": Model(tags=["b"], inner={"k": 1}),
+        "table": {"k": 1},
+        "pair": (1, 2),
+        "unique": {1},
+    }
+
+
+def test_numbers_booleans_and_null_are_read_from_text_only_as_whole_json():
+    """The lenient forms are those that can mean one thing only."""
+
+    def function(i: int = 0, f: float = 0, b: bool = False, n: int | None = 0): ...
+
+    assert bind(function, i="5", f="1e3", b="true", n="null") == {"i": 5, "f": 1000.0, "b": True, "n": None}
+    for bad in ({"i": "5 apples"}, {"i": "5.5"}, {"b": "True"}, {"b": "yes"}, {"b": 1}, {"i": "٥"}, {"f": "NaN"}):
+        with pytest.raises(InvalidArguments):
+            bind(function, **bad)
+
+
+def test_a_number_is_never_made_text():
+    """One direction only: text is exact, so a number sent for it is a mistake to tell."""
+
+    def function(p: str): ...
+
+    with pytest.raises(InvalidArguments, match="expected string, got integer"):
+        bind(function, p=5)
+
+
+def test_a_whole_float_is_an_integer():
+    """JSON Schema says that 3.0 is an integer; JavaScript cannot tell them apart."""
+
+    def function(i: int, more: list[int]): ...
+
+    assert bind(function, i=3.0, more=[1, 2.0]) == {"i": 3, "more": [1, 2]}
+    with pytest.raises(InvalidArguments, match=r"more\[1\].*expected integer"):
+        bind(function, i=1, more=[1, 2.5])
+
+
+def test_null_for_a_parameter_with_a_default_counts_as_left_out():
+    """Models that fill in every property send null for those that they do not mean."""
+
+    def function(i: int = 7, s: str | None = "x"): ...
+
+    assert bind(function, i=None, s=None) == {"i": 7, "s": None}
+
+
+def test_values_keep_their_declared_types():
+    """What the schema calls a string is what Python calls a date."""
+
+    def function(when: dt.datetime, key: uuid.UUID, price: Decimal, where: Path, raw: bytes, metal: Metal): ...
+
+    made = bind(
+        function,
+        when="2026-01-02T03:04:05Z",
+        key="12345678123456781234567812345678",
+        price="1.10",
+        where="a/b",
+        raw="aGk=",
+        metal="brass",
+    )
+    assert made["when"] == dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+    assert made["key"] == uuid.UUID(int=0x12345678123456781234567812345678)
+    assert made["price"] == Decimal("1.10")
+    assert made["where"] == Path("a/b")
+    assert made["raw"] == b"hi"
+    assert made["metal"] is Metal.BRASS
+
+
+def test_values_that_are_python_already_pass():
+    """`app.call_tool` in process hands over what the caller has."""
+
+    def function(opts: Opts, model: Model, when: dt.date): ...
+
+    opts, model, when = Opts(["a"]), Model(tags=[]), dt.date(2026, 1, 2)
+    assert bind(function, opts=opts, model=model, when=when) == {"opts": opts, "model": model, "when": when}
+
+
+def test_defaults_are_the_functions_own_objects():
+    """A mutable default behaves as in a plain call; nothing is copied or shared anew."""
+    default: list[int] = [1]
+
+    def function(a: list[int] = default, b: dict[str, int] | None = None): ...
+
+    assert bind(function)["a"] is default
+
+
+def test_every_problem_is_named_at_once_with_its_path():
+    """A model that is told one mistake per call needs as many calls."""
+
+    def function(city: str, days: int = 3, opts: Opts | None = None, level: Literal["low", "high"] = "low"): ...
+
+    with pytest.raises(InvalidArguments) as caught:
+        bind(function, days="soon", citty="Oslo", opts={"tags": ["a", 5]}, level="middle")
+    text = str(caught.value)
+    assert {problem.path for problem in caught.value.problems} == {"city", "days", "citty", "opts.tags[1]", "level"}
+    for part in (
+        "`city`: required, send string",
+        "`days`: expected integer, got string",
+        "`opts.tags[1]`: expected string, got integer",
+        "did you mean `city`",
+        "Parameters: city (string, required), days (integer)",
+        'level (one of "low", "high")',
+    ):
+        assert part in text
+    assert "Oslo" not in text
+    assert "soon" not in text
+
+
+def test_unknown_names_are_refused_and_the_valid_ones_named():
+    """A misspelt optional parameter would otherwise be ignored in silence."""
+
+    def function(city: str = "x"): ...
+
+    def nothing(): ...
+
+    with pytest.raises(InvalidArguments, match="there is no such parameter"):
+        bind(function, **{"x" * 500: 1})
+    with pytest.raises(InvalidArguments, match="Parameters: none"):
+        bind(nothing, a=1)
+    assert bind(nothing) == {}
+
+
+def test_a_failed_repair_tells_of_what_was_sent():
+    """The repaired value is ours; the problem told is the sender's."""
+
+    def function(rows: list[int]): ...
+
+    with pytest.raises(InvalidArguments, match="`rows`: expected array, got string"):
+        bind(function, rows='["a"]')
+
+
+def test_arguments_are_never_changed():
+    """Middleware and logs may still hold them."""
+
+    def function(opts: Opts, rows: list[int]): ...
+
+    arguments = {"opts": {"tags": '["a"]'}, "rows": [1.0]}
+    assert compile_function(function).bind(arguments) == {"opts": Opts(["a"]), "rows": [1]}
+    assert arguments == {"opts": {"tags": '["a"]'}, "rows": [1.0]}
+
+
+@pytest.mark.parametrize(
+    ("hint", "good", "bad"),
+    [
+        (Annotated[int, Field(ge=1, le=5)], 5, 6),
+        (Annotated[str, Field(pattern="^a")], "ab", "b"),
+        (Annotated[list[int], Field(min_length=1)], [1], []),
+        (Annotated[int, msgspec.Meta(multiple_of=5)], 10, 11),
+        (Annotated[int | None, Field(ge=1)], None, 0),
+        (Annotated[int, pydantic.Field(gt=3)], 4, 3),
+        (Attrs, {"n": 1}, {"n": 0}),
+    ],
+)
+def test_constraints_are_enforced(hint, good, bad):
+    """A published bound that is not kept is worse than none."""
+
+    def function(p): ...
+
+    function.__annotations__["p"] = hint
+    bind(function, p=good)
+    with pytest.raises(InvalidArguments):
+        bind(function, p=bad)
+
+
+def test_foreign_constraints_hold_inside_a_dataclass_too():
+    """msgspec does not know annotated_types; a class that uses it is decoded field by field."""
+    import annotated_types
+
+    @dataclass
+    class Box:
+        n: Annotated[int, annotated_types.Gt(3)]
+        even: Annotated[int, annotated_types.Predicate(lambda value: value % 2 == 0)] = 0
+
+    def function(box): ...
+
+    function.__annotations__["box"] = Box
+    assert bind(function, box={"n": 4, "even": 2}) == {"box": Box(4, 2)}
+    with pytest.raises(InvalidArguments, match="box.n"):
+        bind(function, box={"n": 3})
+    with pytest.raises(InvalidArguments, match="box.even"):
+        bind(function, box={"n": 4, "even": 3})
+
+
+def test_deep_arguments_are_refused_not_crashed_on():
+    """A recursion error must not become an internal error."""
+
+    def function(rows: list[Any], table: dict[str, Any] | None = None): ...
+
+    deep: Any = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(InvalidArguments):
+        compile_function(function).bind({"rows": "x", "table": deep})
+
+
+def test_arguments_that_are_no_object_are_told_so():
+    """The kernel lets only objects through; in process anything may come."""
+
+    def function(a: int): ...
+
+    with pytest.raises(InvalidArguments, match="expected object"):
+        compile_function(function).bind([1])  # type: ignore[arg-type]

@@ -1,0 +1,252 @@
+"""What a function may look like, and what is refused when it is registered."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+
+from ferrule import Context
+from ferrule.app.errors import SignatureError
+from ferrule.app.signature import compile_function
+
+if TYPE_CHECKING:
+    from somewhere_else import Unknown  # type: ignore[import-not-found]
+
+
+@dataclass
+class Later:
+    n: int
+
+
+def test_star_args_are_refused_clearly():
+    """They have no names that a client could send."""
+
+    def function(*items: int): ...
+
+    with pytest.raises(SignatureError, match=r"\*args"):
+        compile_function(function)
+
+
+def test_star_kwargs_are_refused_unless_the_author_writes_the_schema():
+    """Without a schema nobody knows what may be sent."""
+
+    def function(**extra: int): ...
+
+    with pytest.raises(SignatureError, match="input_schema"):
+        compile_function(function)
+    assert compile_function(function, allow_keywords=True).bind({"a": 1}) == {"a": 1}
+
+
+@pytest.mark.parametrize("hint", [object(), complex, type, inspect.Signature])
+def test_a_type_without_a_json_form_is_refused_at_registration(hint):
+    """An error at the first call would be the client's to see."""
+
+    def function(p): ...
+
+    function.__annotations__["p"] = hint
+    with pytest.raises(SignatureError, match="parameter 'p'"):
+        compile_function(function)
+
+
+def test_a_field_without_a_json_form_is_named():
+    """The author must find it: class and field are in the message."""
+
+    @dataclass
+    class Holder:
+        inner: complex
+
+    def function(holder): ...
+
+    function.__annotations__["holder"] = Holder
+    with pytest.raises(SignatureError, match=r"Holder\.inner"):
+        compile_function(function)
+
+
+def test_constraints_that_do_not_fit_are_refused_at_registration():
+    """A minimum of a string means nothing."""
+    from ferrule import Field
+
+    def function(p): ...
+
+    function.__annotations__["p"] = Annotated[str, Field(ge=1)]
+    with pytest.raises(SignatureError, match="does not fit"):
+        compile_function(function)
+
+
+def test_a_name_defined_later_is_resolved_on_first_use():
+    """Forward references are ordinary under postponed annotations."""
+
+    def function(p: DefinedBelow): ...  # noqa: F821
+
+    spec = compile_function(function)
+    assert spec.is_pending
+    globals()["DefinedBelow"] = Later
+    try:
+        assert spec.bind({"p": {"n": 1}}) == {"p": Later(1)}
+        assert spec.input_schema()["properties"]["p"]["type"] == "object"
+    finally:
+        del globals()["DefinedBelow"]
+
+
+def test_a_name_that_never_comes_is_told_with_the_cure():
+    """TYPE_CHECKING imports are the usual reason."""
+
+    def function(p: Unknown): ...
+
+    with pytest.raises(SignatureError, match="TYPE_CHECKING"):
+        compile_function(function).bind({})
+
+
+def test_classes_inside_a_function_are_found_under_postponed_annotations():
+    """Tests and factories define models locally."""
+
+    @dataclass
+    class Local:
+        n: int
+        more: list[Local]
+
+    def function(p: Local): ...
+
+    spec = compile_function(function)
+    assert not spec.is_pending
+    assert spec.bind({"p": {"n": 1, "more": [{"n": 2, "more": []}]}}) == {"p": Local(1, [Local(2, [])])}
+
+
+def test_the_context_is_put_in_wherever_it_stands_and_never_published():
+    """By type, not by name or place (D29 kin: an argument called ctx must stay an argument)."""
+
+    def function(a: int, here: Context | None, *, also: Annotated[Context[Any], "note"], ctx: str = "x"): ...
+
+    spec = compile_function(function)
+    assert spec.injected == {"here": "context", "also": "context"}
+    assert set(spec.input_schema()["properties"]) == {"a", "ctx"}
+
+
+def test_methods_partials_callables_and_wrapped_functions_are_read():
+    """Everything that can be called can be served."""
+
+    class Service:
+        def method(self, a: int) -> int:
+            """Doc."""
+            return a
+
+        async def __call__(self, b: int) -> int:
+            return b
+
+    def decorated(function):
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    @decorated
+    def wrapped(c: int): ...
+
+    def bound(x: int, y: int): ...
+
+    assert list(compile_function(Service().method).bind({"a": 1})) == ["a"]
+    assert compile_function(Service().method).doc == "Doc."
+    assert compile_function(Service()).kind == "async"
+    assert compile_function(Service()).bind({"b": 1}) == {"b": 1}
+    assert compile_function(wrapped).bind({"c": 1}) == {"c": 1}
+    spec = compile_function(functools.partial(bound, y=5))
+    assert spec.name == "bound"
+    assert spec.bind({"x": 1}) == {"x": 1, "y": 5}
+
+
+def test_positional_only_parameters_are_called_by_position():
+    """They cannot be passed by keyword."""
+
+    def function(a: int, b: int = 2, /, c: int = 3):
+        return a, b, c
+
+    spec = compile_function(function)
+    assert spec.call_with(**spec.bind({"a": 1, "c": 5})) == (1, 2, 5)
+
+
+def test_kinds_of_functions_are_told_apart():
+    """Sync functions go to a thread, generators are refused by whoever cannot serve them."""
+
+    async def coroutine(): ...
+
+    def generator():
+        yield 1
+
+    async def asyncgen():
+        yield 1
+
+    kinds = [compile_function(f).kind for f in (lambda: 1, coroutine, generator, asyncgen)]
+    assert kinds == ["sync", "async", "generator", "async_generator"]
+
+
+def test_a_pydantic_field_as_default_is_refused_with_the_cure():
+    """It would be the value of a plain call."""
+    import pydantic
+
+    def function(a: int = pydantic.Field(3)): ...
+
+    with pytest.raises(SignatureError, match="Annotated"):
+        compile_function(function)
+
+
+def test_the_function_is_not_changed():
+    """It stays the author's."""
+
+    def function(a: int = 1): ...
+
+    before = dict(vars(function))
+    compile_function(function).bind({})
+    assert vars(function) == before
+    assert function.__annotations__ == {"a": "int"}
+
+
+def test_plain_functions_cost_no_validation_library():
+    """D17: pydantic, jsonschema and docstring_parser are loaded only by what needs them."""
+    code = (
+        "import sys\n"
+        "from ferrule import MCPServer\n"
+        "app = MCPServer('x')\n"
+        "@app.tool\n"
+        "def f(a: int, b: list[str] = []) -> dict[str, int]:\n"
+        "    'One line.'\n"
+        "app.list_tools()\n"
+        "app.tools.index.live['f'].spec.bind({'a': 1})\n"
+        "heavy = {'pydantic', 'attr', 'jsonschema_rs', 'docstring_parser', 'toons', 'asyncio', 'uvicorn'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_registering_a_thousand_tools_is_cheap_by_count():
+    """Cold start: no Struct, schema or docstring is read for a tool that nobody asked for."""
+    from ferrule import MCPServer
+
+    app = MCPServer("x")
+
+    def make():
+        def tool(city: str, days: int = 3, metric: bool = True) -> str:
+            """Return the weather forecast."""
+            return city
+
+        return tool
+
+    calls = 0
+
+    def count(frame, event, arg):
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    for number in range(100):
+        app.add_tool(make(), name=f"tool_{number}")
+    sys.setprofile(None)
+    assert calls / 100 < 90
+    assert all(tool.spec._struct is None and tool._plan is None for tool in app.tools.index)
