@@ -46,7 +46,6 @@ def register_builtins(server: Server[Any]) -> None:
 async def initialize(ctx: ServerRequestContext[Any]) -> InitializeResult:
     """Negotiate; the runner commits the same negotiation once the answer has passed all middleware."""
     negotiation = negotiate_initialize(ctx.params)
-    ctx.session.connection.pending_negotiation = negotiation
     options = _options(ctx, REVISIONS[negotiation.protocol_version])
     return InitializeResult(
         protocol_version=negotiation.protocol_version,

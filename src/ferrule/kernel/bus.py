@@ -51,7 +51,7 @@ class Event:
 
     method: str
     topic: str
-    params: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, hash=False)
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
     @classmethod
     def list_changed(cls, kind: str) -> Event:

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 
 from ferrule.kernel.bus import Listener
-from ferrule.kernel.dispatch import CallOptions, Outbound
+from ferrule.kernel.dispatch import CallOptions, DispatchContext, Outbound, TransportContext
 from ferrule.protocol.errors import LocalError, NoBackChannel
 from ferrule.protocol.handshake import Negotiation
 from ferrule.wire.codec import convert
 from ferrule.wire.faults import ConvertError
+from ferrule.wire.jsonrpc import RequestId
 from ferrule.wire.revisions import LATEST_HANDSHAKE_VERSION, REVISIONS, Revision
 from ferrule.wire.types import ClientCapabilities, Implementation, InitializeParams
 
@@ -83,13 +84,70 @@ class NotifyOnly:
             await self._outbound.notify(method, params)
 
 
+class GuardedDispatch:
+    """The way back of one message as foreign code sees it where nothing may be asked; the rest passes through."""
+
+    __slots__ = ("_connection", "_inner")
+
+    def __init__(self, inner: DispatchContext, connection: Connection) -> None:
+        self._inner = inner
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    @property
+    def transport(self) -> TransportContext:
+        """As the message came."""
+        return self._inner.transport
+
+    @property
+    def request_id(self) -> RequestId | None:
+        """As the message came."""
+        return self._inner.request_id
+
+    @property
+    def cancel_requested(self) -> bool:
+        """As the peer wants it."""
+        return self._inner.cancel_requested
+
+    @property
+    def can_send_request(self) -> bool:
+        """Not in the modern era."""
+        return self._inner.can_send_request and not self._connection.is_modern
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Refuses where the connection refuses; see `Connection.check_may_ask`."""
+        self._connection.check_may_ask(method)
+        return await self._inner.send_raw_request(method, params, opts)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Passes on."""
+        await self._inner.notify(method, params)
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Passes on."""
+        await self._inner.progress(progress, total, message)
+
+
+class _Closing:
+    """The end of a channel: callbacks until it comes, and that it has come."""
+
+    __slots__ = ("callbacks", "has_come")
+
+    def __init__(self) -> None:
+        self.callbacks: list[Callable[[], None]] = []
+        self.has_come = False
+
+
 class Connection:
     """See the module. Made by `for_loop` and `from_envelope`.
 
     Attributes:
         protocol_version: the negotiated or enveloped revision; before a handshake our latest handshake revision.
         revision: the same as a `Revision`.
-        outbound: the channel to the peer outside any request.
         session_id: of a legacy HTTP session; ``None`` elsewhere.
         client_capabilities_raw: as the client sent them, unchecked.
         client_info_raw: likewise.
@@ -101,9 +159,10 @@ class Connection:
     __slots__ = (
         "_client_capabilities",
         "_client_params",
+        "_closing",
         "_exit_stack",
         "_initialized",
-        "_on_closing",
+        "_outbound",
         "_state",
         "client_capabilities_raw",
         "client_info_raw",
@@ -113,7 +172,6 @@ class Connection:
         "is_modern",
         "listener",
         "log_level",
-        "outbound",
         "pending_negotiation",
         "protocol_version",
         "revision",
@@ -121,7 +179,7 @@ class Connection:
     )
 
     def __init__(self, outbound: Outbound, revision: Revision) -> None:
-        self.outbound = outbound
+        self._outbound = outbound
         self.revision = revision
         self.protocol_version = revision.version
         self.is_modern = revision.is_modern
@@ -138,7 +196,7 @@ class Connection:
         self._client_capabilities: ClientCapabilities | None = None
         self._exit_stack: AsyncExitStack | None = None
         self._initialized: OnceEvent | None = None
-        self._on_closing: list[Callable[[], None]] | None = None
+        self._closing: _Closing | None = None
         self._state: dict[str, Any] | None = None
 
     @classmethod
@@ -249,31 +307,44 @@ class Connection:
         return self._state
 
     def on_closing(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back when the peer has gone but accepted requests still run; returns the undo."""
-        if self._on_closing is None:
-            self._on_closing = []
-        callbacks = self._on_closing
-        callbacks.append(callback)
+        """Call back when the peer has gone but accepted requests still run (at once if it has); returns the undo."""
+        if self._closing is None:
+            self._closing = _Closing()
+        closing = self._closing
+        if closing.has_come:
+            callback()
+        else:
+            closing.callbacks.append(callback)
 
         def undo() -> None:
-            if callback in callbacks:
-                callbacks.remove(callback)
+            if callback in closing.callbacks:
+                closing.callbacks.remove(callback)
 
         return undo
 
     def share_closing(self, with_: Connection) -> None:
         """Close together with another connection: what a request's connection does with its channel's."""
-        if with_._on_closing is None:
-            with_._on_closing = []
-        self._on_closing = with_._on_closing
+        if with_._closing is None:
+            with_._closing = _Closing()
+        self._closing = with_._closing
 
     def closing(self) -> None:
         """The peer has gone: run the callbacks of `on_closing`, once."""
-        callbacks = self._on_closing or []
+        if self._closing is None:
+            self._closing = _Closing()
+        self._closing.has_come = True
+        callbacks = self._closing.callbacks
         while callbacks:
             callbacks.pop()()
 
     # -- the channel ------------------------------------------------------------------------------------------
+
+    @property
+    def outbound(self) -> Outbound:
+        """The channel to the peer outside any request; refuses requests where none may be sent."""
+        if self.handling_initialize:
+            return GuardedDispatch(cast("DispatchContext", self._outbound), self)
+        return self._outbound
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
@@ -288,9 +359,16 @@ class Connection:
         return await self.outbound.send_raw_request(method, params, opts)
 
     def check_may_ask(self, method: str) -> None:
-        """Refuse a question that could only dead-lock: the client answers nothing before its `initialize` is."""
+        """Refuse a question that the era does not know, or that could only dead-lock.
+
+        Raises:
+            LocalError: `initialize` is being handled; the client answers nothing before it has the answer to that.
+            NoBackChannel: the modern era.
+        """
         if self.handling_initialize:
             raise LocalError(f"{method} cannot be sent while initialize is being handled; ask after `initialized`")
+        if self.is_modern:
+            raise NoBackChannel(f"{method} cannot be sent: in this era a server asks by returning input requests")
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Tell the peer something outside any request of its own."""

@@ -8,11 +8,11 @@ everywhere: the caller sees what `error_from_exception` would have told a remote
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 from msgspec import UNSET
 
 from ferrule.kernel.dispatch import (
@@ -23,10 +23,10 @@ from ferrule.kernel.dispatch import (
     ProgressSender,
     TransportContext,
 )
+from ferrule.kernel.pump import forward_changes, open_listener
 from ferrule.protocol.correlation import IdSequence, progress_token
 from ferrule.protocol.errors import (
     ConnectionClosed,
-    LocalError,
     MCPError,
     RemoteError,
     RequestTimeout,
@@ -34,6 +34,10 @@ from ferrule.protocol.errors import (
 )
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.jsonrpc import RequestId
+
+if TYPE_CHECKING:
+    from ferrule.kernel.connection import Connection
+    from ferrule.kernel.server import Server
 
 __all__ = ["DirectDispatcher"]
 
@@ -45,7 +49,16 @@ _DIRECT = TransportContext("direct")
 class _Call(ProgressSender):
     """The dispatch context of one call from the peer."""
 
-    __slots__ = ("_side", "can_send_request", "cancel_requested", "on_progress", "request_id", "transport")
+    __slots__ = (
+        "_side",
+        "can_send_request",
+        "cancel_requested",
+        "on_progress",
+        "on_touch",
+        "own_token",
+        "request_id",
+        "transport",
+    )
 
     def __init__(
         self,
@@ -62,6 +75,8 @@ class _Call(ProgressSender):
         self.cancel_requested = False
         self.on_progress = on_progress
         self.progress_token = progress_token(params)
+        self.own_token: RequestId | None = None  # set when the caller itself wants the progress
+        self.on_touch: Callable[[], None] | None = None
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
@@ -69,7 +84,11 @@ class _Call(ProgressSender):
         return await self._side.send_raw_request(method, params, opts)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        if method == "notifications/progress" and self.on_progress is not None and params is not None:
+        if method == "notifications/progress" and self.own_token is not None and params is not None:
+            if self.on_touch is not None:
+                self.on_touch()
+            if self.on_progress is None:
+                return
             waiting = self.on_progress(params["progress"], params.get("total"), params.get("message"))
             if waiting is not None:
                 await waiting
@@ -94,6 +113,7 @@ class DirectDispatcher:
         self._ready = anyio.Event()
         self._closed = anyio.Event()
         self._ids = IdSequence()
+        self._tasks: TaskGroup | None = None
 
     @classmethod
     def pair(
@@ -118,9 +138,19 @@ class DirectDispatcher:
         task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         """Answer the peer until either end closes."""
-        self.serve(on_request, on_notify)
-        task_status.started()
-        await self._closed.wait()
+        async with anyio.create_task_group() as self._tasks:
+            self.serve(on_request, on_notify)
+            task_status.started()
+            await self._closed.wait()
+            self._tasks.cancel_scope.cancel()
+        self._tasks = None
+
+    def start_pump(self, connection: Connection, server: Server[Any]) -> None:
+        """Tell a legacy peer of what the server publishes from now on, while `run` runs."""
+        if self._tasks is not None:
+            listener = open_listener(connection, server)
+            if listener is not None:
+                self._tasks.start_soon(forward_changes, listener, self)
 
     def close(self) -> None:
         """Close both ends; calls in progress finish, later ones are refused."""
@@ -138,38 +168,41 @@ class DirectDispatcher:
         id = self._ids.next()
         on_progress = options.get("on_progress")
         raw = None if params is None else cast("dict[str, Any]", to_builtins(params))
-        if on_progress is not None:
-            raw = dict(raw or {})
+        if on_progress is not None or options.get("reset_on_progress"):
+            raw = raw or {}
             raw["_meta"] = {**(raw.get("_meta") or {}), "progressToken": id}
+        timeout_s, cap_s = options.get("timeout_s"), options.get("max_total_s")
         call = _Call(peer, id, raw, on_progress)
-        timeout_s = options.get("timeout_s")
-        if timeout_s is None:
+        if on_progress is not None or options.get("reset_on_progress"):
+            call.own_token = id
+        if timeout_s is None and cap_s is None:
             return await self._call(peer, call, method, raw)
-        with anyio.move_on_after(timeout_s) as scope:
+        wait_s = float("inf") if timeout_s is None else timeout_s
+        started = anyio.current_time()
+        cap_at = float("inf") if cap_s is None else started + cap_s
+        with anyio.CancelScope(deadline=min(started + wait_s, cap_at)) as scope:
+            if options.get("reset_on_progress"):
+                call.on_touch = lambda: _move_deadline(scope, wait_s, cap_at)
             return await self._call(peer, call, method, raw)
-        if scope.cancelled_caught:
-            raise RequestTimeout(method, timeout_s)
-        raise AssertionError("unreachable")
+        raise RequestTimeout(method, cap_s if cap_s is not None and scope.deadline == cap_at else wait_s)
 
     async def _call(
         self, peer: DirectDispatcher, call: _Call, method: str, params: dict[str, Any] | None
     ) -> dict[str, Any]:
         try:
             result = await cast("OnRequest", peer._on_request)(call, method, params)
-        except LocalError as error:
-            if self._raise:
-                raise
-            logger.error("%s failed", method, exc_info=error)
-            raise RemoteError.from_error(error_from_exception(error)) from error
+            return cast("dict[str, Any]", to_builtins({} if result is None else result))
         except MCPError as error:
-            data = error.data if error.data is UNSET else to_builtins(error.data)
-            raise RemoteError(error.message, code=error.code, data=data) from error
+            raise RemoteError(
+                error.message, code=error.code, data=error.data if error.data is UNSET else to_builtins(error.data)
+            ) from error
         except Exception as error:
             if self._raise:
                 raise
             logger.error("%s failed", method, exc_info=error)
             raise RemoteError.from_error(error_from_exception(error)) from error
-        return cast("dict[str, Any]", result if type(result) is dict else to_builtins({} if result is None else result))
+        finally:
+            call.progress_token = None
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Hand a notification to the peer in this task; what its handler raises is logged there."""
@@ -189,3 +222,7 @@ class DirectDispatcher:
         if peer._closed.is_set():
             raise ConnectionClosed("The connection is closed")
         return peer
+
+
+def _move_deadline(scope: anyio.CancelScope, wait_s: float, cap_at: float) -> None:
+    scope.deadline = min(anyio.current_time() + wait_s, cap_at)

@@ -20,7 +20,6 @@ from anyio.abc import TaskStatus
 from ferrule.kernel.dispatch import (
     CallOptions,
     OnNotify,
-    OnProgress,
     OnRequest,
     ProgressSender,
     ReadStream,
@@ -28,6 +27,8 @@ from ferrule.kernel.dispatch import (
     TransportContext,
     WriteStream,
 )
+from ferrule.kernel.pump import forward_changes, open_listener
+from ferrule.kernel.questions import Question
 from ferrule.kernel.tasks import TaskHandle, Tasks, tasks_for_this_loop
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, progress_token
 from ferrule.protocol.errors import (
@@ -74,7 +75,16 @@ _CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStre
 class _Inbound(ProgressSender):
     """The dispatch context of one inbound message."""
 
-    __slots__ = ("_dispatcher", "awaitable", "cancel_requested", "handle", "request_id", "started", "transport")
+    __slots__ = (
+        "_dispatcher",
+        "awaitable",
+        "cancel_requested",
+        "handle",
+        "is_over",
+        "request_id",
+        "started",
+        "transport",
+    )
 
     def __init__(
         self,
@@ -90,6 +100,7 @@ class _Inbound(ProgressSender):
         self.progress_token = progress_token(params)
         self.cancel_requested = False
         self.started = False
+        self.is_over = False  # answered, being answered, or withdrawn: nothing more is sent for it
         self.handle: TaskHandle | None = None
         self.awaitable: Awaitable[Any] | None = None
 
@@ -108,34 +119,13 @@ class _Inbound(ProgressSender):
         if not self.cancel_requested:
             await self._dispatcher.notify(method, params)
 
-
-class _Question:
-    """One outbound request that waits for its answer."""
-
-    __slots__ = ("_event", "error", "on_progress", "result", "touched")
-
-    def __init__(self, on_progress: OnProgress | None) -> None:
-        self.on_progress = on_progress
-        self.result: Any = None
-        self.error: Exception | None = None
-        self.touched = False
-        self._event = anyio.Event()
-
-    def settle(self, result: Any = None, error: Exception | None = None) -> None:
-        self.result, self.error = result, error
-        self._event.set()
-
-    def touch(self) -> None:
-        """Progress came: wake whoever counts the time."""
-        self.touched = True
-        event, self._event = self._event, anyio.Event()
-        event.set()
-
-    async def wait(self) -> None:
-        await self._event.wait()
-
-    def is_settled(self) -> bool:
-        return self._event.is_set()
+    async def answer(self, result: Any = None, *, error: Exception | None = None) -> None:
+        """Answer now although the handler still runs; what it returns, raises or says later is dropped."""
+        if error is not None:
+            await self._dispatcher.finish_error(self, error)
+        else:
+            await self._dispatcher.finish(self, result)
+        self.cancel_requested = True
 
 
 class JSONRPCDispatcher:
@@ -151,7 +141,8 @@ class JSONRPCDispatcher:
 
     Attributes:
         on_closing: called when the input has ended, before the drain.
-        spawns_notification: whether taking a notification needs a task of its own.
+        spawns_notification: whether taking a notification needs a task of its own; ``None`` gives one to each.
+        accepts_batches: whether arrays of messages are taken now (revision 2025-03-26); ``None`` is never.
     """
 
     def __init__(
@@ -173,7 +164,9 @@ class JSONRPCDispatcher:
         self._drain_s: float = getattr(read_stream, "drain_s", DEFAULT_DRAIN_S) if drain_s is None else drain_s
         self._ids = IdSequence()
         self._in_flight: dict[RequestId, _Inbound] = {}
-        self._questions: dict[RequestId, _Question] = {}
+        self._notifying: set[_Inbound] = set()
+        self._inline: str | None = None
+        self._questions: dict[RequestId, Question] = {}
         self._tasks: Tasks | None = None
         self._closed = False
         self._failure: BaseException | None = None
@@ -182,6 +175,7 @@ class JSONRPCDispatcher:
         self._on_notify: OnNotify | None = None
         self.on_closing: Callable[[], None] | None = None
         self.spawns_notification: Callable[[str], bool] | None = None
+        self.accepts_batches: Callable[[], bool] | None = None
 
     @property
     def in_flight(self) -> int:
@@ -220,15 +214,16 @@ class JSONRPCDispatcher:
             self._closed = True
             self._tasks = None
             self._fail_questions(ConnectionClosed("The connection is closed"))
-            for inbound in self._in_flight.values():
+            for inbound in (*self._in_flight.values(), *self._notifying):
                 _discard(inbound)
             self._in_flight.clear()
+            self._notifying.clear()
         if self._failure is not None:
             raise self._failure
 
     async def _read_all(self) -> None:
         receive = self._read.receive
-        while self._failure is None:
+        while self._failure is None and not self._closed:
             try:
                 item = await receive()
             except _CLOSED:
@@ -243,11 +238,15 @@ class JSONRPCDispatcher:
 
     async def _answer_unreadable(self, error: Exception) -> None:
         """What the reading produced instead of a message: answered with its code, and the next message works."""
-        if isinstance(error, FerruleError):
+        id: RequestId | None = None
+        if isinstance(error, InvalidMessage):
+            logger.warning("Refused a message: %s", error)
+            id = error.id
+        elif isinstance(error, FerruleError):
             logger.warning("Unreadable message: %s", error)
         else:
             logger.error("Reading a message failed", exc_info=error)
-        await self._send(JsonRpcResponse(getattr(error, "id", None), error=error_from_exception(error)))
+        await self._send(JsonRpcResponse(id, error=error_from_exception(error)))
 
     async def _take(self, message: Any, transport: TransportContext) -> None:
         if isinstance(message, WireStruct):
@@ -255,10 +254,12 @@ class JSONRPCDispatcher:
         try:
             kind = message_kind(message)
         except InvalidMessage as error:
-            if isinstance(message, list) and self._takes_batches():
+            if isinstance(message, list) and self.accepts_batches is not None and self.accepts_batches():
                 await self._take_batch(cast("list[Any]", cast("object", message)), transport)
-                return
-            await self._answer_unreadable(error)
+            elif error.wants_answer:
+                await self._answer_unreadable(error)
+            else:
+                self._drop(cast("Any", message), error)
             return
         if kind == "request":
             await self._take_request(message["id"], message["method"], message.get("params"), transport)
@@ -266,6 +267,15 @@ class JSONRPCDispatcher:
             self._take_response(message)
         else:
             await self._take_notification(message["method"], message.get("params"), transport)
+
+    def _drop(self, message: Mapping[str, Any], error: InvalidMessage) -> None:
+        """A malformed notification or response gets no answer; whoever waits for the response learns of it."""
+        logger.warning("Dropped a malformed message: %s", error)
+        question: Question | None = None
+        if error.id is not None and "method" not in message:
+            question = self._questions.pop(error.id, None)
+        if question is not None:
+            question.settle(error=LocalError(f"The peer's answer is malformed: {error}"))
 
     # -- requests -------------------------------------------------------------------------------------------------
 
@@ -281,16 +291,20 @@ class JSONRPCDispatcher:
         try:
             inbound.awaitable = cast("OnRequest", self._on_request)(inbound, method, params)
         except Exception as error:
-            await self._finish_error(inbound, error)
+            await self.finish_error(inbound, error)
             return
         if method in INLINE_METHODS:
-            await self._serve(inbound)
+            self._inline = method
+            try:
+                await self._serve(inbound)
+            finally:
+                self._inline = None
         else:
             inbound.handle = cast("Tasks", self._tasks).start(self._serve(inbound))
 
     def _refusal(self, id: RequestId) -> MCPError | None:
         """Why a request may not start: two in flight under one id would swap their answers."""
-        if id in self._in_flight and type(next(k for k in self._in_flight if k == id)) is type(id):
+        if id in self._in_flight:
             return InvalidRequest("A request with this id is still in flight")
         if len(self._in_flight) >= self._max_in_flight:
             return InternalError("Too many requests are in flight")
@@ -298,103 +312,121 @@ class JSONRPCDispatcher:
 
     async def _serve(self, inbound: _Inbound) -> None:
         """Await one request and send its answer, unless the peer withdrew it."""
+        if inbound.is_over:  # withdrawn before it began; trio begins a task all the same
+            return
         inbound.started = True
         try:
             result = await cast("Awaitable[Any]", inbound.awaitable)
         except Exception as error:
-            await self._finish_error(inbound, error)
-            return
+            await self.finish_error(inbound, error)
         except BaseException as error:  # a cancellation: the peer's, or the end of everything
-            if self._in_flight.get(cast("RequestId", inbound.request_id)) is inbound:
-                self._in_flight.pop(cast("RequestId", inbound.request_id))
+            self._forget(inbound)
             if inbound.cancel_requested and _uncancel(error):
                 return
             raise
-        if inbound.cancel_requested:
+        else:
+            await self.finish(inbound, result)
+
+    async def finish(self, inbound: _Inbound, result: Any) -> None:
+        """Answer a request, once; what comes after its answer or its withdrawal is dropped."""
+        if inbound.is_over:
             return
+        inbound.is_over = True
+        inbound.progress_token = None
         id = cast("RequestId", inbound.request_id)
         try:
-            message = JsonRpcResponse(id, result=result if self._encodes else to_builtins(result))
-            await self._send(message)
+            await self._send(JsonRpcResponse(id, result=result if self._encodes else to_builtins(result)))
         except EncodeError:
             logger.exception("The result of a request cannot be written as JSON")
             await self._send(JsonRpcResponse(id, error=InternalError().to_error()))
         finally:
-            self._in_flight.pop(id, None)
+            self._forget(inbound)
 
-    async def _finish_error(self, inbound: _Inbound, error: Exception) -> None:
-        id = cast("RequestId", inbound.request_id)
-        self._in_flight.pop(id, None)
-        if inbound.cancel_requested:
+    async def finish_error(self, inbound: _Inbound, error: Exception) -> None:
+        """As `finish`, with an error."""
+        if inbound.is_over:
             return
-        if not isinstance(error, MCPError):
-            if self._raise:
-                self._failure = error
-                if self._reading is not None:
-                    self._reading.cancel()
-                return
-            logger.error("A request failed", exc_info=error)
-        answer = error_from_exception(error)
+        inbound.is_over = True
+        inbound.progress_token = None
         try:
-            await self._send(JsonRpcResponse(id, error=answer))
-        except EncodeError:
-            logger.exception("The data of an error cannot be written as JSON")
-            await self._send(JsonRpcResponse(id, error=JsonRpcError(answer.code, answer.message)))
+            if not isinstance(error, MCPError):
+                if self._raise:
+                    self._failure = error
+                    if self._reading is not None:
+                        self._reading.cancel()
+                    return
+                logger.error("A request failed", exc_info=error)
+            id = cast("RequestId", inbound.request_id)
+            answer = error_from_exception(error)
+            try:
+                await self._send(JsonRpcResponse(id, error=answer))
+            except EncodeError:
+                logger.exception("The data of an error cannot be written as JSON")
+                await self._send(JsonRpcResponse(id, error=JsonRpcError(answer.code, answer.message)))
+        finally:
+            self._forget(inbound)
+
+    def _forget(self, inbound: _Inbound) -> None:
+        """Free the id; the peer may have given it to another request since it withdrew this one."""
+        id = cast("RequestId", inbound.request_id)
+        if self._in_flight.get(id) is inbound:
+            del self._in_flight[id]
 
     def _cancel(self, params: Mapping[str, Any] | None) -> None:
-        """Apply a cancellation; one that names nothing in flight is no fault."""
+        """Apply a cancellation; one that names nothing in flight is no fault, nor one that crosses its answer."""
         id = cancelled_request_id(params)
         inbound = None if id is None else self._in_flight.get(id)
-        if inbound is None or inbound.handle is None or type(inbound.request_id) is not type(id):
+        if inbound is None or inbound.handle is None or inbound.is_over:
             return
-        inbound.cancel_requested = True
-        self._in_flight.pop(cast("RequestId", id))
+        inbound.cancel_requested = inbound.is_over = True
+        self._forget(inbound)
         inbound.handle.cancel()
-        if not inbound.started:
-            _discard(inbound)
+        _discard(inbound)
 
     # -- notifications --------------------------------------------------------------------------------------------
 
     async def _take_notification(self, method: str, params: dict[str, Any] | None, transport: TransportContext) -> None:
         if method == "notifications/cancelled":
             self._cancel(params)
-        elif method == "notifications/progress" and self._questions and await self._take_progress(params):
+        elif method == "notifications/progress" and self._questions and self._take_progress(params):
             return
         inbound = _Inbound(self, None, params, transport)
-        coroutine = self._notify_one(inbound, method, params)
-        if self.spawns_notification is not None and self.spawns_notification(method):
-            cast("Tasks", self._tasks).start(coroutine)
-        else:
-            await coroutine
-
-    async def _notify_one(self, inbound: _Inbound, method: str, params: dict[str, Any] | None) -> None:
+        spawns = self.spawns_notification is None or self.spawns_notification(method)
+        if spawns and len(self._notifying) >= self._max_in_flight:
+            logger.warning("Dropped %s: too many notifications are being handled", method)
+            return
         try:
-            await cast("OnNotify", self._on_notify)(inbound, method, params)
+            inbound.awaitable = cast("OnNotify", self._on_notify)(inbound, method, params)
         except Exception:
             logger.exception("The handling of %s failed", method)
+            return
+        if spawns:
+            self._notifying.add(inbound)
+            cast("Tasks", self._tasks).start(self._notify_one(inbound, method))
+        else:
+            await self._notify_one(inbound, method)
 
-    async def _take_progress(self, params: dict[str, Any] | None) -> bool:
+    async def _notify_one(self, inbound: _Inbound, method: str) -> None:
+        inbound.started = True
+        try:
+            await cast("Awaitable[None]", inbound.awaitable)
+        except Exception:
+            logger.exception("The handling of %s failed", method)
+        finally:
+            self._notifying.discard(inbound)
+
+    def _take_progress(self, params: dict[str, Any] | None) -> bool:
         """Progress on a question of ours goes to whoever asked; ``False`` if it belongs to none."""
         token = None if params is None else params.get("progressToken")
-        question = self._questions.get(token) if type(token) is int or isinstance(token, str) else None
+        question = self._questions.get(token) if type(token) is int else None
         if question is None or params is None:
             return False
-        question.touch()
-        if question.on_progress is not None:
-            try:
-                waiting = question.on_progress(params.get("progress", 0.0), params.get("total"), params.get("message"))
-                if waiting is not None:
-                    await waiting
-            except Exception:
-                logger.exception("A progress callback failed")
+        waiting = question.take_progress(params)
+        if waiting is not None:
+            cast("Tasks", self._tasks).start(waiting)
         return True
 
     # -- batches (revision 2025-03-26) ----------------------------------------------------------------------------
-
-    accepts_batches: Callable[[], bool] | None = None
-
-    def _takes_batches(self) -> bool:
-        return self.accepts_batches is not None and self.accepts_batches()
 
     async def _take_batch(self, messages: list[Any], transport: TransportContext) -> None:
         """Each message as if it had come alone, except that ``initialize`` may not be among them."""
@@ -415,7 +447,10 @@ class JSONRPCDispatcher:
         id = message.get("id")
         question = self._questions.pop(id, None) if type(id) is int else None
         if question is None:
-            logger.debug("Dropped an answer to nothing: id %r", id)
+            if id is None:
+                logger.warning("The peer could not read a message: %s", message["error"]["message"])
+            else:
+                logger.debug("Dropped an answer to nothing: id %r", id)
             return
         if "result" in message:
             question.settle(message["result"])
@@ -442,47 +477,36 @@ class JSONRPCDispatcher:
         """
         if self._closed:
             raise ConnectionClosed("The connection is closed")
+        if self._inline is not None:
+            raise LocalError(f"{method} cannot be sent while {self._inline} is being handled: nobody reads the answer")
         options = opts or {}
+        on_progress = options.get("on_progress")
         id = self._ids.next()
-        question = _Question(options.get("on_progress"))
+        question = Question(on_progress)
         self._questions[id] = question
-        if question.on_progress is not None:
+        if on_progress is not None or options.get("reset_on_progress"):
             sent = dict(params or {})
             sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": id}
             params = sent
         try:
             await self._send(JsonRpcRequest(id, method, None if params is None else dict(params)))
-            await self._wait(question, method, options)
+            await question.wait(method, options)
         except BaseException as error:
-            self._questions.pop(id, None)
-            if method != "initialize" and not isinstance(error, ConnectionClosed):
+            question.forget_progress()
+            if self._questions.pop(id, None) is not None and method != "initialize":
                 await self._withdraw(id, error)
             raise
         if question.error is not None:
             raise question.error
-        return cast("dict[str, Any]", question.result)
-
-    async def _wait(self, question: _Question, method: str, options: CallOptions) -> None:
-        timeout_s = options.get("timeout_s")
-        if timeout_s is None:
-            while not question.is_settled():
-                await question.wait()
-            return
-        now = anyio.current_time()
-        cap_s = options.get("max_total_s")
-        cap = float("inf") if cap_s is None else now + cap_s
-        deadline = min(now + timeout_s, cap)
-        while not question.is_settled():
-            question.touched = False
-            with anyio.move_on_after(max(deadline - anyio.current_time(), 0)):
-                await question.wait()
-            if question.touched and options.get("reset_on_progress"):
-                deadline = min(anyio.current_time() + timeout_s, cap)
-            elif not question.is_settled() and anyio.current_time() >= deadline:
-                raise RequestTimeout(method, timeout_s)
+        result = cast("object", question.result)
+        if not isinstance(result, dict):
+            raise LocalError(f"The peer's answer to {method} is malformed: a result is an object")
+        return cast("dict[str, Any]", result)
 
     async def _withdraw(self, id: RequestId, error: BaseException) -> None:
         """Tell the peer that nobody waits any more; bounded, because this runs while being cancelled."""
+        if isinstance(error, (ConnectionClosed, EncodeError, GeneratorExit)):
+            return  # nothing was sent, or nothing can be
         reason = str(error) if isinstance(error, RequestTimeout) else "The caller no longer waits"
         with anyio.move_on_after(1, shield=True):
             try:
@@ -492,40 +516,26 @@ class JSONRPCDispatcher:
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Tell the peer something; dropped without an error once the channel is gone."""
+        if self._closed:
+            return
         raw = None if params is None else dict(params)
         await self._send(JsonRpcNotification(method, raw))
 
     async def _send(self, message: JsonRpcMessage) -> None:
-        if not self._encodes and isinstance(message, JsonRpcResponse) and message.error is None:
-            message = JsonRpcResponse(message.id, result=to_builtins(message.result))
         try:
             await self._write.send(StreamMessage(message))
-        except _CLOSED:
+        except (*_CLOSED, OSError):
             self._closed = True
             if isinstance(message, JsonRpcRequest):
                 raise ConnectionClosed("The connection is closed") from None
             logger.debug("The peer has gone; a message was dropped")
 
-    # -- changes, told to a legacy peer ---------------------------------------------------------------------------
-
     def start_pump(self, connection: Connection, server: Server[Any]) -> None:
-        """Forward what the server publishes to a legacy connection, from now on; a no-op without anything to tell."""
-        from ferrule.kernel.bus import ListenFilter
-
-        if connection.listener is not None or self._tasks is None:
-            return
-        if not server.list_changed and not server.resource_updates:
-            return
-        connection.listener = server.bus.listen(ListenFilter(server.list_changed))
-        connection.on_closing(connection.listener.end)
-        self._tasks.start(self._pump(connection))
-
-    async def _pump(self, connection: Connection) -> None:
-        listener = connection.listener
-        if listener is None:
-            return
-        async for event in listener:
-            await self.notify(event.method, event.params or None)
+        """Tell a legacy peer of what the server publishes from now on; nothing happens if there is nothing to tell."""
+        if self._tasks is not None:
+            listener = open_listener(connection, server)
+            if listener is not None:
+                self._tasks.start(forward_changes(listener, self))
 
 
 def _discard(inbound: _Inbound) -> None:

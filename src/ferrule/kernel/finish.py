@@ -26,7 +26,7 @@ from ferrule.wire.types import InputRequiredResult
 if TYPE_CHECKING:
     from ferrule.kernel.server import Server
 
-__all__ = ["INPUT_METHODS", "check_result", "finish_result"]
+__all__ = ["INPUT_METHODS", "bad_result", "check_result", "finish_result"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,19 +47,21 @@ def check_result(revision: Revision, method: str, result: Any, is_extension: boo
     if isinstance(result, Encoded):
         return result
     if not isinstance(result, (Struct, Mapping)):
-        raise _bad_result(method, f"a {type(result).__name__} is no result")
+        raise bad_result(method, f"a {type(result).__name__} is no result", result)
     known = revision.requests.get(method)
     if known is None or is_extension:
         return cast("Any", result)
     try:
-        raw: dict[str, Any] = to_builtins(result)
-        kind = raw.get("resultType", "complete")
+        raw = to_builtins(result)
+        if not isinstance(raw, dict):
+            raise ConvertError("a result is an object")
+        kind = cast("dict[str, Any]", raw).get("resultType", "complete")
         if kind == "input_required":
             convert(raw, InputRequiredResult)
         elif kind == "complete":
             convert(raw, known[1])
     except (ConvertError, EncodeError) as error:
-        raise _bad_result(method, str(error)) from error
+        raise bad_result(method, str(error), result) from error
     return cast("Any", result)
 
 
@@ -86,29 +88,35 @@ def finish_result(server: Server[Any], connection: Connection, method: str, resu
 def _finish_legacy(revision: Revision, method: str, result: Any) -> Any:
     kind = result.get("resultType") if isinstance(result, Mapping) else getattr(result, "result_type", None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if kind not in (None, "complete"):
-        raise _bad_result(method, f"resultType {kind!r} does not exist in revision {revision.version}")
+        raise bad_result(method, f"resultType {kind!r} does not exist in revision {revision.version}", result)
     return project_result(revision, method, result)
 
 
 def _finish_struct(server: Server[Any], connection: Connection, method: str, result: Any) -> Any:
+    fields = result.__struct_fields__
+    if "result_type" not in fields or "meta" not in fields:  # a struct of somebody's own
+        return _finish_mapping(server, connection, method, to_builtins(result))
+    result = project_result(connection.revision, method, result)
     kind = result.result_type
     meta = result.meta
-    stamped = server.info_stamp if meta is None else {**server.info_stamp, **meta}
+    stamped = {**server.info_stamp} if meta is None else {**server.info_stamp, **meta}
     if kind is None or kind == "complete":
         hint = hint_for(method, server.cache_hints)
         if hint is None:
-            return replace(result, result_type="complete", meta=dict(stamped))
+            return replace(result, result_type="complete", meta=stamped)
+        if "ttl_ms" not in fields:
+            return _finish_mapping(server, connection, method, to_builtins(result))
         ttl_ms = hint.ttl_ms if result.ttl_ms is None else result.ttl_ms
         scope = hint.scope if result.cache_scope is None else result.cache_scope
-        return replace(result, result_type="complete", meta=dict(stamped), ttl_ms=ttl_ms, cache_scope=scope)
-    requests = getattr(result, "input_requests", None) if kind == "input_required" else None
-    _check_interim(server, connection, method, kind, requests, getattr(result, "request_state", None))
-    return replace(result, meta=dict(stamped))
+        return replace(result, result_type="complete", meta=stamped, ttl_ms=ttl_ms, cache_scope=scope)
+    _check_interim(server, connection, method, kind, result)
+    return replace(result, meta=stamped)
 
 
 def _finish_mapping(
     server: Server[Any], connection: Connection, method: str, result: Mapping[str, Any]
 ) -> dict[str, Any]:
+    result = project_result(connection.revision, method, result)
     kind = result.get("resultType", "complete")
     meta = result.get("_meta")
     own = cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else _NO_META
@@ -119,30 +127,30 @@ def _finish_mapping(
             finished.setdefault("ttlMs", hint.ttl_ms)
             finished.setdefault("cacheScope", hint.scope)
         return finished
-    requests = result.get("inputRequests") if kind == "input_required" else None
-    _check_interim(server, connection, method, kind, requests, result.get("requestState"))
+    _check_interim(server, connection, method, kind, result)
     return finished
 
 
-def _check_interim(
-    server: Server[Any], connection: Connection, method: str, kind: Any, requests: Any, state: Any
-) -> None:
+def _check_interim(server: Server[Any], connection: Connection, method: str, kind: Any, result: Any) -> None:
     declared = connection.client_capabilities_raw
     if kind != "input_required":
         extension = server.result_types.get(kind) if isinstance(kind, str) else None
         if extension is None or not declares_extension(declared, extension):
-            raise _bad_result(method, f"resultType {kind!r} belongs to no extension that this client declared")
+            raise bad_result(method, f"resultType {kind!r} belongs to no extension that this client declared", result)
         return
     if method not in INPUT_METHODS:
-        raise _bad_result(method, "only tools/call, prompts/get and resources/read may ask for input")
-    if not requests and state is None:
-        raise _bad_result(method, "input_required needs inputRequests or requestState")
+        raise bad_result(method, "only tools/call, prompts/get and resources/read may ask for input", result)
+    raw = to_builtins(result)
+    requests = raw.get("inputRequests")
+    if not requests and raw.get("requestState") is None:
+        raise bad_result(method, "input_required needs inputRequests or requestState", result)
     if requests:
-        missing = missing_for_requests(declared, to_builtins(requests))
+        missing = missing_for_requests(declared, requests)
         if missing is not None:
             raise MissingRequiredClientCapability(missing)
 
 
-def _bad_result(method: str, why: str) -> InternalError:
-    logger.error("The result of %s cannot be sent: %s", method, why)
+def bad_result(method: str, why: str, result: Any) -> InternalError:
+    """Log a result that cannot be sent, in full; the error to raise tells the peer nothing of it."""
+    logger.error("The result of %s cannot be sent: %s; it was %r", method, why, result)
     return InternalError()

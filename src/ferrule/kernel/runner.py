@@ -9,7 +9,8 @@ revisions by their tables.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast
 
 import anyio
@@ -22,11 +23,11 @@ from ferrule.kernel.context import (
     ServerMiddleware,
     ServerRequestContext,
 )
-from ferrule.kernel.dispatch import DispatchContext, Dispatcher, OnRequest, ReadStream, WriteStream
+from ferrule.kernel.dispatch import DispatchContext, Dispatcher, OnNotify, OnRequest, ReadStream, WriteStream
 from ferrule.kernel.duplex import JSONRPCDispatcher
-from ferrule.kernel.finish import check_result, finish_result
+from ferrule.kernel.finish import bad_result, check_result, finish_result
 from ferrule.kernel.server import HandlerEntry, InitializationOptions, Server
-from ferrule.kernel.session import ServerSession
+from ferrule.kernel.session import LOG_LEVELS, ServerSession
 from ferrule.protocol.capabilities import declares_extension
 from ferrule.protocol.era import Era, EraLock, MessageEra, Verdict, message_era
 from ferrule.protocol.errors import (
@@ -36,11 +37,13 @@ from ferrule.protocol.errors import (
     MCPError,
     MethodNotFound,
     MissingRequiredClientCapability,
+    UnsupportedProtocolVersion,
 )
 from ferrule.protocol.handshake import Negotiation, is_handshake_version, read_initialize_params
 from ferrule.protocol.inbound import (
     CLIENT_CAPABILITIES_KEY,
     CLIENT_INFO_KEY,
+    LOG_LEVEL_KEY,
     PROTOCOL_VERSION_KEY,
     InboundLadderRejection,
     classify_inbound_request,
@@ -50,8 +53,10 @@ from ferrule.wire.faults import ConvertError
 from ferrule.wire.jsonrpc import JsonRpcError
 from ferrule.wire.revisions import (
     LATEST_MODERN_VERSION,
+    REVISIONS,
     Revision,
     is_core_method,
+    project_result,
 )
 
 __all__ = [
@@ -118,26 +123,30 @@ class ServerRunner(Generic[LifespanT]):
     ) -> HandlerResult:
         """As `on_request` without building the dict: what transports that encode use."""
         ctx = self._context(dctx, method, params)
-        if method == "initialize":
+        if method == "initialize" and not self.connection.is_modern:
             return await self._initialize(ctx)
         result = await self.server.chain(_serve)(ctx)
         return {} if result is None else result
 
-    async def on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
-        """Take one notification. Never raises: what fails is logged, and what middleware returns is discarded."""
+    def on_notify(
+        self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
+    ) -> Coroutine[Any, Any, None]:
+        """Take one notification: ``await runner.on_notify(…)``.
+
+        Whether it came too early is judged at the call, in the order of arrival. Awaiting it never raises: what fails
+        is logged, and what middleware returns is discarded.
+        """
         connection = self.connection
-        if method == "notifications/initialized" and not connection.is_modern:
-            if not connection.initialize_accepted:
-                logger.warning("Dropped notifications/initialized: it came before initialize")
-                return
+        if method == "notifications/initialized" and connection.initialize_accepted:
             connection.initialized.set()
-        elif not connection.is_ready and method != "notifications/cancelled":
-            logger.warning("Dropped %s: it came before notifications/initialized", method)
-            return
+        is_due = connection.is_ready or method == "notifications/cancelled"
+        return self._notify(_take if is_due else _drop_early, self._context(dctx, method, params))
+
+    async def _notify(self, innermost: CallNext, ctx: ServerRequestContext[LifespanT]) -> None:
         try:
-            await self.server.chain(_take)(self._context(dctx, method, params))
+            await self.server.chain(innermost)(ctx)
         except Exception:
-            logger.exception("The handling of %s failed", method)
+            logger.exception("The handling of %s failed", ctx.method)
 
     def _context(
         self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
@@ -162,14 +171,12 @@ class ServerRunner(Generic[LifespanT]):
     async def _initialize(self, ctx: ServerRequestContext[LifespanT]) -> HandlerResult:
         """Run the handshake through the chain, then commit what was really answered."""
         connection = self.connection
-        if connection.is_modern:
-            raise MethodNotFound(ctx.method)
         if connection.initialize_accepted or connection.handling_initialize:
-            raise InvalidRequest("This connection is already initialized")
+            return cast("HandlerResult", await self.server.chain(_refuse_second_initialize)(ctx))
         connection.handling_initialize = True
         connection.pending_negotiation = None
         try:
-            result = await self.server.chain(_serve)(ctx)
+            result = await self.server.chain(_serve_initialize)(ctx)
             answered = cast("dict[str, Any]", to_builtins({} if result is None else result))
             connection.commit(self._settled(ctx, answered))
         finally:
@@ -204,8 +211,12 @@ async def _serve(ctx: ServerRequestContext[Any]) -> Any:
         raise MethodNotFound(method)
     if not connection.initialize_accepted and method not in _BEFORE_HANDSHAKE:
         raise InvalidParams(f"{method} came before initialize")
+    if method == "initialize":  # a middleware made it of something else: it would be answered but never hold
+        raise InvalidRequest("initialize cannot stand for another request")
     if entry.extension is not None:
         _require_extension(connection, entry.extension)
+    if LOG_LEVEL_KEY in ctx.meta and connection.is_modern:
+        _check_log_level(ctx.meta[LOG_LEVEL_KEY])
     result = await entry.handler(
         ServerRequestContext(
             session,
@@ -219,13 +230,48 @@ async def _serve(ctx: ServerRequestContext[Any]) -> Any:
             server,
         )
     )
-    if isinstance(result, JsonRpcError):
-        raise MCPError(result.message, code=result.code, data=result.data)
-    if isinstance(result, Exception):
-        raise result
+    if isinstance(result, (JsonRpcError, Exception)):
+        raise _returned_error(result)
     if not entry.trusted:
         result = check_result(revision, method, result, entry.extension is not None)
     return finish_result(server, connection, method, result)
+
+
+def _returned_error(error: JsonRpcError | Exception) -> Exception:
+    """A returned error value raises inside the chain, so that middleware sees it."""
+    return MCPError(error.message, code=error.code, data=error.data) if isinstance(error, JsonRpcError) else error
+
+
+def _check_log_level(level: Any) -> None:
+    """An unknown level is refused with the request that names it (2026-07-28, "Logging")."""
+    if level not in LOG_LEVELS:
+        raise InvalidParams(f"{LOG_LEVEL_KEY} is one of {', '.join(LOG_LEVELS)}")
+
+
+async def _serve_initialize(ctx: ServerRequestContext[Any]) -> Any:
+    """As `_serve`, where no revision holds yet: the result is written for the one that it names itself."""
+    if ctx.method != "initialize":
+        return await _serve(ctx)
+    connection = ctx.session.connection
+    entry = ctx.server.get_request_handler(ctx.method)
+    typed = _typed_params(connection.revision, entry, ctx)
+    if entry is None:
+        raise MethodNotFound(ctx.method)
+    result = await entry.handler(replace(ctx, params=typed))
+    if isinstance(result, (JsonRpcError, Exception)):
+        raise _returned_error(result)
+    result = check_result(connection.revision, ctx.method, result, False)
+    version = to_builtins(result).get("protocolVersion")
+    if not is_handshake_version(version):
+        raise bad_result(ctx.method, f"{version!r} is no handshake revision", result)
+    connection.pending_negotiation = Negotiation(typed, version)
+    return project_result(REVISIONS[version], ctx.method, result)
+
+
+async def _refuse_second_initialize(ctx: ServerRequestContext[Any]) -> Any:
+    if ctx.method != "initialize":
+        return await _serve(ctx)
+    raise InvalidRequest("This connection is already initialized")
 
 
 def _typed_params(revision: Revision, entry: HandlerEntry | None, ctx: ServerRequestContext[Any]) -> Any:
@@ -252,6 +298,11 @@ def _typed_params(revision: Revision, entry: HandlerEntry | None, ctx: ServerReq
 def _require_extension(connection: Connection, extension: str) -> None:
     if not declares_extension(connection.client_capabilities_raw, extension):
         raise MissingRequiredClientCapability({"extensions": {extension: {}}})
+
+
+async def _drop_early(ctx: ServerRequestContext[Any]) -> None:
+    """A notification before the client said that it is initialized."""
+    logger.warning("Dropped %s: it came before notifications/initialized", ctx.method)
 
 
 async def _take(ctx: ServerRequestContext[Any]) -> None:
@@ -336,8 +387,13 @@ def modern_on_request(server: Server[LifespanT], lifespan_state: LifespanT) -> O
     async def on_request(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
         meta = (params or {}).get("_meta")
         envelope = cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else _NO_META
+        version = envelope.get(PROTOCOL_VERSION_KEY)
+        if version is None:
+            version = LATEST_MODERN_VERSION
+        elif version not in server.modern_versions:
+            raise UnsupportedProtocolVersion(version, server.modern_versions)
         connection = Connection.from_envelope(
-            envelope.get(PROTOCOL_VERSION_KEY) or LATEST_MODERN_VERSION,
+            version,
             envelope.get(CLIENT_INFO_KEY),
             envelope.get(CLIENT_CAPABILITIES_KEY) or {},
             outbound=dctx,
@@ -358,11 +414,45 @@ async def serve_connection(
 ) -> None:
     """Drive a dispatcher until its channel closes, then tear the connection down."""
     runner = ServerRunner(server, connection, lifespan_state, init_options=init_options)
+    await _drive(dispatcher, runner, runner.handle_request, _with_pump(dispatcher, runner), task_status)
+
+
+async def _drive(
+    dispatcher: Dispatcher,
+    runner: ServerRunner[Any],
+    on_request: OnRequest,
+    on_notify: OnNotify,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a dispatcher for a standing connection and tear that down; what only stream pairs have is wired here."""
+    connection, server = runner.connection, runner.server
+    if isinstance(dispatcher, JSONRPCDispatcher):
+        dispatcher.on_closing = connection.closing
+        dispatcher.spawns_notification = lambda method: (
+            # Foreign code must not hold up the reading: it may wait for an answer.
+            bool(server.middleware) or server.get_notification_handler(method) is not None
+        )
+        dispatcher.accepts_batches = lambda: connection.revision.has_batches
     try:
-        await dispatcher.run(runner.handle_request, runner.on_notify, task_status=task_status)
+        await dispatcher.run(on_request, on_notify, task_status=task_status)
     finally:
         connection.closing()
+        if connection.listener is not None:
+            connection.listener.end()
         await aclose_shielded(connection)
+
+
+def _with_pump(dispatcher: Dispatcher, runner: ServerRunner[Any]) -> OnNotify:
+    """The runner's `on_notify`, which also begins to tell a legacy client of changes once it may be told."""
+    start_pump: Callable[[Connection, Server[Any]], None] | None = getattr(dispatcher, "start_pump", None)
+
+    def on_notify(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Coroutine[Any, Any, None]:
+        taking = runner.on_notify(dctx, method, params)
+        if start_pump is not None and method == "notifications/initialized" and runner.connection.is_ready:
+            start_pump(runner.connection, runner.server)
+        return taking
+
+    return on_notify
 
 
 async def serve_loop(
@@ -384,8 +474,9 @@ async def serve_loop(
     """
     dispatcher = JSONRPCDispatcher(read_stream, write_stream, raise_exceptions=raise_exceptions)
     connection = Connection.for_loop(dispatcher, session_id=session_id)
-    loop = _Loop(server, dispatcher, connection, lifespan_state, init_options)
-    await loop.run(loop.legacy_request, loop.legacy_notify)
+    await serve_connection(
+        server, dispatcher, connection=connection, lifespan_state=lifespan_state, init_options=init_options
+    )
 
 
 async def serve_dual_era_loop(
@@ -401,66 +492,25 @@ async def serve_dual_era_loop(
     """Serve both eras over one stream pair; what succeeds first locks the connection's era (`EraLock`)."""
     dispatcher = JSONRPCDispatcher(read_stream, write_stream, raise_exceptions=raise_exceptions)
     connection = Connection.for_loop(dispatcher, session_id=session_id)
-    loop = _Loop(server, dispatcher, connection, lifespan_state, init_options)
-    await loop.run(loop.dual_request, loop.dual_notify)
+    runner = ServerRunner(server, connection, lifespan_state, init_options=init_options)
+    loop = _DualEra(runner, dispatcher)
+    await _drive(dispatcher, runner, loop.on_request, loop.on_notify)
 
 
-class _Loop:
-    """What both loop drivers share: one standing connection, its pump, and the lock where there is one."""
+class _DualEra:
+    """One standing connection under an `EraLock`; modern requests get connections of their own."""
 
-    def __init__(
-        self,
-        server: Server[Any],
-        dispatcher: JSONRPCDispatcher,
-        connection: Connection,
-        lifespan_state: Any,
-        init_options: InitializationOptions | None,
-    ) -> None:
-        self.server = server
-        self.dispatcher = dispatcher
-        self.connection = connection
-        self.lifespan_state = lifespan_state
-        self.runner: ServerRunner[Any] = ServerRunner(server, connection, lifespan_state, init_options=init_options)
-        self.lock = EraLock(server.modern_versions)
+    def __init__(self, runner: ServerRunner[Any], dispatcher: Dispatcher) -> None:
+        self.runner = runner
+        self.server = runner.server
+        self.connection = runner.connection
+        self.legacy_notify = _with_pump(dispatcher, runner)
+        self.lock = EraLock(self.server.modern_versions)
         self.modern_version = LATEST_MODERN_VERSION
-
-    async def run(self, on_request: OnRequest, on_notify: Any) -> None:
-        """Until the channel closes; then tear down."""
-        self.dispatcher.on_closing = self.connection.closing
-        self.dispatcher.spawns_notification = self._may_wait
-        self.dispatcher.accepts_batches = self._takes_batches
-        try:
-            await self.dispatcher.run(on_request, on_notify)
-        finally:
-            self.connection.closing()
-            if self.connection.listener is not None:
-                self.connection.listener.end()
-            await aclose_shielded(self.connection)
-
-    def _may_wait(self, method: str) -> bool:
-        """Whether taking a notification may run foreign code, which must not hold up the reading."""
-        return bool(self.server.middleware) or self.server.get_notification_handler(method) is not None
-
-    def _takes_batches(self) -> bool:
-        return self.connection.initialize_accepted and self.connection.revision.has_batches
-
-    # -- legacy ---------------------------------------------------------------------------------------------------
-
-    def legacy_request(
-        self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
-    ) -> Awaitable[HandlerResult]:
-        """One request of the handshake era."""
-        return self.runner.handle_request(dctx, method, params)
-
-    async def legacy_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
-        """One notification of the handshake era."""
-        await self.runner.on_notify(dctx, method, params)
-        if method == "notifications/initialized" and self.connection.is_ready:
-            self.dispatcher.start_pump(self.connection, self.server)
 
     # -- both -----------------------------------------------------------------------------------------------------
 
-    def dual_request(
+    def on_request(
         self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
     ) -> Awaitable[HandlerResult]:
         """Judge now, in the order of arrival; serve when awaited."""
@@ -470,11 +520,9 @@ class _Loop:
         if refusal is not None:
             raise refusal
         if verdict is Verdict.SERVE_LEGACY:
-            return (
-                self._initialize(dctx, params)
-                if kind is MessageEra.INITIALIZE
-                else self.legacy_request(dctx, method, params)
-            )
+            if kind is MessageEra.INITIALIZE:
+                return self._initialize(dctx, params)
+            return self.runner.handle_request(dctx, method, params)
         route = classify_inbound_request(
             {"method": method, "params": params}, supported_modern_versions=self.server.modern_versions
         )
@@ -498,18 +546,25 @@ class _Loop:
         self, connection: Connection, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
     ) -> HandlerResult:
         try:
-            return await ServerRunner(self.server, connection, self.lifespan_state).handle_request(dctx, method, params)
+            runner = ServerRunner(self.server, connection, self.runner.lifespan_state)
+            return await runner.handle_request(dctx, method, params)
         finally:
             await aclose_shielded(connection)
 
-    async def dual_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
+    def on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Awaitable[None]:
         """A notification belongs to the era that the connection locked; in the modern one it inherits the version."""
-        if self.lock.state is not Era.MODERN:
-            await self.legacy_notify(dctx, method, params)
-            return
-        connection = Connection.from_envelope(self.modern_version, None, {}, outbound=dctx)
-        await ServerRunner(self.server, connection, self.lifespan_state).on_notify(dctx, method, params)
-        await aclose_shielded(connection)
+        if self.lock.state is Era.MODERN:
+            return self._notify_modern(self.modern_version, dctx, method, params)
+        return self.legacy_notify(dctx, method, params)
+
+    async def _notify_modern(
+        self, version: str, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
+    ) -> None:
+        connection = Connection.from_envelope(version, None, {}, outbound=dctx)
+        try:
+            await ServerRunner(self.server, connection, self.runner.lifespan_state).on_notify(dctx, method, params)
+        finally:
+            await aclose_shielded(connection)
 
 
 def _rejection_error(rejection: InboundLadderRejection) -> MCPError:

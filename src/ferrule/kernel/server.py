@@ -16,6 +16,7 @@ from ferrule.kernel.bus import SubscriptionBus
 from ferrule.kernel.context import CallNext, Handler, ServerMiddleware, ServerRequestContext
 from ferrule.protocol.caching import CacheHint
 from ferrule.wire.codec import to_builtins
+from ferrule.wire.headers import ParamHeader
 from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, REVISIONS, Revision
 from ferrule.wire.types import Icon, Implementation, ServerCapabilities
 
@@ -77,6 +78,11 @@ class Server(Generic[LifespanT]):
         resource_updates: serve subscriptions to single resources.
         bus: where changes are published; one is made when ``None``.
         modern_versions: revisions of the modern era to speak; empty turns the era off.
+
+    Attributes:
+        attachments: what layers above keep with the server, each under a key of its own.
+        param_headers: tool name → the plan of its ``Mcp-Param-*`` headers (`compile_param_plan`), for tools that have
+            any; whoever registers a tool keeps it. HTTP refuses a modern call whose headers contradict it.
     """
 
     def __init__(
@@ -115,7 +121,9 @@ class Server(Generic[LifespanT]):
         self.bus = SubscriptionBus() if bus is None else bus
         self.modern_versions = modern_versions
         self.extensions: dict[str, dict[str, Any]] = {}
+        self.param_headers: dict[str, tuple[ParamHeader, ...]] = {}
         self.result_types: dict[str, str] = {}
+        self.attachments: dict[Any, Any] = {}
         self._lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]] = lifespan or _no_lifespan
         self._requests: dict[str, HandlerEntry] = {}
         self._notifications: dict[str, HandlerEntry] = {}
@@ -193,25 +201,22 @@ class Server(Generic[LifespanT]):
     def capabilities(self, revision: Revision) -> ServerCapabilities:
         """What can really be answered in a revision: derived from the handlers, never declared by hand."""
         bundle: dict[str, Any] = {}
-        if self._serves("tools/list", "tools/call"):
+        if "tools/list" in self._requests:  # whoever declares a list must answer for it
             bundle["tools"] = self._list_capability("tools")
-        if self._serves("prompts/list", "prompts/get"):
+        if "prompts/list" in self._requests:
             bundle["prompts"] = self._list_capability("prompts")
-        if self._serves("resources/list", "resources/read", "resources/templates/list"):
+        if "resources/list" in self._requests or "resources/templates/list" in self._requests:
             resources = self._list_capability("resources")
             if self.resource_updates:
                 resources["subscribe"] = True
             bundle["resources"] = resources
-        if self._serves("completion/complete") and revision.has_completions_capability:
+        if "completion/complete" in self._requests and revision.has_completions_capability:
             bundle["completions"] = {}
         if self.logging:
             bundle["logging"] = {}
         if self.extensions and revision.is_modern:
             bundle["extensions"] = {name: dict(settings) for name, settings in self.extensions.items()}
         return ServerCapabilities(bundle)
-
-    def _serves(self, *methods: str) -> bool:
-        return any(method in self._requests for method in methods)
 
     def _list_capability(self, kind: str) -> dict[str, Any]:
         return {"listChanged": True} if kind in self.list_changed else {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-from ferrule.kernel.connection import Connection
+from ferrule.kernel.connection import Connection, GuardedDispatch
 from ferrule.kernel.dispatch import CallOptions, DispatchContext
 from ferrule.protocol.capabilities import missing_for_request
 from ferrule.protocol.errors import (
@@ -21,6 +21,7 @@ from ferrule.protocol.errors import (
 from ferrule.protocol.inbound import LOG_LEVEL_KEY
 from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.faults import ConvertError
+from ferrule.wire.revisions import NotExpressible, project_params
 from ferrule.wire.struct import WireStruct
 from ferrule.wire.types import (
     ClientCapabilities,
@@ -58,15 +59,25 @@ class ServerSession:
 
     Attributes:
         connection: the peer and its standing channel.
-        dispatch: the way back of this very message.
+        body_task, rounds: kept here for the layer above, which asks questions in rounds (``ferrule.app.rounds``).
     """
 
-    __slots__ = ("connection", "dispatch", "meta")
+    __slots__ = ("_dispatch", "body_task", "connection", "meta", "rounds")
 
     def __init__(self, connection: Connection, dispatch: DispatchContext, meta: Mapping[str, Any]) -> None:
         self.connection = connection
-        self.dispatch = dispatch
+        self._dispatch = dispatch
         self.meta = meta
+        self.body_task: Any = None
+        self.rounds: Any = None
+
+    @property
+    def dispatch(self) -> DispatchContext:
+        """The way back of this very message; where nothing may be asked (now, or in this era) it refuses to."""
+        connection = self.connection
+        if connection.is_modern or connection.handling_initialize:
+            return GuardedDispatch(self._dispatch, connection)
+        return self._dispatch
 
     # -- the peer ---------------------------------------------------------------------------------------------
 
@@ -98,7 +109,7 @@ class ServerSession:
     @property
     def can_send_request(self) -> bool:
         """Whether `send_request` can work here."""
-        return self.dispatch.can_send_request and not self.connection.is_modern
+        return self._dispatch.can_send_request and not self.connection.is_modern
 
     # -- telling ----------------------------------------------------------------------------------------------
 
@@ -111,7 +122,7 @@ class ServerSession:
         revision = self.connection.revision
         if method not in revision.server_notifications and method.partition("/")[0] == "notifications":
             self._check_extension_notification(method)
-        await self.dispatch.notify(method, params)
+        await self._dispatch.notify(method, project_params(revision, method, params))
 
     def _check_extension_notification(self, method: str) -> None:
         """Core notifications of other revisions do not exist here; those of extensions are their own affair."""
@@ -122,7 +133,9 @@ class ServerSession:
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the client asked for it on this request; ``progress`` must rise."""
-        await self.dispatch.progress(progress, total, message)
+        if not self.connection.revision.has_progress_message:
+            message = None
+        await self._dispatch.progress(progress, total, message)
 
     async def log(self, level: str, data: Any, logger: str | None = None) -> None:
         """Send a log message to the client, under its era's rules.
@@ -141,7 +154,7 @@ class ServerSession:
         params: dict[str, Any] = {"level": level, "data": data}
         if logger is not None:
             params["logger"] = logger
-        await self.dispatch.notify("notifications/message", params)
+        await self._dispatch.notify("notifications/message", params)
 
     # -- asking (legacy era) ----------------------------------------------------------------------------------
 
@@ -163,13 +176,15 @@ class ServerSession:
         if missing is not None and connection.is_modern:
             raise MissingRequiredClientCapability(missing)
         connection.check_may_ask(method)
-        if connection.is_modern:
-            return await connection.outbound.send_raw_request(method, raw, opts)  # refuses
         if missing is not None:
             raise CapabilityNotDeclared(missing)
         if method not in connection.revision.server_requests:
             raise LocalError(f"{method} does not exist in revision {connection.protocol_version}")
-        return await self.dispatch.send_raw_request(method, raw, opts)
+        try:
+            raw = project_params(connection.revision, method, raw)
+        except NotExpressible as error:
+            raise LocalError(f"{method} cannot be asked in revision {connection.protocol_version}: {error}") from error
+        return await self._dispatch.send_raw_request(method, raw, opts)
 
     async def _ask(
         self, method: str, params: Mapping[str, Any] | WireStruct | None, type_: type[ResultT], opts: CallOptions | None

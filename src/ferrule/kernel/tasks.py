@@ -9,6 +9,7 @@ This is the only place that knows the difference; `JSONRPCDispatcher` is its onl
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,7 +20,12 @@ from anyio.abc import TaskGroup
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["AnyioTasks", "AsyncioTasks", "TaskHandle", "Tasks", "is_asyncio", "tasks_for_this_loop"]
+__all__ = ["CANCEL_GRACE_S", "AnyioTasks", "AsyncioTasks", "TaskHandle", "Tasks", "is_asyncio", "tasks_for_this_loop"]
+
+logger = logging.getLogger(__name__)
+
+CANCEL_GRACE_S = 5.0
+"""Seconds that tasks get to end after their cancellation; on asyncio those that do not are abandoned with a warning."""
 
 
 class TaskHandle(Protocol):
@@ -79,10 +85,14 @@ class AsyncioTasks:
         return self
 
     async def __aexit__(self, *exc: Any) -> None:
-        await self.drain(0)
+        if not self._running:
+            return
         for task in self._running:
             task.cancel()
-        await self.drain(5)
+        with anyio.CancelScope(shield=True):  # the end may itself be a cancellation, which must not leave tasks behind
+            await self.drain(CANCEL_GRACE_S)
+        if self._running:
+            logger.warning("%d tasks did not end within %g s of their cancellation", len(self._running), CANCEL_GRACE_S)
 
     def start(self, coroutine: Coroutine[Any, Any, None]) -> TaskHandle:
         """Run a coroutine in a plain task."""
