@@ -300,7 +300,9 @@ class _Run:
             step = waiting.pop(found)
             problem = problems[found]
             if self._changes is not None:
-                self._changes.replace(step, self._revision.version, step.value if problem is None else message)
+                self._changes.replace(
+                    step, self._revision.version, step.value if problem is None else _as_pattern(message)
+                )
             elif problem is not None:
                 raise self._mismatch(step, problem, message)
 
@@ -352,7 +354,7 @@ class _Run:
                     return
             if message is None:
                 return
-            self._changes.insert(steps[at - 1], self._revision.version, message)
+            self._changes.insert(steps[at - 1], self._revision.version, _as_pattern(message))
 
     def _mismatch(self, step: Step, problem: str, received: Any) -> ConversationMismatch:
         where = str(self.conversation.path or self.conversation.name)
@@ -404,7 +406,7 @@ class _Changes:
             return kept
         if step.condition and len({encode_str(message) for message in said.values()}) == 1:
             message = next(iter(said.values()))
-            return [] if message is None else [f"<[{step.condition}] {_line(message)}"]
+            return [] if message is None else [f"<[{step.condition}] {encode_str(message)}"]
         return _lines_for({r: [] if message is None else [message] for r, message in said.items()}, conversation)
 
 
@@ -416,7 +418,7 @@ def _lines_for(said: dict[str, list[Any]], conversation: Conversation) -> list[s
     lines: list[str] = []
     for revisions in groups.values():
         for condition in _conditions(revisions, conversation.revisions):
-            lines += [f"<{condition} {_line(message)}" for message in said[revisions[0]]]
+            lines += [f"<{condition} {encode_str(message)}" for message in said[revisions[0]]]
     return lines
 
 
@@ -435,16 +437,16 @@ def _conditions(revisions: list[str], all_revisions: tuple[str, ...]) -> list[st
     return [f"[{start}..{stop}]"]
 
 
-def _line(message: Any) -> str:
-    """A message as a server line has it: no version of JSON-RPC, and ``$`` kept from being a pattern."""
+def _as_pattern(message: Any) -> Any:
+    """A message as a server line has it: no version of JSON-RPC, and ``$`` kept from meaning something."""
     if is_object(message) and message.get("jsonrpc") == "2.0":
         message = {key: value for key, value in message.items() if key != "jsonrpc"}
-    return encode_str(_literal(message))
+    return _literal(message)
 
 
 def _literal(value: Any) -> Any:
     if isinstance(value, str):
-        return f"${value}" if value.startswith("$") and not value.startswith(("$any", "$is:", "$$")) else value
+        return f"${value}" if value.startswith("$") else value
     if is_object(value):
         return {key: _literal(item) for key, item in value.items()}
     return [_literal(item) for item in value] if is_array(value) else value
