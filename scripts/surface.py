@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-MODULES = ("ferrule",)
+MODULES = ("ferrule", "ferrule.types")
 SNAPSHOT = Path(__file__).resolve().parent.parent / "tests" / "architecture" / "public_surface.txt"
 
 

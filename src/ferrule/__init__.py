@@ -13,6 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ferrule._version import __version__
+
 if TYPE_CHECKING:
     from ferrule import types as types
     from ferrule.app.content import Audio as Audio
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from ferrule.kernel.server import Server as Server
     from ferrule.protocol.errors import MCPError as MCPError
     from ferrule.transports.stdio_client import StdioServer as StdioServer
-
-__version__ = "0.1.0"
 
 # Public name -> the module that defines it.
 _MODULES: dict[str, str] = {

@@ -631,7 +631,7 @@ class ClientCore:
 
 
 def _default_info() -> Implementation:
-    from ferrule import __version__
+    from ferrule._version import __version__
 
     return Implementation(name="ferrule", version=__version__)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.client.config import HttpTarget, InProcessTarget, PairTarget, StdioTarget
 from ferrule.client.errors import BadServerResponse
-from ferrule.client.links import DirectLink, Link, MemoryLink, ServerLife, StdioLink, StreamLink
+from ferrule.client.links import DirectLink, Link, MemoryLink, PairLink, ServerLife, StdioLink
 from ferrule.client.negotiate import (
     Answered,
     Closed,
@@ -180,7 +180,7 @@ class Opener:
         if isinstance(target, StdioTarget):
             return await StdioLink.open(target.server, **self._stream_options(background))
         if isinstance(target, PairTarget):
-            return StreamLink(target.read_stream, target.write_stream, **self._stream_options(background))
+            return PairLink(target, **self._stream_options(background))
         if self.life is None:
             self.life = ServerLife(target.server)
             try:
@@ -213,18 +213,19 @@ class Opener:
         )
 
     async def _open_sse(self, background: Background) -> Link:
-        from ferrule.transports.sse_client import SseLink
+        from ferrule.transports.sse_client import connect_sse
 
         target = cast("HttpTarget", self.target)
-        return await SseLink.open(
+        connection = await connect_sse(
             target.url,
             self.http(),
+            background=background,
             headers={**target.headers, **self.headers},
             auth=self.auth,
             max_message_bytes=self.max_message_bytes,
             timeout_s=self.connect_timeout_s,
-            **self._stream_options(background),
         )
+        return PairLink(connection, **self._stream_options(background))
 
     # -- negotiation ------------------------------------------------------------------------------------------------
 
@@ -243,6 +244,8 @@ class Opener:
             return await self._settle(link, self._from_prior(self.prior_discover))
         negotiator = self._negotiator()
         target = self.target
+        if isinstance(link, DirectLink):
+            negotiator.legacy = ()  # there is nothing to fall back to on a link that knows one era
         if isinstance(target, HttpTarget) and target.is_sse:
             link = await self._open_sse(background)
             negotiator = Negotiator(modern=(), legacy=negotiator.legacy or ("2024-11-05",))
@@ -268,7 +271,8 @@ class Opener:
 
     def _from_prior(self, prior: Mapping[str, Any]) -> Settled:
         supported = prior.get("supportedVersions") or []
-        offered = (self.mode,) if self.mode in MODERN_PROTOCOL_VERSIONS else MODERN_PROTOCOL_VERSIONS
+        pinned = REVISIONS.get(self.mode)
+        offered = (self.mode,) if pinned is not None and pinned.is_modern else MODERN_PROTOCOL_VERSIONS
         for version in reversed(offered):
             if version in supported:
                 return Settled(version, prior)
