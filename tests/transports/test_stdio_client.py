@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import json
 import logging
@@ -305,6 +306,30 @@ time.sleep(1000)
     with anyio.fail_after(5):
         await process.aclose()
     await until_dead(child)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="adopts orphans as only Linux can")
+async def test_closing_does_not_wait_for_dead_orphans() -> None:
+    """Where process 1 reaps nobody, as in many containers, a dead child stays in its group for ever."""
+    code = """
+import os, time
+child = os.fork()
+if child:
+    os.write(1, b'{"pid": %d}\\n' % child)
+    os._exit(0)
+time.sleep(1000)
+"""
+    pr_set_child_subreaper = 36
+    prctl = ctypes.CDLL(None).prctl
+    assert prctl(pr_set_child_subreaper, 1, 0, 0, 0) == 0
+    try:
+        process = await connect_stdio(script(code, terminate_s=100))
+        child = (await receive(process))["pid"]
+        with anyio.fail_after(10):
+            await process.aclose()
+        assert os.waitpid(child, os.WNOHANG)[1] == signal.SIGTERM
+    finally:
+        prctl(pr_set_child_subreaper, 0, 0, 0, 0)
 
 
 async def test_a_server_with_answers_to_write_can_end() -> None:
