@@ -11,7 +11,7 @@ from ferrule.kernel.bus import Event
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.server import Server
 from ferrule.protocol.caching import CacheHint
-from ferrule.protocol.errors import InvalidParams, MCPError, ResourceNotFound
+from ferrule.protocol.errors import InvalidParams, MCPError, RequestTimeout, ResourceNotFound
 
 Ctx = ServerRequestContext[Any]
 
@@ -44,6 +44,44 @@ def default() -> Server[Any]:
 def bare() -> Server[Any]:
     """Serves nothing but what every server does."""
     return Server("bare", version="1.0")
+
+
+TASK = {
+    "taskId": "t-1",
+    "status": "working",
+    "createdAt": "2025-11-25T10:00:00Z",
+    "lastUpdatedAt": "2025-11-25T10:00:00Z",
+    "ttl": 60000,
+}
+
+
+def tasks() -> Server[Any]:
+    """Serves the tasks of revision 2025-11-25 by hand."""
+    server: Server[Any] = Server("tasks", version="1.0")
+
+    async def get(ctx: Ctx) -> Any:
+        if ctx.params.task_id != "t-1":
+            raise InvalidParams("Unknown task")
+        return TASK
+
+    async def list_all(ctx: Ctx) -> Any:
+        return {"tasks": [TASK]}
+
+    async def result(ctx: Ctx) -> Any:
+        return text("done", _meta={"io.modelcontextprotocol/related-task": {"taskId": "t-1"}})
+
+    async def cancel(ctx: Ctx) -> Any:
+        await ctx.session.notify("notifications/tasks/status", {**TASK, "status": "cancelled"})
+        return {**TASK, "status": "cancelled"}
+
+    for method, handler in {
+        "tasks/get": get,
+        "tasks/list": list_all,
+        "tasks/result": result,
+        "tasks/cancel": cancel,
+    }.items():
+        server.add_request_handler(method, handler)
+    return server
 
 
 async def list_tools(ctx: Ctx) -> Any:
@@ -122,8 +160,22 @@ async def ask_roots(ctx: Ctx, arguments: dict[str, Any]) -> Any:
     return text(str(len(answer.roots)))
 
 
-async def change_tools(ctx: Ctx, arguments: dict[str, Any]) -> Any:
-    ctx.server.bus.publish(Event.list_changed("tools"))
+async def ask_in_vain(ctx: Ctx, arguments: dict[str, Any]) -> Any:
+    try:
+        await ctx.session.send_request("roots/list", None, {"timeout_s": 0.02})
+    except RequestTimeout:
+        return text("nobody answered")
+    return text("answered")
+
+
+async def finish_elicitation(ctx: Ctx, arguments: dict[str, Any]) -> Any:
+    await ctx.session.notify("notifications/elicitation/complete", {"elicitationId": "e-1"})
+    return text("told")
+
+
+async def change_lists(ctx: Ctx, arguments: dict[str, Any]) -> Any:
+    for kind in ("tools", "prompts", "resources"):
+        ctx.server.bus.publish(Event.list_changed(kind))
     ctx.server.bus.publish(Event.resource_updated("metal://brass"))
     return text("changed")
 
@@ -156,7 +208,9 @@ TOOL_BODIES: dict[str, Callable[[Ctx, dict[str, Any]], Any]] = {
     "ask-user": ask_user,
     "ask-model": ask_model,
     "ask-roots": ask_roots,
-    "change": change_tools,
+    "change": change_lists,
+    "ask-in-vain": ask_in_vain,
+    "finish-elicitation": finish_elicitation,
     "want-input": want_input,
 }
 
@@ -200,5 +254,5 @@ HANDLERS: dict[str, Callable[[Ctx], Any]] = {
     "completion/complete": complete,
 }
 
-SERVERS: dict[str, Callable[[], Server[Any]]] = {"default": default, "bare": bare}
+SERVERS: dict[str, Callable[[], Server[Any]]] = {"default": default, "bare": bare, "tasks": tasks}
 """The words of the ``server:`` line in a file's head."""

@@ -1,4 +1,4 @@
-"""Every conversation file, in each revision and on each carrier that it names."""
+"""Every conversation file, in each revision and on each carrier that it names, judged by the file and by the schema."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from pathlib import Path
 import pytest
 
 from ferrule.testing.conversations import (
-    Conversation,
+    Transcript,
     load_conversation,
     run_conversation,
     runs_of,
     save_conversation,
     update_conversation,
 )
+from ferrule.testing.oracle import SchemaOracle
+from ferrule.wire.revisions import REVISIONS
 from tests.conversations.servers import SERVERS
 
 FILES = sorted(Path(__file__).parent.glob("*.conv"))
 CONVERSATIONS = {path.stem: load_conversation(path) for path in FILES}
 RUNS = [(name, revision, carrier) for name, each in CONVERSATIONS.items() for revision, carrier in runs_of(each)]
+
+# These speak both eras on one connection or endpoint, so no one schema fits all that is said.
+BOTH_ERAS = {"http_eras_side_by_side", "lock_stays_open_after_neutral"}
 
 
 @pytest.fixture
@@ -27,19 +32,64 @@ def updates(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update", default=False))
 
 
+@pytest.fixture(scope="module")
+def oracle() -> SchemaOracle | None:
+    """The official schemas, where the folder with them is beside this project."""
+    schemas = Path(__file__).resolve().parents[3] / "shared" / "data" / "mcp-schema"
+    return SchemaOracle(schemas) if schemas.is_dir() else None
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(("name", "revision", "carrier"), RUNS, ids=["-".join(run) for run in RUNS])
-async def test_the_server_says_what_the_file_says(name: str, revision: str, carrier: str, updates: bool) -> None:
+async def test_the_server_says_what_the_file_says(
+    name: str, revision: str, carrier: str, updates: bool, oracle: SchemaOracle | None
+) -> None:
     """The conversation is the specification of the kernel, whatever carries it."""
     conversation = CONVERSATIONS[name]
     if updates:
         if (revision, carrier) == next(runs_of(conversation)):
             save_conversation(conversation, await update_conversation(conversation, SERVERS[conversation.server]))
         pytest.skip("rewritten")
-    await run(conversation, revision, carrier)
-
-
-async def run(conversation: Conversation, revision: str, carrier: str) -> None:
-    """Replay it once against a fresh server."""
     server = SERVERS[conversation.server]()
-    await run_conversation(conversation, server, revision=revision, carrier=carrier)
+    transcript = await run_conversation(conversation, server, revision=revision, carrier=carrier)
+    if oracle is not None and name not in BOTH_ERAS:
+        judge(oracle, transcript, name)
+
+
+def judge(oracle: SchemaOracle, transcript: Transcript, name: str) -> None:
+    """Everything the server said must match the official schema of the revision that was spoken."""
+    scope = (name, transcript.revision, transcript.carrier)
+    for exchange in transcript.messages:
+        if exchange.sender == "server":
+            oracle.observe(transcript.revision, "server_to_client", exchange.message, scope=scope)
+        elif isinstance(exchange.message, dict):
+            oracle.note("client_to_server", exchange.message, scope=scope)
+
+
+@pytest.mark.anyio
+async def test_every_core_message_of_every_revision_has_a_conversation(oracle: SchemaOracle | None) -> None:
+    """Results of all requests, and everything that a server asks or tells, in each revision that has it."""
+    if oracle is None:
+        pytest.skip("the folder with the official schemas is not beside this project")
+    for name, revision, carrier in RUNS:
+        if carrier == "memory" and name not in BOTH_ERAS:
+            server = SERVERS[CONVERSATIONS[name].server]()
+            transcript = await run_conversation(CONVERSATIONS[name], server, revision=revision, carrier=carrier)
+            judge(oracle, transcript, name)
+    missing = {(each.revision, each.method) for each in oracle.missing()}
+    assert missing == NEVER_SAID
+
+
+NEVER_SAID = {("2026-07-28", "notifications/cancelled")}
+"""The server ends a subscription by answering it, which is the graceful one of the two ways the specification names."""
+
+
+def test_every_client_message_of_every_revision_has_a_conversation() -> None:
+    """The requests and notifications of a client, in each revision that has them."""
+    said: dict[str, set[str]] = {version: {"initialize", "notifications/initialized"} for version in REVISIONS}
+    for name, revision, carrier in RUNS:
+        for step in CONVERSATIONS[name].steps:
+            if step.kind == "send" and isinstance(step.value, dict) and step.holds(revision, carrier):
+                said[revision].add(step.value.get("method", ""))
+    for version, revision in REVISIONS.items():
+        assert {*revision.requests, *revision.notifications} <= said[version], version
