@@ -1,7 +1,7 @@
 """Runs the legs of the official conformance suite and counts for itself; ``scripts/conformance`` calls it.
 
-The suite's exit code is not enough: it forgives scenarios that are not scored for a revision, and it passes a scenario in
-which nothing succeeded. So the ``checks.json`` that it writes per scenario are counted here.
+The suite's exit code is not enough: it forgives scenarios that are not scored for a revision, and it passes a
+scenario in which nothing succeeded. So the ``checks.json`` that it writes per scenario are counted here.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ def tally(folder: Path) -> tuple[int, int, list[str]]:
         passed += len(good)
         failed += len(bad)
         is_not_yet = any(part in scenario for part in NOT_YET)
-        for check in bad:
-            if not is_not_yet:
-                complaints.append(f"{scenario}: {check['id']}: {check['status']}: {check.get('errorMessage', '')}")
-        if not good and not is_not_yet:
+        if is_not_yet:
+            continue
+        complaints += [f"{scenario}: {c['id']}: {c['status']}: {c.get('errorMessage', '')}" for c in bad]
+        if not good:
             complaints.append(f"{scenario}: nothing succeeded")
     return passed, failed, complaints
 

@@ -2,8 +2,8 @@
 
     python conformance/server.py --port 3001        serves http://localhost:3001/mcp, both eras
 
-It stands on the low-level `Server`, so that each answer is visibly the one that the suite expects. Each tool is one function
-``async (ctx, arguments) -> result`` beside its definition.
+It stands on the low-level `Server`, so that each answer is visibly the one that the suite expects. Each tool is one
+function ``async (ctx, arguments) -> result`` beside its definition.
 """
 
 from __future__ import annotations
@@ -103,8 +103,10 @@ def tool(description: str, schema: dict[str, Any] | None = None, **properties: A
         name = function.__name__
         input_schema = schema or {
             "type": "object",
-            "properties": {key: {"type": value} if isinstance(value, str) else value for key, value in properties.items()},
-            "required": [key for key in properties],
+            "properties": {
+                key: {"type": value} if isinstance(value, str) else value for key, value in properties.items()
+            },
+            "required": list(properties),
         }
         TOOLS[name] = ({"name": name, "description": description, "inputSchema": input_schema}, function)
         if plan := compile_param_plan(input_schema):
@@ -243,7 +245,7 @@ async def test_trigger_prompt_change(ctx: Ctx, arguments: Mapping[str, Any]) -> 
 
 def form(**properties: Any) -> dict[str, Any]:
     """The schema of a form whose fields are all needed."""
-    return {"type": "object", "properties": properties, "required": [key for key in properties]}
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 async def elicited(ctx: Ctx, message: str, schema: dict[str, Any], label: str) -> dict[str, Any]:
@@ -287,7 +289,9 @@ async def test_elicitation_sep1034_defaults(ctx: Ctx, arguments: Mapping[str, An
 @tool("Asks with each kind of choice.")
 async def test_elicitation_sep1330_enums(ctx: Ctx, arguments: Mapping[str, Any]) -> dict[str, Any]:
     names = ["option1", "option2", "option3"]
-    titled = [{"const": f"value{i}", "title": f"{word} Option"} for i, word in enumerate(("First", "Second", "Third"), 1)]
+    titled = [
+        {"const": f"value{i}", "title": f"{word} Option"} for i, word in enumerate(("First", "Second", "Third"), 1)
+    ]
     schema = {
         "type": "object",
         "properties": {

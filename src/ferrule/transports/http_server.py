@@ -1,13 +1,16 @@
 """Serving an ASGI callable over HTTP in this process: uvicorn on uvloop with httptools, bounded and quiet.
 
-uvicorn brings the HTTP server; this file brings what a server that faces the world needs and uvicorn has no option for: a
-bound on the size of a request's head, on the time that a head and a body may take to arrive, and on the time that a client may
-refuse to read. Whoever serves ``app.asgi()`` with a server of their own gets these bounds from that server or not at all.
+uvicorn brings the HTTP server; this file brings what a server that faces the world needs and uvicorn has no option
+for: a bound on the size of a request's head, on the time that a head and a body may take to arrive, and on the time
+that a client may refuse to read. Whoever serves ``app.asgi()`` with a server of their own gets these bounds from that
+server or not at all.
 
-uvloop is started through its own loop factory, so it is really in use; without uvloop (Windows, PyPy) the loop is asyncio's.
+uvloop is started through its own loop factory, so it is really in use; without uvloop (Windows, PyPy) the loop is
+asyncio's.
 
-Rule a newcomer would break: nothing here may run per request. The limits hang on the rare states (an incomplete head, a body
-that is still arriving, a socket that does not drain) and a request that arrives in one piece meets none of them.
+Rule a newcomer would break: nothing here may run per request. The limits hang on the rare states (an incomplete head,
+a body that is still arriving, a socket that does not drain) and a request that arrives in one piece meets none of
+them.
 """
 
 import functools
@@ -30,11 +33,12 @@ ASGICallable = Callable[[Any, Any, Any], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
-    """Bounds on one connection of :func:`run_http`.
+    """Bounds on one connection of `run_http`.
 
     Attributes:
         max_head_bytes: request line and headers together; more is answered 431.
-        head_timeout_s: seconds from the first byte of a head (or from connecting) to its end; then the connection closes.
+        head_timeout_s: seconds from the first byte of a head (or from connecting) to its end; then the connection
+        closes.
         body_timeout_s: seconds that a body may take to arrive after its head; then the connection closes.
         write_timeout_s: seconds that a client may leave a full send buffer unread; then the connection is dropped.
         keep_alive_s: seconds that an idle connection stays open between requests.
@@ -80,10 +84,13 @@ def run_http(
     """
     import asyncio
 
+    new_event_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
     try:
-        from uvloop import new_event_loop
+        import uvloop
     except ImportError:  # no uvloop on this platform
-        new_event_loop = asyncio.new_event_loop
+        pass
+    else:
+        new_event_loop = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         try:
             runner.run(
@@ -119,7 +126,7 @@ async def serve_http(
     ssl_keyfile: str | None = None,
     handle_signals: bool = False,
 ) -> None:
-    """As :func:`run_http`, inside a running asyncio loop; cancelling it drains and returns.
+    """As `run_http`, inside a running asyncio loop; cancelling it drains and returns.
 
     Args:
         handle_signals: stop on SIGINT and SIGTERM (main thread only). Otherwise only cancellation stops it.
@@ -163,7 +170,7 @@ async def serve_http(
 
 
 def _bind(host: str, port: int) -> list[socket.socket]:
-    """Listening sockets for a host name; on loopback every family of ``localhost``, so that clients find it by either."""
+    """Listening sockets for a host name, of every family that it has, so that clients find it by either."""
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     bound: list[socket.socket] = []
     try:
@@ -217,8 +224,8 @@ def _server_class() -> type[Any]:
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started and self._on_started is not None and sockets:
-                name = sockets[0].getsockname()
-                self._on_started(self.config.host, name[1] if isinstance(name, tuple) else 0)
+                name: Any = sockets[0].getsockname()
+                self._on_started(self.config.host, name[1] if isinstance(name, tuple) else 0)  # pyright: ignore[reportUnknownArgumentType]
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             for server in self.servers:
@@ -268,13 +275,14 @@ def _protocol_class(limits: HttpLimits) -> type[Any]:
         def data_received(self, data: bytes) -> None:
             self._unset_keepalive_if_required()
             try:
-                self.parser.feed_data(data)
+                parser: Any = self.parser  # ``None`` only after the connection is lost
+                parser.feed_data(data)
             except httptools.HttpParserError:
                 self.refuse(400, b"Invalid HTTP request received.")
                 return
             except httptools.HttpParserUpgrade:
                 pass  # no protocol to upgrade to: the request is served as it is
-            scope = self.scope
+            scope: Any = self.scope  # ``None`` before the first request
             if scope is None or "method" not in scope:
                 self._head_is_incomplete(len(data))
             elif self._read_timer is not None or self.cycle.more_body:
@@ -316,14 +324,15 @@ def _protocol_class(limits: HttpLimits) -> type[Any]:
             )
             self._stop_timers()
             self.transport.close()
-            if self.cycle is not None:
-                self.cycle.disconnected = True  # the application, if it was started, must not answer as well
-                self.cycle.message_event.set()
+            cycle: Any = self.cycle  # ``None`` before the first request
+            if cycle is not None:
+                cycle.disconnected = True  # the application, if it was started, must not answer as well
+                cycle.message_event.set()
 
         def _give_up(self) -> None:
             """The client took too long over its request."""
             self._read_timer = None
-            cycle = self.cycle
+            cycle: Any = self.cycle  # ``None`` before the first request
             if cycle is not None and not cycle.response_complete and not cycle.more_body:
                 return  # it waits for our answer: its next head may wait as well
             if not self.transport.is_closing():

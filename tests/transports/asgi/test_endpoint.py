@@ -64,7 +64,9 @@ async def test_it_can_be_the_root_of_a_mount() -> None:
     message = good()
     app = Steered().endpoint(path="/")
     for path, root_path in (("/mcp", "/mcp"), ("/mcp/", "/mcp"), ("/", "")):
-        call = Call(app, path=path, root_path=root_path, headers=modern_headers(message), body=json.dumps(message).encode())
+        call = Call(
+            app, path=path, root_path=root_path, headers=modern_headers(message), body=json.dumps(message).encode()
+        )
         assert (await call.run()).status == 200
 
 
@@ -176,7 +178,7 @@ async def test_a_client_that_vanishes_in_mid_body_leaves_nothing(caplog: pytest.
     """No answer, no traceback."""
     app = Steered().endpoint()
     call = Call(app, headers=modern_headers(good()), body=[b"{", b""])
-    call._parts[1:] = []  # noqa: SLF001  the rest never comes
+    call._parts[1:] = []
     original = call.receive
 
     async def receive() -> Any:

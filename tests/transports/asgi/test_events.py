@@ -36,7 +36,9 @@ async def test_an_event_of_another_session_is_unknown() -> None:
     assert await datas(store, "u", id) is None
 
 
-@pytest.mark.parametrize("id", ["", "-", "1-", "-0", "1-1", "1-9999999999999999999999", "1-٣", "x", "2-0", "1--1", "1-+0"])
+@pytest.mark.parametrize(
+    "id", ["", "-", "1-", "-0", "1-1", "1-9999999999999999999999", "1-٣", "x", "2-0", "1--1", "1-+0"]
+)
 async def test_a_made_up_id_is_unknown(id: str) -> None:
     """Never an exception, whatever the client sends."""
     store = MemoryEventStore()

@@ -270,7 +270,11 @@ async def test_a_json_rpc_error_is_200() -> None:
 
 async def test_response_modes() -> None:
     """auto: JSON until a handler speaks. json: never a stream. sse: always one."""
-    for mode, silent, speaking in (("auto", "json", "event-stream"), ("json", "json", "json"), ("sse", "event", "event")):
+    for mode, silent, speaking in (
+        ("auto", "json", "event-stream"),
+        ("json", "json", "json"),
+        ("sse", "event", "event"),
+    ):
         app = Steered().endpoint(response_mode=mode)
         session = await open_session(app)
         answer = await legacy_call(app, tool("echo", text="x"), session).run()

@@ -71,7 +71,9 @@ async def test_progress_comes_on_the_request_s_own_stream_if_it_was_asked_for() 
     answer = await modern_call(Steered().endpoint(), tool("progress", meta={"progressToken": "t"})).run()
     assert [m["params"]["progress"] for m in answer.messages[:-1]] == [0, 50, 100]
     assert {m["params"]["progressToken"] for m in answer.messages[:-1]} == {"t"}
-    assert (await modern_call(Steered().endpoint(), tool("progress")).run()).headers["content-type"] == "application/json"
+    assert (await modern_call(Steered().endpoint(), tool("progress")).run()).headers[
+        "content-type"
+    ] == "application/json"
 
 
 # --- a client that goes away ----------------------------------------------------------------------------------------
@@ -79,7 +81,7 @@ async def test_progress_comes_on_the_request_s_own_stream_if_it_was_asked_for() 
 
 @pytest.mark.parametrize("name", ["slow", "speak"])
 async def test_a_vanished_client_cancels_its_request(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Disconnect is cancellation, whether or not a stream is open; the handler's ``finally`` runs, nothing is sent after."""
+    """Disconnect is cancellation, with a stream open or not; ``finally`` runs, and nothing is sent after."""
     steered = Steered()
     call = modern_call(steered.endpoint(), tool(name))
     with caplog.at_level(logging.INFO, "ferrule.http"):
@@ -455,7 +457,7 @@ async def test_silent_streams_are_kept_alive_by_comments() -> None:
         await call.until(lambda a: a.body.count(b"\n:\n\n") >= 2)
     assert len(call.answer.messages) == 1
     await anyio.sleep(0.05)
-    assert len(app.modern._keep_alive) == 0  # noqa: SLF001
+    assert len(app.modern._keep_alive) == 0
 
 
 async def test_options_are_checked() -> None:

@@ -1,7 +1,7 @@
 """Streamable HTTP as a plain ASGI callable: both eras on one URL.
 
-``HttpEndpoint(server, HttpOptions(...))`` is the callable; ``ferrule.transports.http_server.run_http`` serves it. Names are
-loaded on first use, because the HTTP server needs one small module of this package before anything else.
+``HttpEndpoint(server, HttpOptions(...))`` is the callable; ``ferrule.transports.http_server.run_http`` serves it.
+Names are loaded on first use, because the HTTP server needs one small module of this package before anything else.
 """
 
 from importlib import import_module

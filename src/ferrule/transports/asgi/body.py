@@ -50,8 +50,8 @@ async def read_body(receive: Receive, first: bytes, max_body_bytes: int) -> byte
 async def refuse_body(receive: Receive, send: Send, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
     """Answer 413 and end the connection, in an order that lets the client read the answer.
 
-    A client that is still sending sees a reset, and not our answer, if the connection closes while bytes of its are unread. So
-    the answer goes out whole first, then a bounded amount of the body is dropped, then the response ends.
+    A client that is still sending sees a reset, and not our answer, if the connection closes while bytes of its are
+    unread. So the answer goes out whole first, then a bounded amount of the body is dropped, then the response ends.
     """
     start = [
         (b"content-type", b"application/json"),

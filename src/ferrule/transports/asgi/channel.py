@@ -1,10 +1,10 @@
 """One logical stream from a legacy server to its client, which may outlive the connection that carries it.
 
-Every message gets an event id from the session's store, so that a client that lost the connection can ask for the rest with
-``Last-Event-ID``. Without a store there are no ids, and a lost connection is the end of the stream.
+Every message gets an event id from the session's store, so that a client that lost the connection can ask for the
+rest with ``Last-Event-ID``. Without a store there are no ids, and a lost connection is the end of the stream.
 
-Rule a newcomer would break: storing, writing and re-attaching happen under one lock. A message that is written while an older
-one is being replayed would arrive out of order, and the client's last id would skip what it never saw.
+Rule a newcomer would break: storing, writing and re-attaching happen under one lock. A message that is written while
+an older one is being replayed would arrive out of order, and the client's last id would skip what it never saw.
 """
 
 from typing import Any

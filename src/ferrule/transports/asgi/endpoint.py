@@ -1,21 +1,22 @@
 """The HTTP endpoint: one URL, both eras, as a plain ASGI callable.
 
-Order of judgement, cheapest and safest first: path, Origin and Host, method, content type and Accept, authentication, body
-size, JSON; then the era, decided anew for each request by its body and headers:
+Order of judgement, cheapest and safest first: path, Origin and Host, method, content type and Accept, authentication,
+body size, JSON; then the era, decided anew for each request by its body and headers:
 
-=============================================================  =========================================================
-a POST whose                                                   is
-=============================================================  =========================================================
-``params._meta`` holds any key of the modern envelope          modern (a legacy version named in there: -32022)
-method is ``initialize``                                       legacy; without the legacy era -32022 with what is spoken
-version header names a modern revision                         modern (the ladder then says what is missing)
-method is ``server/discover``, and it names no session         modern
-version header names nothing that we know, and no session      modern, -32022
-anything else                                                  legacy
-=============================================================  =========================================================
+===================================================  ===================================================
+a POST whose                                         is
+===================================================  ===================================================
+``params._meta`` holds a key of the modern envelope  modern (one that names a legacy version: -32022)
+method is ``initialize``                             legacy; -32022 where only the modern era is served
+version header names a modern revision               modern (the ladder then says what is missing)
+method is ``server/discover``, without a session     modern
+version header is unknown, without a session         modern, -32022
+anything else                                        legacy
+===================================================  ===================================================
 
-The callable starts its server's lifespan on first use, follows ASGI lifespan events where a host sends them, and can start again
-after a shutdown. It serves below any mounting prefix (``root_path``), with and without a slash at the end, never with a redirect.
+The callable starts its server's lifespan on first use, follows ASGI lifespan events where a host sends them, and can
+start again after a shutdown. It serves below any mounting prefix (``root_path``), with and without a slash at the end,
+never with a redirect.
 
 Rule a newcomer would break: this function runs for every request. What is rare has a method of its own.
 """
@@ -108,15 +109,15 @@ class HttpEndpoint:
         if len(headers) != len(raw_headers) and not await self._join_headers(request):
             return
         host, origin = headers.get("host"), headers.get("origin")
-        if (host, origin) not in self.security.known_pairs or origin is not None or self.security.reads_forwarded:
-            if not await self._admit(request, origin):
-                return
+        is_known = (host, origin) in self.security.known_pairs and origin is None and not self.security.reads_forwarded
+        if not is_known and not await self._admit(request, origin):
+            return
         if scope["method"] != "POST":
             await self._serve_verb(request)
             return
-        if (headers.get("content-type"), headers.get("accept")) not in self._known_media:
-            if not await self._check_media(request):
-                return
+        media = (headers.get("content-type"), headers.get("accept"))
+        if media not in self._known_media and not await self._check_media(request):
+            return
         runtime = current_runtime()
         if self.life.running_on is not runtime and not await self._start(request):
             return
@@ -125,13 +126,14 @@ class HttpEndpoint:
         message = await receive()
         if message["type"] != "http.request":
             return  # the client has gone before it said anything
-        body: bytes | None = message.get("body", b"")
-        if message.get("more_body", False) or len(cast("bytes", body)) > self._max_body_bytes:
-            body = await self._read_body(request, cast("bytes", body), message.get("more_body", False))
-            if body is None:
+        body: bytes = message.get("body", b"")
+        if message.get("more_body", False) or len(body) > self._max_body_bytes:
+            whole = await self._read_body(request, body, message.get("more_body", False))
+            if whole is None:
                 return
+            body = whole
         try:
-            decoded = decode(cast("bytes", body))
+            decoded = decode(body)
         except DecodeError as error:
             await request.refuse(400, int(JsonRpcErrorCode.PARSE_ERROR), str(error))
             return
@@ -146,7 +148,8 @@ class HttpEndpoint:
         if type(body) is not dict:
             await self._serve_array(request, body, runtime)
             return
-        method, params = body.get("method"), body.get("params")
+        message: dict[str, Any] = body  # pyright: ignore[reportUnknownVariableType]
+        method, params = message.get("method"), message.get("params")
         if not has_modern_envelope(params):
             version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
             has_session = MCP_SESSION_ID_HEADER in headers
@@ -154,28 +157,29 @@ class HttpEndpoint:
             is_unknown = version is not None and not is_handshake_version(version) and not has_session
             if method == "initialize" or not (is_modern or is_unknown):
                 if self.legacy is None:
-                    await self._refuse_legacy(request, body)
+                    await self._refuse_legacy(request, message)
                 else:
-                    await self.legacy.serve_post(request, body, runtime, state)
+                    await self.legacy.serve_post(request, message, runtime, state)
                 return
             if is_unknown and not is_modern:
-                await self._refuse_version(request, body, version)
+                await self._refuse_version(request, message, version)
                 return
-        id = body.get("id")
-        if (type(id) is int or type(id) is str) and type(method) is str and method and body.get("jsonrpc") == "2.0":
+        id = message.get("id")
+        if (type(id) is int or type(id) is str) and type(method) is str and method and message.get("jsonrpc") == "2.0":
             if type(params) is dict:
-                await self.modern.serve_request(request, body, runtime, state)
+                await self.modern.serve_request(request, message, runtime, state)
                 return
-            body = {**body, "params": {}} if params is None else body
+            if params is None:
+                message["params"] = {}
         try:
-            kind = message_kind(body)
+            kind = message_kind(message)
         except InvalidMessage as error:
             await request.refuse(400, error.code, str(error), id=error.id)
             return
         if kind == "request":
-            await self.modern.serve_request(request, body, runtime, state)
+            await self.modern.serve_request(request, message, runtime, state)
         elif kind == "notification":
-            await self.modern.serve_notification(request, body, runtime, state)
+            await self.modern.serve_notification(request, message, runtime, state)
         else:
             await request.refuse(400, _INVALID, "A client sends no responses in this era")
 
@@ -191,8 +195,8 @@ class HttpEndpoint:
 
     async def _refuse_legacy(self, request: HttpRequest, body: Mapping[str, Any]) -> None:
         """A legacy message where only the modern era is served: say what would be understood."""
-        params = body.get("params")
-        requested = params.get("protocolVersion") if isinstance(params, dict) else None
+        params: Any = body.get("params")
+        requested: Any = cast("dict[str, Any]", params).get("protocolVersion") if isinstance(params, dict) else None
         await self._refuse_version(request, body, requested)
 
     async def _refuse_version(self, request: HttpRequest, body: Mapping[str, Any], requested: Any) -> None:
@@ -215,7 +219,7 @@ class HttpEndpoint:
             await send({"type": "websocket.close", "code": 1008})
 
     def _is_ours(self, scope: Mapping[str, Any]) -> bool:
-        """Whether the path below the mounting prefix is this endpoint's; hosts differ in what they put into ``path``."""
+        """Whether the path below the mounting prefix is this endpoint's; hosts differ in what ``path`` holds."""
         path, root = scope["path"], scope.get("root_path", "").rstrip("/")
         return bool(root) and path.startswith(root) and path[len(root) :] in self._paths
 

@@ -1,10 +1,11 @@
 """What was sent on the event streams of legacy sessions, so that a client that lost one can ask for the rest.
 
-An :class:`EventStore` keeps the events of many sessions; :class:`MemoryEventStore` is the bounded default. Only legacy
+An `EventStore` keeps the events of many sessions; `MemoryEventStore` is the bounded default. Only legacy
 revisions resume streams (2026-07-28 dropped event ids), so the modern path never comes here.
 
-Rule a newcomer would break: an event is replayed only to the session, and only for the stream, that it was written for. The
-id that a client presents is input from outside; the store finds the stream *inside the given session* or answers ``None``.
+Rule a newcomer would break: an event is replayed only to the session, and only for the stream, that it was written
+for. The id that a client presents is input from outside; the store finds the stream *inside the given session* or
+answers ``None``.
 """
 
 from collections import OrderedDict, deque
@@ -28,7 +29,7 @@ class Replay(NamedTuple):
 
 
 class EventStore(Protocol):
-    """Keeps sent events. Implementations may drop old ones; then ``replay`` answers ``None`` rather than leave a gap."""
+    """Keeps sent events. It may drop old ones; then ``replay`` answers ``None`` rather than leave a gap."""
 
     async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
         """Store one event at the end of a stream and return its id.
@@ -38,7 +39,7 @@ class EventStore(Protocol):
         ...
 
     async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
-        """What followed ``last_event_id`` on its stream; ``None`` when this session never had it, or no longer has it."""
+        """What followed ``last_event_id`` on its stream; ``None`` when this session does not have it (any more)."""
         ...
 
     async def forget(self, session_id: str) -> None:
@@ -64,11 +65,11 @@ class _StreamLog:
 
 
 class MemoryEventStore:
-    """An :class:`EventStore` in this process's memory, bounded in three ways.
+    """An `EventStore` in this process's memory, bounded in three ways.
 
-    Overflow drops the oldest events of the stream (``max_stream_events``), the stream of the session that was written least
-    recently (``max_session_streams``), or the stream of any session that was written least recently (``max_bytes``). A
-    client that asks for something dropped is told that it cannot be replayed.
+    Overflow drops the oldest events of the stream (``max_stream_events``), the stream of the session that was written
+    least recently (``max_session_streams``), or the stream of any session that was written least recently
+    (``max_bytes``). A client that asks for something dropped is told that it cannot be replayed.
 
     Args:
         max_stream_events: events kept per stream, at least 1.
@@ -118,7 +119,8 @@ class MemoryEventStore:
 
     async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
         stream_id, _, number = last_event_id.rpartition("-")
-        log = self._sessions.get(session_id, {}).get(stream_id)
+        streams = self._sessions.get(session_id)
+        log = None if streams is None else streams.get(stream_id)
         if log is None or not (number.isascii() and number.isdigit()) or len(number) > 18:
             return None
         seen = int(number)

@@ -1,14 +1,17 @@
-"""One HTTP request and the ways to answer it; and the exchange of one modern MCP request, which is its dispatch context.
+"""One HTTP request and the ways to answer it; and the exchange of one modern MCP request, which is its dispatch
+context.
 
-The exchange is what makes a queue unnecessary: what a handler says before it answers goes straight to the client. The first
-:meth:`ModernExchange.notify` commits the response to ``text/event-stream`` and the result becomes the last event; a handler
-that says nothing is answered with plain JSON.
+The exchange is what makes a queue unnecessary: what a handler says before it answers goes straight to the client. The
+first `notify` commits the response to ``text/event-stream`` and the result becomes the last
+event; a handler that says nothing is answered with plain JSON.
 
-A handler that has to wait for something arms a timer; one that still runs after the grace gets a watcher on ``receive()``. A
-client that is gone cancels its request: that is how cancelling works over HTTP in the modern era (2026-07-28, "Cancellation").
+A handler that has to wait for something arms a timer; one that still runs after the grace gets a watcher on
+``receive()``. A
+client that is gone cancels its request: that is how cancelling works over HTTP in the modern era
+(2026-07-28, "Cancellation").
 
-Rule a newcomer would break: cancelling means the task that serves the request, which is the server's own task for it. The
-cancellation is taken back (``uncancel``) before that task returns to the server.
+Rule a newcomer would break: cancelling means the task that serves the request, which is the server's own task for it.
+The cancellation is taken back (``uncancel``) before that task returns to the server.
 """
 
 import logging
@@ -93,7 +96,7 @@ class HttpRequest:
 class DisconnectWatch:
     """Watches for a vanished client, but only of a request that takes longer than a grace.
 
-    :meth:`arm` is what ``watched`` calls when the handler first waits. On a disconnect ``on_gone`` is called once.
+    `arm` is what ``watched`` calls when the handler first waits. On a disconnect ``on_gone`` is called once.
     """
 
     __slots__ = ("_grace_s", "_on_gone", "_receive", "_runtime", "_watcher")

@@ -1,10 +1,11 @@
 """The handshake revisions over HTTP (2025-03-26 to 2025-11-25): sessions, POST, GET, DELETE.
 
-A POST is served in its own task, on the connection of its session; nothing is queued. JSON-RPC errors are answered 200, because
-a legacy client reads 404 as "your session is gone" and would start over; refusals of the transport itself are 4xx.
+A POST is served in its own task, on the connection of its session; nothing is queued. JSON-RPC errors are answered
+200, because a legacy client reads 404 as "your session is gone" and would start over; refusals of the transport
+itself are 4xx.
 
-Rule a newcomer would break: the era belongs to the session, and what a POST says about versions cannot change it. The version
-header only has to name *a* revision with sessions; which one holds was settled by the handshake.
+Rule a newcomer would break: the era belongs to the session, and what a POST says about versions cannot change it. The
+version header only has to name *a* revision with sessions; which one holds was settled by the handshake.
 """
 
 import logging
@@ -36,6 +37,7 @@ from ferrule.wire.jsonrpc import (
     encode_error,
     encode_response,
     message_kind,
+    readable_id,
 )
 from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS, REVISIONS
 
@@ -83,12 +85,8 @@ class LegacySide:
             finally:
                 await aclose_shielded(session.connection)
             return
-        if (
-            isinstance(body, dict)
-            and body.get("method") == "initialize"
-            and MCP_SESSION_ID_HEADER not in request.headers
-        ):
-            await self._open_session(request, cast("dict[str, Any]", body), runtime, lifespan_state)
+        if _is_initialize(body) and MCP_SESSION_ID_HEADER not in request.headers:
+            await self._open_session(request, body, runtime, lifespan_state)
             return
         session = await self._acquire(request, body)
         if session is None:
@@ -99,18 +97,19 @@ class LegacySide:
             self._release(session)
 
     async def _serve_on(self, session: LegacySession, request: HttpRequest, body: Any, runtime: Runtime) -> None:
-        if isinstance(body, list) and session.connection.revision.has_batches:
-            await self._serve_batch(session, request, cast("list[Any]", body), runtime)
+        if type(body) is list and session.connection.revision.has_batches:
+            await self._serve_batch(session, request, body, runtime)  # pyright: ignore[reportUnknownArgumentType]
             return
         try:
             kind = message_kind(body)
         except InvalidMessage as error:
             await request.refuse(400, error.code, str(error), id=error.id)
             return
+        message: dict[str, Any] = body  # pyright: ignore[reportUnknownVariableType, reportAssignmentType]
         if kind == "request":
-            await self._serve_request(session, request, body, runtime)
+            await self._serve_request(session, request, message, runtime)
         else:
-            await self._take(session, request, body, kind, runtime)
+            await self._take(session, request, message, kind, runtime)
             await request.reply_empty(202)
 
     async def _open_session(
@@ -347,8 +346,7 @@ class LegacySide:
             await self._refuse_version(request, body)
             return None
         session_id = request.headers.get(MCP_SESSION_ID_HEADER)
-        id = body.get("id") if isinstance(body, dict) else None
-        id = id if type(id) is int or isinstance(id, str) else None
+        id = readable_id(body)
         if session_id is None:
             message = "This request needs an Mcp-Session-Id header (sent with the answer to initialize)"
             await request.refuse(400, _INVALID, message, id=id)
@@ -362,9 +360,8 @@ class LegacySide:
         return session
 
     async def _refuse_version(self, request: HttpRequest, body: Any) -> None:
-        id = body.get("id") if isinstance(body, dict) else None
         message = f"Unsupported protocol version; this server speaks {', '.join(HANDSHAKE_PROTOCOL_VERSIONS)}"
-        await request.refuse(400, _INVALID, message, id=id if type(id) is int or isinstance(id, str) else None)
+        await request.refuse(400, _INVALID, message, id=readable_id(body))
 
     def _release(self, session: LegacySession) -> None:
         self.sessions.release(session)
@@ -385,7 +382,7 @@ class LegacySide:
 
     def _throwaway_session(self, request: HttpRequest, body: Any, lifespan_state: Any) -> LegacySession | None:
         """A session for one stateless request; ``None`` when its version header names nothing that we speak."""
-        if isinstance(body, dict) and body.get("method") == "initialize":
+        if _is_initialize(body):
             return LegacySession("", self._server, self._options, lifespan_state, request.principal)
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, _ASSUMED_VERSION)
         if not is_handshake_version(version):
@@ -412,6 +409,10 @@ class LegacySide:
             self._sweeper = None
         for session in self.sessions:
             self.sessions.remove(session.session_id)
+
+
+def _is_initialize(body: Any) -> bool:
+    return isinstance(body, dict) and cast("dict[str, Any]", body).get("method") == "initialize"
 
 
 def _is_our_cancel(exchange: LegacyExchange, exc: BaseException) -> bool:

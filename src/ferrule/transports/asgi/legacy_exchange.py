@@ -1,8 +1,9 @@
 """The dispatch context of one legacy request over HTTP, and the outlet that the requests of one POST share.
 
-Until a handler speaks nothing is sent and the answer will be JSON. The first thing that it says opens an event stream, and then
-the answer is an event too. A client that disconnects does *not* cancel its request in the legacy era (2025-11-25, "Streamable
-HTTP"): the handler runs on, and what it says waits for the client to come back, if the stream can be resumed.
+Until a handler speaks nothing is sent and the answer will be JSON. The first thing that it says opens an event
+stream, and then the answer is an event too. A client that disconnects does *not* cancel its request in the legacy era
+(2025-11-25, "Streamable HTTP"): the handler runs on, and what it says waits for the client to come back, if the
+stream can be resumed.
 """
 
 import logging

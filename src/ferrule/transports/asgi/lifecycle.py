@@ -1,11 +1,13 @@
 """The server's lifespan around the requests of one endpoint: entered on first use, left on shutdown, enterable again.
 
-A host that sends ASGI lifespan events starts and stops it by them. One that does not (a mounted application whose host keeps
-its lifespan to itself, a warm serverless function) starts it with its first request; it then ends with the event loop, or by
-:meth:`ServerLife.stop`. After a stop, or on another event loop than before, the next request starts it anew.
+A host that sends ASGI lifespan events starts and stops it by them. One that does not (a mounted application whose
+host keeps its lifespan to itself, a warm serverless function) starts it with its first request; it then ends with the
+event loop, or by `stop`. After a stop, or on another event loop than before, the next request starts
+it anew.
 
-Rule a newcomer would break: the lifespan's context manager is entered and left in one task, a task of its own. User code may
-open task groups in it, which refuse to be closed anywhere else, and a request task is gone after its response.
+Rule a newcomer would break: the lifespan's context manager is entered and left in one task, a task of its own. User
+code may open task groups in it, which refuse to be closed anywhere else, and a request task is gone after its
+response.
 """
 
 import logging

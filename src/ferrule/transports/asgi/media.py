@@ -11,8 +11,8 @@ _UTF8_NAMES = frozenset({"utf-8", "utf8", '"utf-8"', '"utf8"', "us-ascii"})
 def is_json_content_type(value: str) -> bool:
     """Whether a ``Content-Type`` value announces JSON in UTF-8.
 
-    Parameters other than ``charset`` are ignored; a charset other than UTF-8 (or its subset US-ASCII) is refused, because
-    the body is decoded as UTF-8 whatever it says (RFC 8259, section 8.1).
+    Parameters other than ``charset`` are ignored; a charset other than UTF-8 (or its subset US-ASCII) is refused,
+    because the body is decoded as UTF-8 whatever it says (RFC 8259, section 8.1).
     """
     essence, _, parameters = value.partition(";")
     if essence.strip().lower() != "application/json":

@@ -3,13 +3,13 @@
 The path of design section 3: ladder, connection from the envelope, kernel, answer. Statuses come from the one table
 (``protocol.inbound.ERROR_CODE_HTTP_STATUS``) as long as no event is out; on a stream an error is the last event.
 
-Rule a newcomer would break: a client that vanished gets nothing more for its request, but the handler's ``finally`` still runs
-and is waited for.
+Rule a newcomer would break: a client that vanished gets nothing more for its request, but the handler's ``finally``
+still runs and is waited for.
 """
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.runner import ServerRunner, aclose_shielded
@@ -23,6 +23,7 @@ from ferrule.protocol.inbound import (
     classify_inbound_request,
     http_status,
 )
+from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.exchange import HttpRequest, ModernExchange
 from ferrule.transports.asgi.replies import KeepAlive, send_body
 from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime, watched
@@ -59,7 +60,7 @@ class ModernSide:
         route = classify_inbound_request(
             body, headers=request.headers, supported_modern_versions=server.modern_versions
         )
-        if type(route) is InboundLadderRejection:
+        if isinstance(route, InboundLadderRejection):
             await request.refuse(http_status(route.code, 400), route.code, route.message, id=id, data=route.data)
             return
         params = body["params"]
@@ -68,7 +69,8 @@ class ModernSide:
             if problem is not None:
                 await request.refuse(400, JsonRpcErrorCode.HEADER_MISMATCH, problem, id=id)
                 return
-        exchange = ModernExchange(request, request.context(), id, params, runtime, self._keep_alive, self._grace_s)
+        context = HttpContext("http", False, request.headers, request.scope, None, request.principal)
+        exchange = ModernExchange(request, context, id, params, runtime, self._keep_alive, self._grace_s)
         connection = exchange.connection = Connection.from_envelope(
             route.protocol_version, route.client_info, route.client_capabilities, outbound=exchange
         )
@@ -141,8 +143,9 @@ class ModernSide:
         plan = self._server.param_headers.get(params.get("name", ""))
         if not plan:
             return None
-        arguments = params.get("arguments")
-        return check_params(plan, request.headers, arguments if isinstance(arguments, Mapping) else None)
+        arguments: Any = params.get("arguments")
+        found = cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else None
+        return check_params(plan, request.headers, found)
 
     # --- notifications ----------------------------------------------------------------------------------------------
 
@@ -156,7 +159,7 @@ class ModernSide:
         method = body["method"]
         params: Mapping[str, Any] = body.get("params") or {}
         meta: Any = params.get("_meta")
-        version = meta.get(PROTOCOL_VERSION_KEY) if isinstance(meta, Mapping) else None
+        version: Any = cast("Mapping[str, Any]", meta).get(PROTOCOL_VERSION_KEY) if isinstance(meta, Mapping) else None
         stated = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
         if version is not None and stated is not None and version != stated:
             message = "The MCP-Protocol-Version header differs from the version in params._meta"

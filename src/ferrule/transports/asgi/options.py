@@ -11,7 +11,7 @@ from ferrule.transports.asgi.events import EventStore, MemoryEventStore
 __all__ = ["Authenticate", "HttpOptions"]
 
 Authenticate = Callable[[HttpContext], Awaitable[Any]]
-"""``async (context) -> principal``; raises :class:`~ferrule.transports.asgi.context.HttpRefusal` to answer 401 or 403."""
+"""``async (context) -> principal``; raises `HttpRefusal` to answer 401 or 403."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +23,10 @@ class HttpOptions:
         legacy: serve the handshake revisions (2024-11-05 to 2025-11-25) beside the modern one.
         stateless: legacy requests without sessions: no session id, no GET stream (405), no question to the client.
         response_mode: legacy answers. ``"auto"``: JSON until a handler speaks before it answers, then an event stream;
-            ``"json"``: always JSON, what a handler says in between is dropped; ``"sse"``: always an event stream, which a
-            client can resume. Modern answers are always ``"auto"``.
+            ``"json"``: always JSON, what a handler says in between is dropped; ``"sse"``: always an event stream, which
+            a client can resume. Modern answers are always ``"auto"``.
         allowed_hosts, allowed_origins, trusted_proxies, loopback: see
-            :class:`~ferrule.transports.asgi.security.SecurityPolicy`.
+            `SecurityPolicy`.
         max_body_bytes: a larger request body is answered 413.
         disconnect_grace_s: how long a handler may run before the endpoint starts to watch for a vanished client.
         keep_alive_s: longest silence of an open stream before a comment is written; ``None`` writes none.
@@ -35,7 +35,8 @@ class HttpOptions:
         session_idle_s: seconds without anything in flight after which a legacy session is forgotten; ``None``: never.
         event_store: keeps what was sent on legacy streams for clients that reconnect; ``None`` turns resuming off.
         retry_ms: reconnection time in milliseconds told to legacy clients of event streams.
-        authenticate: who sends this request; its result is ``HttpContext.principal``, and a legacy session belongs to the
+        authenticate: who sends this request; its result is ``HttpContext.principal``, and a legacy session belongs to
+        the
             principal that opened it. Any value with equality will do; ``None`` means nobody in particular.
         clock: monotonic seconds, for the idle time of sessions.
     """

@@ -1,10 +1,10 @@
 """Requests of a legacy server to its client, and the answers that come back in POSTs of their own.
 
-A question is sent on one stream and its answer arrives on no stream: the client posts it. So the table belongs to the session,
-while each question remembers nothing but who waits for it.
+A question is sent on one stream and its answer arrives on no stream: the client posts it. So the table belongs to the
+session, while each question remembers nothing but who waits for it.
 
-Rule a newcomer would break: whoever stops waiting (time-out, cancellation) tells the client, and an answer that still arrives
-is dropped without a word.
+Rule a newcomer would break: whoever stops waiting (time-out, cancellation) tells the client, and an answer that still
+arrives is dropped without a word.
 """
 
 import logging
@@ -77,7 +77,7 @@ class Questions:
 
         Args:
             emit: sends on the stream of the question.
-            channel: names that stream, for :meth:`fail`.
+            channel: names that stream, for `fail`.
             method, params, opts: as ``Outbound.send_raw_request``.
 
         Raises:

@@ -1,10 +1,10 @@
 """Writing responses: one JSON body, one empty body, or an event stream that stays open.
 
-Everything goes through an ASGI ``send``. A client that has gone is not an error here: servers drop what is sent to it (or
-raise ``OSError``, which is taken as the same news), and the stream remembers that it is lost.
+Everything goes through an ASGI ``send``. A client that has gone is not an error here: servers drop what is sent to it
+(or raise ``OSError``, which is taken as the same news), and the stream remembers that it is lost.
 
-Rule a newcomer would break: two writers of one stream take turns. ASGI servers may suspend inside ``send``, and a body chunk
-that overtakes the response head, or an event that lands inside another, ends the connection.
+Rule a newcomer would break: two writers of one stream take turns. ASGI servers may suspend inside ``send``, and a
+body chunk that overtakes the response head, or an event that lands inside another, ends the connection.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -49,8 +49,8 @@ async def send_empty(send: Send, status: int, headers: RawHeaders | None = None)
 class KeepAlive:
     """Writes a comment on open streams that have been silent, so that no proxy takes them for dead.
 
-    One timer for all streams of an endpoint, and none while there are no streams. A comment comes after between half and one
-    interval of silence.
+    One timer for all streams of an endpoint, and none while there are no streams. A comment comes after between half
+    and one interval of silence.
 
     Args:
         interval_s: the longest silence in seconds; ``None`` never writes one.

@@ -1,7 +1,8 @@
 """Bare tasks, timers and the first step of a handler, on asyncio and on trio.
 
-The request path owns no task group: a request that needs no second task must not pay for one. What does need one (watching
-for a vanished client, a keep-alive comment, flushing a listener) asks this module for a bare task or a timer.
+The request path owns no task group: a request that needs no second task must not pay for one. What does need one
+(watching for a vanished client, a keep-alive comment, flushing a listener) asks this module for a bare task or a
+timer.
 
 Rule a newcomer would break: a coroutine started here must catch its own errors. Nobody waits for it, and on trio an
 exception in a system task ends the whole program.
@@ -10,10 +11,9 @@ exception in a system task ends the whole program.
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import anyio
-import anyio.abc
 
 if TYPE_CHECKING:
     import asyncio
@@ -44,7 +44,7 @@ class Runtime(Protocol):
 
 
 class AsyncioRuntime:
-    """:class:`Runtime` of one asyncio (or uvloop) loop."""
+    """`Runtime` of one asyncio (or uvloop) loop."""
 
     __slots__ = ("_tasks", "loop")
 
@@ -64,7 +64,7 @@ class AsyncioRuntime:
 
 
 class TrioRuntime:
-    """:class:`Runtime` on trio, where a bare task is a system task under a scope of its own."""
+    """`Runtime` on trio, where a bare task is a system task under a scope of its own."""
 
     __slots__ = ()
 
@@ -118,14 +118,14 @@ def current_runtime() -> AsyncioRuntime | TrioRuntime:
 def watched(work: Coroutine[Any, Any, _T], on_suspend: Callable[[], object]) -> Generator[Any, Any, _T]:
     """Await ``work``; call ``on_suspend`` once, when it first has to wait for something.
 
-    A handler that answers without waiting cannot be interrupted, so it needs neither a timer nor a watcher. This is how the
-    endpoint knows, without a task and without a timer per request. After the first step it is ``yield from``, spelled out
-    (PEP 380) because the value of the first step is already taken.
+    A handler that answers without waiting cannot be interrupted, so it needs neither a timer nor a watcher. This is
+    how the endpoint knows, without a task and without a timer per request. After the first step it is ``yield from``,
+    spelled out (PEP 380) because the value of the first step is already taken.
     """
     try:
         pending = work.send(None)
     except StopIteration as stop:
-        return stop.value
+        return cast("_T", stop.value)
     on_suspend()
     while True:
         try:
@@ -137,9 +137,9 @@ def watched(work: Coroutine[Any, Any, _T], on_suspend: Callable[[], object]) -> 
             try:
                 pending = work.throw(exc)
             except StopIteration as stop:
-                return stop.value
+                return cast("_T", stop.value)
         else:
             try:
                 pending = work.send(received)
             except StopIteration as stop:
-                return stop.value
+                return cast("_T", stop.value)

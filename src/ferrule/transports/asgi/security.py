@@ -1,22 +1,23 @@
 """Who may talk to the endpoint from a browser: Origin and Host checks, CORS, and forwarded headers.
 
 A web page can make its visitor's browser send requests anywhere, also to a server on the visitor's own machine (DNS
-rebinding). The ``Origin`` header betrays it, so an Origin that is present and not allowed gets 403 (2026-07-28, "Streamable
-HTTP", security). On loopback the ``Host`` header is checked as well, because a rebound name arrives as a foreign Host.
+rebinding). The ``Origin`` header betrays it, so an Origin that is present and not allowed gets 403 (2026-07-28,
+"Streamable HTTP", security). On loopback the ``Host`` header is checked as well, because a rebound name arrives as a
+foreign Host.
 
 What is allowed, by what the server was told:
 
-=====================  =======================================  ===========================================================
-told                   Host                                     Origin, when present
-=====================  =======================================  ===========================================================
-nothing                any                                      none
-``loopback=True``      ``localhost``, ``127.0.0.0/8``, ``::1``  the same names, any scheme and port
-``allowed_hosts=``     the listed names                         those of the listed names that equal the request's own Host
-``allowed_origins=``   as without                               the listed ones as well
-=====================  =======================================  ===========================================================
+====================  ======================================  =======================================================
+told                  Host                                    Origin, when present
+====================  ======================================  =======================================================
+nothing               any                                     none
+``loopback=True``     localhost, 127.0.0.0/8, ::1             the same names, any scheme and port
+``allowed_hosts=``    the listed names                        a listed name that equals the request's own Host
+``allowed_origins=``  as without                              the listed ones as well
+====================  ======================================  =======================================================
 
-Rule a newcomer would break: a forwarded header (``X-Forwarded-Host``, ``X-Forwarded-For``, ``X-Forwarded-Proto``) counts only
-when the peer of the socket is one of ``trusted_proxies``; anyone can write one.
+Rule a newcomer would break: a forwarded header (``X-Forwarded-Host``) counts only when the peer of the socket
+is one of ``trusted_proxies``; anyone can write one.
 """
 
 import ipaddress
@@ -39,7 +40,7 @@ RawHeaders = list[tuple[bytes, bytes]]
 
 
 def split_host(authority: str) -> tuple[str, str]:
-    """``host[:port]`` as (lower-case name without brackets and trailing dot, port or ``""``); ``("", "")`` if malformed."""
+    """``host[:port]`` as (lower-case name without brackets and trailing dot, port or ``""``); empty if malformed."""
     if authority.startswith("["):
         name, bracket, rest = authority[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
@@ -53,7 +54,7 @@ def split_host(authority: str) -> tuple[str, str]:
 
 
 def is_loopback_name(name: str) -> bool:
-    """Whether a host name (as :func:`split_host` gives it) can only mean this machine."""
+    """Whether a host name (as `split_host` gives it) can only mean this machine."""
     if name == "localhost" or name.endswith(".localhost"):
         return True
     try:
@@ -101,7 +102,7 @@ class SecurityPolicy:
     def refuse(self, host: str | None, origin: str | None) -> str | None:
         """Why a request with these headers may not be served, as a sentence for the client; ``None`` when it may.
 
-        Callers may look into :attr:`known_pairs` first: a pair in there passes.
+        Callers may look into `known_pairs` first: a pair in there passes.
         """
         pair = (host, origin)
         if pair in self.known_pairs:

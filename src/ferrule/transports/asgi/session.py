@@ -1,10 +1,10 @@
 """One legacy session: its connection, what is in flight on it, its streams, and its open questions.
 
-The session is the standing channel of its connection (``Outbound``): what the server says outside any request goes to a GET
-stream of the client, the newest one that is alive, and never to more than one.
+The session is the standing channel of its connection (``Outbound``): what the server says outside any request goes to
+a GET stream of the client, the newest one that is alive, and never to more than one.
 
-Rule a newcomer would break: an id in flight is reserved before anything is awaited and given back before the answer is sent,
-so that two requests never share it and a client may use it again the moment it has its answer.
+Rule a newcomer would break: an id in flight is reserved before anything is awaited and given back before the answer
+is sent, so that two requests never share it and a client may use it again the moment it has its answer.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """The table of live legacy sessions: how many there may be, and when an idle one is forgotten.
 
-The table knows nothing of HTTP or JSON-RPC. It counts what is in flight per session; a session with something in flight (a
-POST being served, an open GET stream) never expires, and its idle time starts when the last of them ends. Time comes from the
-``clock`` argument; who calls :meth:`SessionTable.sweep` is the caller's business.
+The table knows nothing of HTTP or JSON-RPC. It counts what is in flight per session; a session with something in
+flight (a POST being served, an open GET stream) never expires, and its idle time starts when the last of them ends.
+Time comes from the ``clock`` argument; who calls `sweep` is the caller's business.
 
 Rule a newcomer would break: every ``acquire`` has exactly one ``release``, also when serving failed.
 """
@@ -31,7 +31,7 @@ _E = TypeVar("_E", bound=TableEntry)
 
 
 def new_session_id() -> str:
-    """128 random bits from the operating system as 32 hexadecimal digits (visible ASCII, as the specification demands)."""
+    """128 random bits from the operating system as 32 hexadecimal digits (visible ASCII, as is demanded)."""
     return secrets.token_hex(16)
 
 
