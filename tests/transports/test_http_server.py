@@ -1,0 +1,457 @@
+"""ferrule.transports.http_server on real sockets: its bounds, its drain, and the endpoint under abuse."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from ferrule import Context, MCPServer
+from ferrule.transports.http_server import HttpLimits, serve_http
+from tests.transports.asgi.support import LEGACY, legacy_headers, modern, modern_headers, request
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+async def no_client_stays_open() -> AsyncIterator[None]:
+    """Streams that are collected while they are open warn."""
+    yield
+    for client in Client.opened:
+        client.abort()
+    Client.opened.clear()
+    await asyncio.sleep(0)
+
+
+LIMITS = HttpLimits(head_timeout_s=0.3, body_timeout_s=0.5, write_timeout_s=0.5, drain_s=3)
+
+
+class Steered:
+    """A server whose tools the test can hold."""
+
+    def __init__(self) -> None:
+        self.app = MCPServer("steered", version="1")
+        self.started = asyncio.Event()
+        self.release = asyncio.Event()
+        self.log: list[str] = []
+
+        @self.app.tool
+        async def echo(text: str) -> str:
+            """Give it back."""
+            return text
+
+        @self.app.tool
+        async def slow(ctx: Context) -> str:
+            """Wait to be released."""
+            self.started.set()
+            try:
+                await self.release.wait()
+            finally:
+                self.log.append("finally")
+            return "slow"
+
+        @self.app.tool
+        async def flood(ctx: Context) -> str:
+            """Say more than any buffer holds."""
+            try:
+                for number in range(1000):
+                    await ctx.notify(
+                        "notifications/message", {"level": "info", "data": "x" * 100_000, "logger": str(number)}
+                    )
+            finally:
+                self.log.append("finally")
+            return "flooded"
+
+        @self.app.tool
+        def block(seconds: float) -> str:
+            """Block a thread."""
+            time.sleep(seconds)
+            return "blocked"
+
+    @asynccontextmanager
+    async def serving(self, limits: HttpLimits = LIMITS, **options: Any) -> AsyncIterator[int]:
+        """Served on a free port until the block ends."""
+        endpoint = self.app.asgi(**{"loopback": True, "disconnect_grace_s": 0.0, **options})
+        bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        serving = asyncio.ensure_future(
+            serve_http(
+                endpoint,
+                port=0,
+                limits=limits,
+                on_drain=endpoint.drain,
+                on_started=lambda host, port: bound.set_result(port),
+            )
+        )
+        try:
+            yield await asyncio.wait_for(bound, 10)
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+
+class Client:
+    """A raw HTTP/1.1 client."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    opened: ClassVar[list[Client]] = []
+
+    @classmethod
+    async def connect(cls, port: int) -> Client:
+        client = cls(*await asyncio.open_connection("127.0.0.1", port))
+        cls.opened.append(client)
+        return client
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def head(self) -> tuple[int, dict[str, str]]:
+        raw = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 10)).decode()
+        first, *lines = raw.strip().split("\r\n")
+        pairs = (line.split(":", 1) for line in lines)
+        return int(first.split()[1]), {name.lower(): value.strip() for name, value in pairs}
+
+    async def chunk(self) -> bytes:
+        size = int(await asyncio.wait_for(self.reader.readline(), 10), 16)
+        data = await asyncio.wait_for(self.reader.readexactly(size + 2), 10)
+        return data[:-2]
+
+    async def body(self, headers: dict[str, str]) -> bytes:
+        if headers.get("transfer-encoding") == "chunked":
+            parts = []
+            while part := await self.chunk():
+                parts.append(part)
+            return b"".join(parts)
+        return await asyncio.wait_for(self.reader.readexactly(int(headers.get("content-length", 0))), 10)
+
+    async def ask(self, data: bytes) -> tuple[int, dict[str, str], bytes]:
+        await self.send(data)
+        status, headers = await self.head()
+        return status, headers, await self.body(headers)
+
+    async def ended(self) -> bytes:
+        """What still comes until the server closes."""
+        return await asyncio.wait_for(self.reader.read(), 10)
+
+    def abort(self) -> None:
+        self.writer.transport.abort()
+
+
+def http(headers: dict[str, str], body: bytes, verb: str = "POST", path: str = "/mcp") -> bytes:
+    lines = [f"{verb} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    if "content-length" not in headers and "transfer-encoding" not in headers:
+        lines.append(f"content-length: {len(body)}")
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+
+
+def post(message: dict[str, Any], path: str = "/mcp") -> bytes:
+    return http(modern_headers(message), json.dumps(message).encode(), path=path)
+
+
+def tool(name: str, id: Any = 1, **arguments: Any) -> dict[str, Any]:
+    return modern(id, "tools/call", {"name": name, "arguments": arguments})
+
+
+async def assert_alive(port: int) -> None:
+    client = await Client.connect(port)
+    status, _, body = await client.ask(post(tool("echo", text="alive")))
+    assert (status, json.loads(body)["result"]["content"][0]["text"]) == (200, "alive")
+    client.writer.close()
+
+
+# --- the server -----------------------------------------------------------------------------------------------------
+
+
+async def test_it_serves_with_and_without_the_slash_on_one_connection() -> None:
+    """Keep-alive, pipelining and a request in single bytes."""
+    async with Steered().serving() as port:
+        client = await Client.connect(port)
+        assert (await client.ask(post(tool("echo", text="a"))))[0] == 200
+        assert (await client.ask(post(tool("echo", text="a"), path="/mcp/")))[0] == 200
+        await client.send(post(tool("echo", id=1, text="a")) + post(tool("echo", id=2, text="b")))
+        ids = []
+        for _ in range(2):
+            _, headers = await client.head()
+            ids.append(json.loads(await client.body(headers))["id"])
+        assert ids == [1, 2]
+        for byte in post(tool("echo", text="slowly")):
+            await client.send(bytes([byte]))
+        status, headers = await client.head()
+        assert status == 200
+        assert "server" not in headers
+        assert "date" in headers
+
+
+async def test_an_unfinished_head_is_given_up() -> None:
+    """Half-sent headers, or none at all, must not hold a connection for ever."""
+    async with Steered().serving() as port:
+        for start in (b"", b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-A"):
+            client = await Client.connect(port)
+            await client.send(start)
+            assert await client.ended() == b""
+        client = await Client.connect(port)  # also behind a request that was fine
+        await client.ask(post(tool("echo", text="a")))
+        await client.send(b"POST /mc")
+        assert await client.ended() == b""
+        await assert_alive(port)
+
+
+async def test_an_unfinished_body_is_given_up() -> None:
+    """A byte now and then is not progress enough."""
+    async with Steered().serving() as port:
+        client = await Client.connect(port)
+        await client.send(http({**modern_headers(tool("echo")), "content-length": "100"}, b"{"))
+        for _ in range(3):
+            await asyncio.sleep(0.1)
+            await client.send(b" ")
+        assert await client.ended() == b""
+        await assert_alive(port)
+
+
+async def test_a_request_that_takes_long_to_answer_is_not_given_up() -> None:
+    """The bounds are about what the client has to send, not about what we have to do."""
+    steered = Steered()
+    async with steered.serving() as port:
+        client = await Client.connect(port)
+        await client.send(post(tool("slow")))
+        await asyncio.sleep(0.8)
+        steered.release.set()
+        assert (await client.head())[0] == 200
+
+
+@pytest.mark.parametrize("size", [70_000, 20_000_000])
+async def test_a_large_head_is_431(size: int) -> None:
+    """In one piece or in many, complete or not."""
+    async with Steered().serving() as port:
+        for end in (b"", b"\r\n\r\n"):
+            client = await Client.connect(port)
+            try:
+                await client.send(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-Big: " + b"x" * size + end)
+                assert (await client.head())[0] == 431
+            except (ConnectionError, asyncio.IncompleteReadError):
+                assert size > 1_000_000  # it was still sending when we closed
+        many = b"".join(b"X-%d: %s\r\n" % (i, b"y" * 1000) for i in range(80))
+        client = await Client.connect(port)
+        status, _, _ = await client.ask(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n" + many + b"\r\n")
+        assert status == 431
+        await assert_alive(port)
+
+
+async def test_a_head_of_allowed_size_is_served() -> None:
+    """60 KB of cookies and tokens do occur."""
+    async with Steered().serving() as port:
+        client = await Client.connect(port)
+        message = tool("echo", text="a")
+        headers = {**modern_headers(message), "x-big": "y" * 60_000}
+        assert (await client.ask(http(headers, json.dumps(message).encode())))[0] == 200
+
+
+async def test_a_large_body_is_413_and_the_answer_can_be_read() -> None:
+    """With and without a declared length; a gigabyte is not read."""
+    async with Steered().serving(max_body_bytes=100_000) as port:
+        client = await Client.connect(port)
+        await client.send(http({**modern_headers(tool("echo")), "content-length": "1000000000"}, b"x" * 1000))
+        status, headers = await client.head()
+        assert (status, headers["connection"]) == (413, "close")
+        client = await Client.connect(port)
+        chunk = b"%x\r\n%s\r\n" % (50_000, b"x" * 50_000)
+        await client.send(http({**modern_headers(tool("echo")), "transfer-encoding": "chunked"}, chunk * 10))
+        assert (await client.head())[0] == 413
+        await assert_alive(port)
+
+
+async def test_what_is_no_http_is_400() -> None:
+    """And smuggling by two lengths is no HTTP."""
+    async with Steered().serving() as port:
+        for raw in (
+            b"NOT HTTP\r\n\r\n",
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+            b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+        ):
+            client = await Client.connect(port)
+            assert (await client.ask(raw))[0] == 400
+        await assert_alive(port)
+
+
+async def test_a_client_that_stops_reading_is_dropped() -> None:
+    """Its handler is cancelled, and nothing piles up."""
+    steered = Steered()
+    async with steered.serving() as port:
+        clients = [await Client.connect(port) for _ in range(20)]
+        for client in clients:
+            sock = client.writer.get_extra_info("socket")
+            assert sock is not None
+            client.reader._transport.pause_reading()  # type: ignore[attr-defined]
+            await client.send(post(tool("flood")))
+        async with asyncio.timeout(10):
+            while len(steered.log) < 20:
+                await asyncio.sleep(0.02)
+        for client in clients:
+            client.abort()
+        await assert_alive(port)
+
+
+async def test_a_vanished_client_cancels_and_is_one_quiet_line(caplog: pytest.LogCaptureFixture) -> None:
+    """No traceback from the server that carries us."""
+    steered = Steered()
+    with caplog.at_level(logging.INFO):
+        async with steered.serving() as port:
+            client = await Client.connect(port)
+            await client.send(post(tool("slow")))
+            await asyncio.wait_for(steered.started.wait(), 5)
+            client.abort()
+            async with asyncio.timeout(5):
+                while not steered.log:
+                    await asyncio.sleep(0.01)
+            await assert_alive(port)
+    ours = [record for record in caplog.records if record.name == "ferrule.http"]
+    assert [record.levelname for record in ours] == ["INFO"]
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_sync_tools_do_not_stop_the_world() -> None:
+    """Five at once take about as long as one, and others are prompt meanwhile (case 40)."""
+    async with Steered().serving() as port:
+        clients = [await Client.connect(port) for _ in range(5)]
+        began = time.monotonic()
+        waiting = [asyncio.ensure_future(client.ask(post(tool("block", seconds=0.5)))) for client in clients]
+        await asyncio.sleep(0.05)
+        prompt = time.monotonic()
+        await assert_alive(port)
+        assert time.monotonic() - prompt < 0.4
+        answers = await asyncio.gather(*waiting)
+        assert [status for status, _, _ in answers] == [200] * 5
+        assert time.monotonic() - began < 1.5
+
+
+# --- shutdown -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_shutdown_ends_streams_and_lets_calls_finish(caplog: pytest.LogCaptureFixture) -> None:
+    """Graceful drain: subscriptions get their result, GET streams end, calls in flight are answered."""
+    steered = Steered()
+    with caplog.at_level(logging.WARNING):
+        async with steered.serving() as port:
+            listener, stream, caller = [await Client.connect(port) for _ in range(3)]
+            await listener.send(
+                post(modern("sub", "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
+            )
+            assert (await listener.head())[0] == 200
+            assert b"acknowledged" in await listener.chunk()
+            session = await open_session(port)
+            await stream.send(http({**legacy_headers(session), "accept": "text/event-stream"}, b"", "GET"))
+            assert (await stream.head())[0] == 200
+            await caller.send(post(tool("slow")))
+            await asyncio.wait_for(steered.started.wait(), 5)
+            asyncio.get_running_loop().call_later(0.3, steered.release.set)
+        assert b'"resultType":"complete"' in await listener.ended()
+        assert (await stream.ended()).endswith(b"0\r\n\r\n")
+        assert b'"slow"' in await caller.ended()
+    assert caplog.messages == []
+
+
+async def open_session(port: int) -> str:
+    """The legacy handshake over a socket."""
+    client = await Client.connect(port)
+    params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    body = json.dumps(request(0, "initialize", params)).encode()
+    status, headers, _ = await client.ask(http(legacy_headers(version=None), body))
+    assert status == 200
+    session = headers["mcp-session-id"]
+    initialized = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
+    assert (await client.ask(http(legacy_headers(session), initialized)))[0] == 202
+    client.writer.close()
+    return session
+
+
+PROGRAM = """
+import sys
+from ferrule import MCPServer
+app = MCPServer("p", version="1")
+
+@app.tool
+async def echo(text: str) -> str:
+    "Echo."
+    return text
+
+app.run("http", port=0, on_started=lambda host, port: print(port, flush=True))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_the_program_quietly(sign: signal.Signals, tmp_path: Path) -> None:
+    """Exit code 0, nothing on stderr, and the loop really was uvloop's."""
+    program = PROGRAM.replace("return text", "import asyncio; return type(asyncio.get_running_loop()).__module__")
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        client = await Client.connect(port)
+        _, _, body = await client.ask(post(tool("echo", text="x")))
+        assert json.loads(body)["result"]["content"][0]["text"] == "uvloop"
+        os.kill(process.pid, sign)
+        _, errors = process.communicate(timeout=10)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, errors) == (0, "")
+
+
+# --- abuse ----------------------------------------------------------------------------------------------------------
+
+
+async def test_clients_that_vanish_anywhere_leave_nothing() -> None:
+    """In mid-head, mid-body and mid-answer, 60 of each."""
+    steered = Steered()
+    async with steered.serving() as port:
+        raw = post(tool("slow"))
+        for cut in (20, len(raw) - 5, len(raw)):
+            clients = [await Client.connect(port) for _ in range(60)]
+            for client in clients:
+                await client.send(raw[:cut])
+            await asyncio.sleep(0.05)
+            for client in clients:
+                client.abort()
+        async with asyncio.timeout(10):
+            while len(steered.log) < 60:
+                await asyncio.sleep(0.02)
+        await assert_alive(port)
+    gc.collect()
+    assert len(steered.log) == 60
+
+
+async def test_ids_in_flight_are_refused_over_the_socket() -> None:
+    """One big client that numbers every request 1 (case 1)."""
+    steered = Steered()
+    async with steered.serving() as port:
+        session = await open_session(port)
+        slow = json.dumps(request(1, "tools/call", {"name": "slow", "arguments": {}})).encode()
+        fast = json.dumps(request(1, "tools/call", {"name": "echo", "arguments": {"text": "fast"}})).encode()
+        first = await Client.connect(port)
+        await first.send(http(legacy_headers(session), slow))
+        await asyncio.wait_for(steered.started.wait(), 5)
+        clients = [await Client.connect(port) for _ in range(12)]
+        answers = await asyncio.gather(*(client.ask(http(legacy_headers(session), fast)) for client in clients))
+        assert {status for status, _, _ in answers} == {409}
+        steered.release.set()
+        _, headers = await first.head()
+        assert b"slow" in await first.body(headers)
+        assert (await first.ask(http(legacy_headers(session), fast)))[0] == 200
