@@ -23,8 +23,8 @@ LEGS = ("2025-11-25", "2026-07-28", "all")
 START_TIMEOUT_S = 30.0
 LEG_TIMEOUT_S = 300.0
 
-# Scenarios of extensions that Ferrule does not serve yet: the tasks and the skills extension.
-NOT_YET = ("tasks-", "sep-2640-")
+# What Ferrule does not have yet: the tasks and the skills extension, and authorization.
+NOT_YET = ("tasks-", "sep-2640-", "auth/", "auth-")
 
 
 def suite() -> list[str]:
@@ -76,6 +76,11 @@ def wait_for(url: str) -> None:
     raise SystemExit(f"{url} does not answer")
 
 
+def is_not_yet(name: str) -> bool:
+    """Whether a scenario is about something that Ferrule does not have yet."""
+    return any(part in name for part in NOT_YET)
+
+
 def tally(folder: Path) -> tuple[int, int, list[str]]:
     """(checks passed, checks failed, complaints) of a leg's output folder."""
     passed = failed = 0
@@ -87,8 +92,7 @@ def tally(folder: Path) -> tuple[int, int, list[str]]:
         bad = [check for check in checks if check["status"] in ("FAILURE", "WARNING")]
         passed += len(good)
         failed += len(bad)
-        is_not_yet = any(part in scenario for part in NOT_YET)
-        if is_not_yet:
+        if is_not_yet(str(file.relative_to(folder))):
             continue
         complaints += [f"{scenario}: {c['id']}: {c['status']}: {c.get('errorMessage', '')}" for c in bad]
         if not good:
@@ -112,20 +116,67 @@ def run_server_leg(leg: str, out: Path, extra: list[str]) -> bool:
     return bool(scenarios) and not complaints
 
 
+def client_command() -> str:
+    """The client under test, as the suite starts it: split at single spaces."""
+    return f"{sys.executable} {ROOT / 'conformance' / 'client.py'}"
+
+
+def run_client_leg(leg: str, out: Path) -> bool:
+    """One leg of client scenarios, all at once; whether everything that counts passed."""
+    choice = ["--suite", "all"] if leg == "all" else ["--requirements", leg]
+    command = [*suite(), "client", "--command", client_command(), *choice, "--timeout", "90000", "-o", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LEG_TIMEOUT_S)
+    scenarios = len(list(out.rglob("checks.json")))
+    passed, failed, complaints = tally(out)
+    print(f"client {leg}: {scenarios} scenarios, {passed} checks passed, {failed} failed, {len(complaints)} count")
+    for complaint in complaints:
+        print(f"  {complaint}")
+    if not scenarios:
+        print(done.stdout[-2000:], done.stderr[-2000:])
+    return bool(scenarios) and not complaints
+
+
+def client_scenarios() -> list[str]:
+    """The names that the suite lists for clients."""
+    listed = subprocess.run([*suite(), "list"], capture_output=True, text=True, check=True).stdout
+    _, _, after = listed.partition("Client scenarios")
+    names = [line.split()[1] for line in after.splitlines() if line.startswith("  - ")]
+    return [name for name in names if not is_not_yet(name)]
+
+
+def run_client_alone(out: Path) -> bool:
+    """Every client scenario by itself: only then does the suite look at the client's exit code."""
+    clean = True
+    for name in client_scenarios():
+        command = [*suite(), "client", "--command", client_command(), "--scenario", name, "--timeout", "60000"]
+        done = subprocess.run([*command, "-o", str(out)], capture_output=True, text=True, timeout=LEG_TIMEOUT_S)
+        if done.returncode:
+            clean = False
+            print(f"  {name}: exit code {done.returncode}\n{done.stdout[-800:]}")
+    print(f"client alone: {len(client_scenarios())} scenarios, {'clean' if clean else 'not clean'}")
+    return clean
+
+
 def main() -> None:
     """Run the legs; exit 1 when one is not clean."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("side", choices=["server"])
-    parser.add_argument("legs", nargs="*", help=f"of {', '.join(LEGS)}; all three without")
+    parser.add_argument("side", choices=["server", "client"])
+    parser.add_argument("legs", nargs="*", help=f"of {', '.join(LEGS)}, and for the client alone; all of them without")
     parser.add_argument("-o", "--output", type=Path, help="keep the suite's output in this folder")
     arguments = parser.parse_args()
     clean = True
     with tempfile.TemporaryDirectory() as scratch:
-        for leg in arguments.legs or LEGS:
-            if leg not in LEGS:
+        known = LEGS if arguments.side == "server" else (*LEGS, "alone")
+        for leg in arguments.legs or known:
+            if leg not in known:
                 parser.error(f"no leg {leg!r}")
-            out = (arguments.output or Path(scratch)) / f"server-{leg}"
-            clean = run_server_leg(leg, out, []) and clean
+            out = (arguments.output or Path(scratch)) / f"{arguments.side}-{leg}"
+            if leg == "alone":
+                clean = run_client_alone(out) and clean
+            elif arguments.side == "client":
+                clean = run_client_leg(leg, out) and clean
+            else:
+                clean = run_server_leg(leg, out, []) and clean
     sys.exit(not clean)
 
 

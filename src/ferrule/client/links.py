@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ferrule.kernel.server import Server
     from ferrule.transports.stdio_client import ServerProcess, StdioServer
 
-__all__ = ["DirectLink", "Link", "MemoryLink", "ServerLife", "StdioLink", "StreamLink"]
+__all__ = ["DirectLink", "Link", "MemoryLink", "PairLink", "ServerLife", "StdioLink", "StreamLink"]
 
 logger = logging.getLogger("ferrule.client")
 
@@ -137,6 +137,20 @@ class StreamLink:
         """Wait for the reader, which ends when its stream does."""
         with anyio.move_on_after(2):
             await self._ended.wait()
+
+
+class PairLink(StreamLink):
+    """A stream pair that was given, or made by a transport without a process; closed with the link."""
+
+    def __init__(self, pair: Any, **options: Any) -> None:
+        self._pair = pair
+        super().__init__(pair.read_stream, pair.write_stream, **options)
+
+    async def aclose(self) -> None:
+        """Close both halves."""
+        await self._pair.write_stream.aclose()
+        await self._pair.read_stream.aclose()
+        await super().aclose()
 
 
 class StdioLink(StreamLink):

@@ -53,6 +53,9 @@ logger = logging.getLogger("ferrule.client")
 PROBE_TIMEOUT_S: Final = {"stdio": 5.0, "http": 15.0}
 """Seconds to wait for the answer to a probe. A server that is still starting is probed again after its handshake."""
 ERA_TTL_S: Final = 600.0
+LISTEN_WAIT_S: Final = 2.0
+"""Seconds to wait for the standing stream where the server may ask something: some servers ask there, and a question
+without a stream is lost. A server that sends no head before its first event costs this once."""
 
 _legacy_until: dict[str, float] = {}
 
@@ -340,6 +343,8 @@ class Opener:
             await link.notify("notifications/initialized")
             if self.listens and isinstance(link, StreamableHttp):
                 link.start_listening()
+                if self.capabilities(False):
+                    await link.wait_listening(LISTEN_WAIT_S)
         return session
 
 

@@ -150,13 +150,14 @@ class SessionLost(LocalError):
 class _Flight:
     """One request under way."""
 
-    __slots__ = ("cap_at", "id", "method", "on_progress", "reason", "resets", "result", "scope", "timeout_s")
+    __slots__ = ("cap_at", "id", "method", "on_progress", "reason", "resets", "result", "scope", "stray", "timeout_s")
 
     def __init__(self, id: int, method: str, options: CallOptions) -> None:
         self.id = id
         self.method = method
         self.result: Any = None
         self.reason: LocalError | None = None
+        self.stray: Mapping[str, Any] | None = None
         self.on_progress = options.get("on_progress")
         self.timeout_s = options.get("timeout_s")
         self.resets = options.get("reset_on_progress", False)
@@ -256,6 +257,7 @@ class StreamableHttp:
         self._flights: dict[int, _Flight] = {}
         self._served: dict[RequestId, BackgroundTask] = {}
         self._listening: BackgroundTask | None = None
+        self._first_listen = anyio.Event()
         self._is_closed = False
         self._finish: Callable[[HttpResponse], None] | None = getattr(http, "finish", None)
         self._base = {"content-type": "application/json", "accept": _ACCEPT, "accept-encoding": "identity"}
@@ -303,9 +305,12 @@ class StreamableHttp:
             raise
         finally:
             del self._flights[flight.id]
-            if not is_answered and not is_modern and method != "initialize" and not self._is_closed:
+            is_withdrawn = not is_answered and flight.stray is None
+            if is_withdrawn and not is_modern and method != "initialize" and not self._is_closed:
                 self._background.start(self._withdraw(flight.id), "ferrule-withdraw")
         if not is_answered:
+            if flight.stray is not None:
+                return cast("dict[str, Any]", _result_of(flight.stray))
             if flight.reason is not None:
                 raise flight.reason
             raise RequestTimeout(method, flight.timeout_s or 0.0)
@@ -530,7 +535,7 @@ class StreamableHttp:
             id = message.get("id")
             if flight is not None and (id == flight.id or id == str(flight.id) or (id is None and "error" in message)):
                 return cast("Mapping[str, Any]", message)
-            logger.debug("Dropped an answer to nothing: id %r", id)
+            self._take_stray(id, cast("Mapping[str, Any]", message))
             return None
         method, params = message["method"], message.get("params")
         if kind == "request":
@@ -542,6 +547,15 @@ class StreamableHttp:
                 served.cancel()
             await self._tell(method, params)
         return None
+
+    def _take_stray(self, id: Any, message: Mapping[str, Any]) -> None:
+        """An answer on a stream of another request, or on the standing one: some legacy servers do that."""
+        other = self._flights.get(id) if type(id) is int else None
+        if other is None:
+            logger.debug("Dropped an answer to nothing: id %r", id)
+            return
+        other.stray = message
+        other.scope.cancel()
 
     async def _take_progress(self, params: Mapping[str, Any]) -> bool:
         token = params.get("progressToken")
@@ -592,7 +606,13 @@ class StreamableHttp:
     def start_listening(self) -> None:
         """Keep a GET stream open for what the server says outside calls; 405 means that it has none."""
         if self._listening is None and not self._is_closed:
+            self._first_listen = anyio.Event()
             self._listening = self._background.start(self._listen(), "ferrule-listen")
+
+    async def wait_listening(self, timeout_s: float) -> None:
+        """Wait until the server has answered the GET, either way: what it asks before that may be lost."""
+        with anyio.move_on_after(timeout_s):
+            await self._first_listen.wait()
 
     def stop_listening(self) -> None:
         """Close the GET stream."""
@@ -621,7 +641,9 @@ class StreamableHttp:
             response = await self._open("GET", self._get_headers(reader.last_event_id))
         except (FerruleError, OSError) as error:
             logger.debug("The event stream of %s could not be opened: %s", self.url, error)
+            self._first_listen.set()
             return not self._is_closed
+        self._first_listen.set()
         try:
             is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
             if response.status != 200 or not is_stream:
