@@ -258,9 +258,9 @@ def test_foreign_constraints_hold_inside_a_dataclass_too():
 
     function.__annotations__["box"] = Box
     assert bind(function, box={"n": 4, "even": 2}) == {"box": Box(4, 2)}
-    with pytest.raises(InvalidArguments, match="box.n"):
+    with pytest.raises(InvalidArguments, match=r"box\.n"):
         bind(function, box={"n": 3})
-    with pytest.raises(InvalidArguments, match="box.even"):
+    with pytest.raises(InvalidArguments, match=r"box\.even"):
         bind(function, box={"n": 4, "even": 3})
 
 

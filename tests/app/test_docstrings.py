@@ -67,8 +67,8 @@ def test_nothing_says_nothing(text):
 
 def test_a_docstring_that_starts_with_a_section_has_no_description():
     """The section's text is no description."""
-    assert parse("Args:\n    a: b").description is None
-    assert parse("Args:\n    a: b").parameters == {"a": "b"}
+    doc = parse("\n    Args:\n        a: b\n    ")
+    assert doc == Doc(None, {"a": "b"})
 
 
 def test_numpy_entries_may_name_several_parameters():

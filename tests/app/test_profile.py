@@ -15,7 +15,10 @@ def root(**properties):
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ({"type": ["string", "null"], "minLength": 2}, {"anyOf": [{"type": "string", "minLength": 2}, {"type": "null"}]}),
+        (
+            {"type": ["string", "null"], "minLength": 2},
+            {"anyOf": [{"type": "string", "minLength": 2}, {"type": "null"}]},
+        ),
         ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
         ({"const": "a"}, {"enum": ["a"], "type": "string"}),
         ({"type": "array"}, {"type": "array", "items": {}}),

@@ -82,7 +82,7 @@ def test_constraints_that_do_not_fit_are_refused_at_registration():
 def test_a_name_defined_later_is_resolved_on_first_use():
     """Forward references are ordinary under postponed annotations."""
 
-    def function(p: DefinedBelow): ...  # noqa: F821
+    def function(p: DefinedBelow): ...  # noqa: F821 # pyright: ignore[reportUndefinedVariable]
 
     spec = compile_function(function)
     assert spec.is_pending

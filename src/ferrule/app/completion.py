@@ -48,7 +48,7 @@ class CompletionSet:
         """
         spec = compile_function(function)
         names = [part.name for part in spec.parameters]
-        if not names or set(names[1:]) - {"arguments"}:
+        if not names or names[0] == "arguments" or set(names[1:]) - {"arguments"}:
             raise SignatureError(
                 "a completer takes the typed text, and may take `arguments` and a Context", function=spec.name
             )

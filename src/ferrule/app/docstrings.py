@@ -55,7 +55,7 @@ def _parameters(text: str) -> dict[str, str]:
     import docstring_parser
 
     try:
-        parsed = docstring_parser.parse("\n\n" + inspect.cleandoc(text))  # it takes a first line for prose
+        parsed = docstring_parser.parse("-\n\n" + inspect.cleandoc(text))  # a first line is always prose to it
     except docstring_parser.ParseError:
         return {}
     found: dict[str, str] = {}

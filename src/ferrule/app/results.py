@@ -81,6 +81,7 @@ class ResultPlan:
     __slots__ = (
         "_checks_itself",
         "_has_opaque",
+        "_may_hold_tuples",
         "encoder",
         "kind",
         "max_bytes",
@@ -121,6 +122,7 @@ class ResultPlan:
         self._checks_itself = self._has_opaque or not any(
             part.kind == "object" and part.adapter is not None and part.adapter.name != "typeddict" for part in parts
         )
+        self._may_hold_tuples = shape is None or any(part.kind in ("tuple", "any") for part in parts)
         self.project = self._text if kind == "text" else self._any
 
     def output_schema(self) -> dict[str, Any] | None:
@@ -169,6 +171,8 @@ class ResultPlan:
             self._check_nulls(plain)
         elif not self._checks_itself:
             self._fit(plain)
+        if self._may_hold_tuples:
+            plain = decode(data)
         if self.validate is not None:
             self.validate(plain)
         text = plain if isinstance(plain, str) else data.decode() if self.encoder is None else self.encoder(plain)
@@ -220,8 +224,7 @@ class ResultPlan:
             return result
         plain = to_json_value(structured)
         data = _encode(plain)
-        if b"null" in data and _has_non_finite(plain):
-            plain = decode(data)
+        plain = decode(data)
         if len(data) > self.max_bytes:
             raise self._too_big(len(data))
         if self.shape is not None:

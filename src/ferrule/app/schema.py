@@ -33,8 +33,11 @@ def exact_schema(shape: Shape, *, output: bool = False) -> dict[str, Any]:
     writer = _Writer(output)
     made = writer.write(shape)
     if writer.defs:
-        if set(made) == {"$ref"} and not writer.is_shared(made["$ref"]):
-            made = writer.defs.pop(made["$ref"].removeprefix(_DEFS))
+        if set(made) == {"$ref"}:  # older revisions want to see `type: object` at the root
+            name = made["$ref"].removeprefix(_DEFS)
+            made = dict(writer.defs[name])
+            if writer.uses[name] == 1:
+                del writer.defs[name]
         if writer.defs:
             made = {**made, "$defs": writer.defs}
     return made
@@ -87,10 +90,6 @@ class _Writer:
         self.defs: dict[str, Any] = {}
         self.names: dict[int, str] = {}
         self.uses: dict[str, int] = {}
-
-    def is_shared(self, ref: str) -> bool:
-        """Whether something beside the root refers to it."""
-        return self.uses[ref.removeprefix(_DEFS)] > 1
 
     def write(self, shape: Shape) -> dict[str, Any]:
         made = self._plain(shape)

@@ -89,11 +89,13 @@ class WorkerThreads:
                         self._idle = max(0, self._idle - 1)
                         return
                 continue
-            job.run()
-            del job
+            outcome = job.run()
+            # Before the caller hears of it: its next call must find this thread idle, not make another.
             with self._lock:
                 if self._jobs.empty():
                     self._idle += 1
+            job.deliver(*outcome)
+            del job, outcome
 
     async def _run_elsewhere(self, function: Callable[..., Any], kwargs: dict[str, Any]) -> Any:
         import anyio
@@ -124,10 +126,10 @@ class _Job:
         self.loop = loop
         self.future = future
 
-    def run(self) -> None:
-        """In the worker: call, and hand the outcome to the loop."""
+    def run(self) -> tuple[Any, BaseException | None]:
+        """In the worker: call; the result and the exception."""
         if self.future.cancelled():
-            return
+            return None, None
         _local.home = self.loop
         error: BaseException | None = None
         result: Any = None
@@ -140,6 +142,10 @@ class _Job:
             error = raised
         finally:
             _local.home = None
+        return result, error
+
+    def deliver(self, result: Any, error: BaseException | None) -> None:
+        """Hand the outcome to the loop."""
         try:
             self.loop.call_soon_threadsafe(_settle, self.future, result, error)
         except RuntimeError:

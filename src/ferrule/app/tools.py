@@ -32,7 +32,7 @@ from ferrule.app.threads import WorkerThreads
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.errors import InvalidParams, MCPError
 from ferrule.wire.codec import Encoded
-from ferrule.wire.headers import compile_param_plan
+from ferrule.wire.headers import InvalidHeaderAnnotation, compile_param_plan
 from ferrule.wire.revisions import Revision
 from ferrule.wire.types import Icon, ListToolsResult, Tool, ToolAnnotations, ToolResult
 
@@ -336,7 +336,10 @@ class ToolSet:
             _ = component.plan
         mirrored = any(_HEADER_KEYWORD in part.shape.keywords for part in spec.parameters)
         if mirrored or component.has_own_schema:
-            plan = compile_param_plan(component.input_schema())
+            try:
+                plan = compile_param_plan(component.input_schema())
+            except InvalidHeaderAnnotation as error:
+                raise RegistrationError(f"Tool {component.name!r}: {error}") from error
             if plan:
                 self._server.param_headers[component.name] = plan
 

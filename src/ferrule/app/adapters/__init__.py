@@ -54,7 +54,7 @@ class Adapter(Protocol):
 
 
 @lru_cache(maxsize=4096)
-def _adapter_of(cls: type) -> Adapter | None:
+def _adapter_of(cls: Any) -> Adapter | None:
     if hasattr(cls, "__pydantic_core_schema__") or cls.__module__.partition(".")[0] == "pydantic":
         return foreign_adapter()
     if "__attrs_attrs__" in cls.__dict__:
@@ -67,8 +67,7 @@ def _adapter_of(cls: type) -> Adapter | None:
         return STRUCTS
     from ferrule.app.adapters.builtin import adapter_of_builtin
 
-    plain: Any = cls
-    return adapter_of_builtin(plain)
+    return adapter_of_builtin(cls)
 
 
 def adapter_for(annotation: Any) -> Adapter | None:
@@ -87,7 +86,7 @@ def foreign_adapter() -> Adapter:
 def is_instance(value: Any, annotation: Any) -> bool:
     """Whether ``value`` is already an instance of the class behind ``annotation`` (never true of a TypedDict)."""
     cls = get_origin(annotation) or annotation
-    return not isinstance(value, dict) and isinstance(cls, type) and isinstance(value, cls)
+    return cls in type(value).__mro__  # a TypedDict refuses isinstance, and is in no value's
 
 
 def register_text_type(cls: type) -> None:

@@ -1,0 +1,208 @@
+"""The server object: decorators that change nothing, capabilities that are true, changes that are told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from ferrule import MCPServer
+from ferrule.kernel.bus import ListenFilter
+from ferrule.protocol.errors import InvalidParams
+from tests.app.support import ask, call
+
+pytestmark = pytest.mark.anyio
+
+
+def test_decorators_give_the_function_back():
+    """D39: it stays callable, typed and testable, in every spelling."""
+    app = MCPServer("x")
+
+    async def function(a: int = 1) -> int:
+        return a
+
+    assert app.tool(function) is function
+    assert app.tool("second", title="T")(function) is function
+    assert app.prompt("p")(function) is function
+    assert app.resource("data://x")(function) is function
+    assert [tool.name for tool in app.list_tools()] == ["function", "second"]
+
+
+def test_add_tool_equals_tool():
+    """The bench and programs register functions that they did not write."""
+    one, two = MCPServer("x"), MCPServer("x")
+
+    def function(a: int) -> int:
+        """Doc."""
+        return a
+
+    one.tool(function)
+    two.add_tool(function)
+    assert one.list_tools() == two.list_tools()
+
+
+async def test_capabilities_are_what_is_served():
+    """Advertised only when true."""
+    app = MCPServer("x", logging=False)
+    capabilities = (await ask(app, "server/discover"))["capabilities"]
+    assert capabilities == {}
+    app.add_tool(lambda: None, name="t")
+    app.prompt("p")(lambda: "x")
+    app.resource("data://x")(lambda: "x")
+    assert (await ask(app, "server/discover"))["capabilities"] == {
+        "tools": {"listChanged": True},
+        "prompts": {"listChanged": True},
+        "resources": {"listChanged": True, "subscribe": True},
+    }
+
+
+async def test_identity_and_instructions_are_announced():
+    """As given, where the revision knows them."""
+    app = MCPServer("x", version="2", title="T", description="D", website_url="https://e.x", instructions="I")
+    found = await ask(app, "server/discover")
+    assert found["instructions"] == "I"
+    info = found["_meta"]["io.modelcontextprotocol/serverInfo"]
+    assert info == {"name": "x", "version": "2", "title": "T", "description": "D", "websiteUrl": "https://e.x"}
+    assert (app.name, app.version) == ("x", "2")
+
+
+async def test_every_change_at_run_time_is_published_and_seen():
+    """D32: lists follow at once, listeners are told."""
+    app = MCPServer("x")
+    app.add_tool(lambda: 1, name="a")
+    app.add_tool(lambda: 2, name="b")
+    app.prompt("p")(lambda: "x")
+    app.resource("data://x")(lambda: "x")
+    app.resource("data://{y}")(lambda y: y)
+    assert len((await ask(app, "tools/list"))["tools"]) == 2
+    with app.lowlevel.bus.listen(ListenFilter(["tools", "prompts", "resources"])) as listener:
+        app.disable(tool="a")
+        assert [event.topic for event in listener.drain()] == ["notifications/tools/list_changed"]
+        app.disable(tool="a")
+        assert listener.drain() == []
+        assert [tool["name"] for tool in (await ask(app, "tools/list"))["tools"]] == ["b"]
+        with pytest.raises(InvalidParams):
+            await call(app, "a")
+        app.enable(tool="a")
+        assert [tool["name"] for tool in (await ask(app, "tools/list"))["tools"]] == ["a", "b"]
+        listener.drain()
+        app.disable(resource="data://{y}", prompt="p")
+        app.remove_tool("b")
+        app.remove_resource("data://x")
+        app.remove_prompt("p")
+        assert len(listener.drain()) == 3
+    assert (await ask(app, "resources/list"))["resources"] == []
+    assert (await ask(app, "resources/templates/list"))["resourceTemplates"] == []
+    assert (await ask(app, "prompts/list"))["prompts"] == []
+    for missing in ({"tool": "zz"}, {"resource": "zz"}, {"prompt": "zz"}):
+        with pytest.raises(KeyError):
+            app.disable(**missing)
+
+
+async def test_middleware_wraps_in_process_calls():
+    """A limit that holds over HTTP holds here too."""
+    seen = []
+
+    async def middleware(ctx: Any, call_next: Any) -> Any:
+        seen.append(ctx.method)
+        return await call_next(ctx)
+
+    app = MCPServer("x", middleware=[middleware])
+    app.add_tool(lambda: 1, name="t")
+    result = await app.call_tool("t")
+    assert result.structured_content == 1
+    assert seen == ["tools/call"]
+
+
+async def test_in_process_calls_need_no_transport():
+    """For tests and for programs that are their own host."""
+    app = MCPServer("x")
+    app.resource("data://x")(lambda: "r")
+    app.prompt("p")(lambda a: a)
+    assert (await app.read_resource("data://x")).contents[0].text == "r"
+    assert (await app.get_prompt("p", {"a": "v"})).messages[0].content.text == "v"
+    assert [entry.uri for entry in app.list_resources()] == ["data://x"]
+    assert app.list_resource_templates() == []
+    assert [entry.name for entry in app.list_prompts()] == ["p"]
+
+
+async def test_text_and_schema_settings_of_the_server_and_of_one_tool():
+    """Per server and per tool; the tool's own wins."""
+    pytest.importorskip("toons")
+    app = MCPServer("x", text="toon", schema="exact", max_result_bytes=1000)
+    rows = [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
+
+    @app.tool
+    def one(kind: str | None = None):
+        return rows
+
+    @app.tool("two", text="json", schema="model", max_result_bytes=5)
+    def two(kind: str | None = None):
+        return rows
+
+    first, second = app.list_tools()
+    assert "anyOf" in first.input_schema["properties"]["kind"]
+    assert second.input_schema["properties"]["kind"] == {"type": "string"}
+    answer = await call(app, "one")
+    assert answer["content"][0]["text"].startswith("[2]{a,b}")
+    assert answer["structuredContent"] == rows
+    assert (await call(app, "two"))["isError"] is True
+
+
+def test_wrong_settings_fail_where_they_are_written():
+    """Not at the first request."""
+    settings: list[dict[str, Any]] = [{"text": "yaml"}, {"page_size": 0}, {"max_threads": 0}]
+    for wrong in settings:
+        with pytest.raises(ValueError):
+            MCPServer("x", **wrong)
+    with pytest.raises(ValueError, match="expected 'stdio' or 'http'"):
+        MCPServer("x").run("carrier pigeon")  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_type_checkers_see_the_decorated_functions(tmp_path):
+    """D39: neither Any nor an error, bare or with arguments, sync or async."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from collections.abc import Awaitable, Callable\n"
+        "from typing import assert_type\n"
+        "from ferrule import Context, MCPServer\n"
+        "app: MCPServer[None] = MCPServer('x')\n"
+        "@app.tool\n"
+        "async def one(a: int, ctx: Context[None] | None = None) -> str:\n"
+        "    return str(a)\n"
+        "@app.tool('two', title='T')\n"
+        "def two(a: int = 1) -> list[int]:\n"
+        "    return [a]\n"
+        "@app.resource('data://{a}')\n"
+        "def three(a: str) -> bytes:\n"
+        "    return b''\n"
+        "@app.prompt\n"
+        "def four(a: str) -> str:\n"
+        "    return a\n"
+        "async def main() -> None:\n"
+        "    assert_type(await one(1), str)\n"
+        "    assert_type(two(), list[int])\n"
+        "    assert_type(three('a'), bytes)\n"
+        "    assert_type(four('a'), str)\n"
+        "    two('wrong')  # type: ignore[arg-type]\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--warn-unused-ignores",
+            "--cache-dir",
+            str(tmp_path / "c"),
+            str(program),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Success" in done.stdout, done.stdout
