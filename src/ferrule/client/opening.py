@@ -321,7 +321,7 @@ class Opener:
         if self._era_key is not None:
             if revision.is_modern:
                 _legacy_until.pop(self._era_key, None)
-            else:
+            elif self.mode == "auto":  # only the search finds out what a server cannot do
                 _legacy_until[self._era_key] = time.monotonic() + ERA_TTL_S
         if isinstance(link, StreamableHttp):
             link.version = settled.version
