@@ -42,12 +42,12 @@ def oracle() -> SchemaOracle | None:
 @pytest.mark.anyio
 @pytest.mark.parametrize(("name", "revision", "carrier"), RUNS, ids=["-".join(run) for run in RUNS])
 async def test_the_server_says_what_the_file_says(
-    name: str, revision: str, carrier: str, updates: bool, oracle: SchemaOracle | None
+    name: str, revision: str, carrier: str, updates: bool, oracle: SchemaOracle | None, any_backend: str
 ) -> None:
     """The conversation is the specification of the kernel, whatever carries it."""
     conversation = CONVERSATIONS[name]
     if updates:
-        if (revision, carrier) == next(runs_of(conversation)):
+        if any_backend == "asyncio" and (revision, carrier) == next(runs_of(conversation)):
             save_conversation(conversation, await update_conversation(conversation, SERVERS[conversation.server]))
         pytest.skip("rewritten")
     server = SERVERS[conversation.server]()
