@@ -284,28 +284,30 @@ time.sleep(1000)
     assert not lives(process.pid)
 
 
-@pytest.mark.parametrize("manners", ["", "signal.signal(15, signal.SIG_IGN)"])
+@pytest.mark.parametrize("manners", ["lambda *_: (os.write(2, b'asked'), os._exit(0))", "signal.SIG_IGN"])
 async def test_closing_ends_children_whose_leader_is_dead_already(manners: str) -> None:
     """Demand D6: killing the tree did nothing once the leader was gone."""
     code = f"""
 import os, signal, time
+heard, said = os.pipe()
 child = os.fork()
 if child:
+    os.read(heard, 1)
     os.write(1, b'{{"pid": %d}}\\n' % child)
     os._exit(0)
-{manners}
-os.write(1, b'{{}}\\n')
+signal.signal(signal.SIGTERM, {manners})
+os.write(said, b'x')
 time.sleep(1000)
 """
-    process = await connect_stdio(script(code, terminate_s=0.3))
-    said = [await receive(process) for _ in range(2)]
-    child = next(message["pid"] for message in said if message)
-    with anyio.fail_after(10):
+    async with running(script(code, terminate_s=0.3)) as process:
+        child = (await receive(process))["pid"]
         with pytest.raises(anyio.EndOfStream):
             await receive(process)
-    with anyio.fail_after(5):
-        await process.aclose()
+        assert lives(child)
+        with anyio.fail_after(5):
+            await process.aclose()
     await until_dead(child)
+    assert process.stderr_tail == ("asked" if "asked" in manners else "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="adopts orphans as only Linux can")

@@ -79,17 +79,8 @@ class FrameWriter(Protocol):
     """Frames on their way to a descriptor."""
 
     @property
-    def unsent_bytes(self) -> int:
-        """What the descriptor has not taken yet."""
-        ...
-
-    @property
-    def broken(self) -> bool:
-        """Whether the other end is gone: what is sent now is lost."""
-        ...
-
-    def on_broken(self, callback: Callable[[], None]) -> None:
-        """Call back once, when writing finds that the other end is gone."""
+    def outbox(self) -> Outbox:
+        """What is not written yet, and whether anybody still reads it."""
         ...
 
     def send_nowait(self, frame: bytes, *, flush: bool) -> None:

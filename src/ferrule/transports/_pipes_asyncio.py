@@ -15,7 +15,6 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
 
 import anyio
 
@@ -184,7 +183,7 @@ class PollingWriter:
     def __init__(self, target: NonBlockingFd) -> None:
         self._loop = asyncio.get_running_loop()
         self._target = target
-        self._outbox = Outbox()
+        self.outbox = Outbox()
         self._scheduled = False
         self._listening = False
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
@@ -192,19 +191,8 @@ class PollingWriter:
             self._loop.add_writer(target.fd, self._on_writable)  # finds out whether the loop can
             self._loop.remove_writer(target.fd)
 
-    @property
-    def unsent_bytes(self) -> int:
-        return self._outbox.unsent_bytes
-
-    @property
-    def broken(self) -> bool:
-        return self._outbox.broken
-
-    def on_broken(self, callback: Callable[[], None]) -> None:
-        self._outbox.on_broken = callback
-
     def send_nowait(self, frame: bytes, *, flush: bool) -> None:
-        self._outbox.add(frame)
+        self.outbox.add(frame)
         if self._listening:
             return
         if flush:
@@ -214,7 +202,7 @@ class PollingWriter:
             self._loop.call_soon(self._flush)
 
     async def wait_below(self, limit_bytes: int) -> None:
-        outbox = self._outbox
+        outbox = self.outbox
         if outbox.unsent_bytes > limit_bytes and not self._listening:
             self._flush()
         while outbox.unsent_bytes > limit_bytes:
@@ -229,21 +217,21 @@ class PollingWriter:
 
     def close(self) -> None:
         if self._target.fd >= 0:
-            self._outbox.on_broken = None
+            self.outbox.on_broken = None
             self._flush()
             self._stop_listening()
             self._target.close()
-            self._outbox.lose()
+            self.outbox.lose()
             self._wake()
 
     def _flush(self) -> None:
         self._scheduled = False
-        if not self._listening and not self._outbox.flush(self._target):
+        if not self._listening and not self.outbox.flush(self._target):
             self._listening = True
             self._loop.add_writer(self._target.fd, self._on_writable)
 
     def _on_writable(self) -> None:
-        if self._outbox.flush(self._target):
+        if self.outbox.flush(self._target):
             self._stop_listening()
         if self._waiters:
             self._wake()
@@ -255,7 +243,7 @@ class PollingWriter:
                 self._loop.remove_writer(self._target.fd)
 
     def _wake(self) -> None:
-        unsent = self._outbox.unsent_bytes
+        unsent = self.outbox.unsent_bytes
         for limit, waiter in self._waiters:
             if unsent <= limit and not waiter.done():
                 waiter.set_result(None)
@@ -323,33 +311,22 @@ class ThreadWriter:
     def __init__(self, target: NonBlockingFd) -> None:
         self._loop = asyncio.get_running_loop()
         self._target = target
-        self._outbox = Outbox()
+        self.outbox = Outbox()
         self._busy = False
         self._scheduled = False
         self._closing = False
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
-    @property
-    def unsent_bytes(self) -> int:
-        return self._outbox.unsent_bytes
-
-    @property
-    def broken(self) -> bool:
-        return self._outbox.broken
-
-    def on_broken(self, callback: Callable[[], None]) -> None:
-        self._outbox.on_broken = callback
-
     def send_nowait(self, frame: bytes, *, flush: bool) -> None:
         if self._closing:
             return
-        self._outbox.add(frame)
+        self.outbox.add(frame)
         if not self._busy and not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._start)
 
     async def wait_below(self, limit_bytes: int) -> None:
-        while self._outbox.unsent_bytes > limit_bytes:
+        while self.outbox.unsent_bytes > limit_bytes:
             waiter = self._loop.create_future()
             entry = (limit_bytes, waiter)
             self._waiters.append(entry)
@@ -363,15 +340,15 @@ class ThreadWriter:
         self._closing = True
         if not self._busy:  # otherwise the thread closes it: it may be inside a write
             self._target.close()
-        self._outbox.lose()
+        self.outbox.lose()
         self._wake()
 
     def _start(self) -> None:
         self._scheduled = False
-        if self._busy or self._closing or not self._outbox.unsent_bytes:
+        if self._busy or self._closing or not self.outbox.unsent_bytes:
             return
         self._busy = True
-        data = self._outbox.take()
+        data = self.outbox.take()
         threading.Thread(target=self._run, args=(data,), name="ferrule-stdout", daemon=True).start()
 
     def _run(self, data: bytes) -> None:
@@ -392,14 +369,14 @@ class ThreadWriter:
         if self._closing:
             self._target.close()
         elif failed:
-            self._outbox.break_off()
+            self.outbox.break_off()
         else:
-            self._outbox.unsent_bytes -= size
+            self.outbox.unsent_bytes -= size
             self._start()
         self._wake()
 
     def _wake(self) -> None:
-        unsent = self._outbox.unsent_bytes
+        unsent = self.outbox.unsent_bytes
         for limit, waiter in self._waiters:
             if unsent <= limit and not waiter.done():
                 waiter.set_result(None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import deque
-from collections.abc import Callable
 
 import anyio
 import trio
@@ -116,36 +115,25 @@ class TrioWriter:
 
     def __init__(self, target: NonBlockingFd) -> None:
         self._target = target
-        self._outbox = Outbox()
+        self.outbox = Outbox()
         self._pumping = False
         self._changed = trio.Event()
 
-    @property
-    def unsent_bytes(self) -> int:
-        return self._outbox.unsent_bytes
-
-    @property
-    def broken(self) -> bool:
-        return self._outbox.broken
-
-    def on_broken(self, callback: Callable[[], None]) -> None:
-        self._outbox.on_broken = callback
-
     def send_nowait(self, frame: bytes, *, flush: bool) -> None:
-        self._outbox.add(frame)
+        self.outbox.add(frame)
         if self._pumping:
             return
         direct = self._target.pollable or self._target.kind == "file"
-        if not direct or not self._outbox.flush(self._target):
+        if not direct or not self.outbox.flush(self._target):
             self._pumping = True
             trio.lowlevel.spawn_system_task(self._pump)
 
     async def wait_below(self, limit_bytes: int) -> None:
-        while self._outbox.unsent_bytes > limit_bytes:
+        while self.outbox.unsent_bytes > limit_bytes:
             await self._changed.wait()
 
     def close(self) -> None:
-        self._outbox.lose()
+        self.outbox.lose()
         self._wake()
         if self._target.pollable and self._target.fd >= 0:
             trio.lowlevel.notify_closing(self._target.fd)
@@ -155,25 +143,25 @@ class TrioWriter:
     async def _pump(self) -> None:
         """The system task: ends when everything is out. It must not raise: that would end the program."""
         try:
-            while self._outbox.unsent_bytes and self._target.fd >= 0:
+            while self.outbox.unsent_bytes and self._target.fd >= 0:
                 if self._target.pollable:
                     await trio.lowlevel.wait_writable(self._target.fd)
-                    self._outbox.flush(self._target)
+                    self.outbox.flush(self._target)
                 else:
                     await self._write_in_thread()
                 self._wake()
         except OSError:
-            self._outbox.break_off()
+            self.outbox.break_off()
         except trio.ClosedResourceError:
-            self._outbox.lose()
+            self.outbox.lose()
         finally:
             self._pumping = False
             self._wake()
-            if self._outbox.broken and not self._target.pollable:
+            if self.outbox.broken and not self._target.pollable:
                 self._target.close()
 
     async def _write_in_thread(self) -> None:
-        data = self._outbox.take()
+        data = self.outbox.take()
 
         def write() -> None:
             rest = memoryview(data)
@@ -181,8 +169,8 @@ class TrioWriter:
                 rest = rest[os.write(self._target.fd, rest) :]
 
         await trio.to_thread.run_sync(write, abandon_on_cancel=True)
-        if not self._outbox.broken:
-            self._outbox.unsent_bytes -= len(data)
+        if not self.outbox.broken:
+            self.outbox.unsent_bytes -= len(data)
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, trio.Event()

@@ -92,8 +92,9 @@ class StdioReadStream:
         self._reader = reader
         self._frames = reader.frames
         self._writer = writer
+        self._outbox = writer.outbox
         self._max_message_bytes = max_message_bytes
-        writer.on_broken(reader.finish)
+        self._outbox.on_broken = reader.finish
 
     @property
     def has_more(self) -> bool:
@@ -106,11 +107,11 @@ class StdioReadStream:
         Raises:
             anyio.EndOfStream: end of input, or nobody reads the answers any more.
         """
-        writer = self._writer
-        if writer.unsent_bytes > _CONGESTED_BYTES:
-            await writer.wait_below(_CONGESTED_BYTES)
+        outbox = self._outbox
+        if outbox.unsent_bytes > _CONGESTED_BYTES:
+            await self._writer.wait_below(_CONGESTED_BYTES)
         frame = self._frames.popleft() if self._frames else await self._reader.next_frame()
-        if writer.broken:
+        if outbox.broken:
             raise anyio.EndOfStream
         self.received += 1
         if not isinstance(frame, bytes):
@@ -124,7 +125,7 @@ class StdioReadStream:
                 message = decode(frame.removeprefix(_BOM))
             except DecodeError as error:
                 return error
-        if _is_request(message):
+        if message.__class__ is dict and "id" in message and "method" in message:
             self.awaiting += 1
         return StreamMessage(message, self.transport)
 
@@ -137,10 +138,6 @@ class StdioReadStream:
         self._reader.close()
 
 
-def _is_request(message: Any) -> bool:
-    return type(message) is dict and "id" in message and "method" in message
-
-
 class StdioWriteStream:
     """Messages to a descriptor. Answers of one loop pass leave in one write, the last one at once."""
 
@@ -148,6 +145,7 @@ class StdioWriteStream:
 
     def __init__(self, writer: FrameWriter, reading: StdioReadStream) -> None:
         self._writer = writer
+        self._outbox = writer.outbox
         self._reading = reading
 
     async def send(self, item: StreamMessage) -> None:
@@ -158,7 +156,7 @@ class StdioWriteStream:
             anyio.BrokenResourceError: nobody reads them any more, or this side has closed.
         """
         message = item.message
-        writer = self._writer
+        outbox = self._outbox
         frame = encode_frame(message)
         flush = False
         if type(message) is JsonRpcResponse:
@@ -168,10 +166,10 @@ class StdioWriteStream:
             else:
                 reading.awaiting = 0
                 flush = not reading.has_more
-        writer.send_nowait(frame, flush=flush)
-        if writer.unsent_bytes > HIGH_WATER_BYTES:
-            await writer.wait_below(HIGH_WATER_BYTES)
-        if writer.broken:
+        self._writer.send_nowait(frame, flush=flush)
+        if outbox.unsent_bytes > HIGH_WATER_BYTES:
+            await self._writer.wait_below(HIGH_WATER_BYTES)
+        if outbox.broken:
             raise anyio.BrokenResourceError
 
     async def flush(self) -> None:

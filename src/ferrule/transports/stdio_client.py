@@ -444,14 +444,14 @@ class ServerInput:
             anyio.BrokenResourceError: the process is gone; caused by a `ServerProcessEnded`.
             EncodeError: the message has no JSON form.
         """
-        writer = self._writer
+        writer, outbox = self._writer, self._writer.outbox
         if self._process.is_closing:
             raise anyio.ClosedResourceError
-        if not writer.broken:
+        if not outbox.broken:
             writer.send_nowait(encode_frame(item.message), flush=False)
-            if writer.unsent_bytes > HIGH_WATER_BYTES:
+            if outbox.unsent_bytes > HIGH_WATER_BYTES:
                 await writer.wait_below(HIGH_WATER_BYTES)
-        if writer.broken:
+        if outbox.broken:
             raise anyio.BrokenResourceError from await self._process.why_ended()
 
     async def aclose(self) -> None:
