@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, cast
 
+from ferrule.client.config import HttpTarget
 from ferrule.client.core import UNSAID, ClientCore
 from ferrule.client.errors import BadServerResponse, TooManyPages
 from ferrule.client.results import ToolCallResult
@@ -137,7 +138,7 @@ class ClientCalls(ClientCore):
     @property
     def _mirrors_headers(self) -> bool:
         session = self._session
-        return session is not None and session.revision.mirrors_headers and _is_http(self.target)
+        return session is not None and session.revision.mirrors_headers and isinstance(self.target, HttpTarget)
 
     # -- resources --------------------------------------------------------------------------------------------------
 
@@ -343,10 +344,4 @@ class ClientCalls(ClientCore):
             raise BadServerResponse(
                 f"The server {self.label} answered {method} with something malformed: {error}"
             ) from error
-
-
-def _is_http(target: Any) -> bool:
-    from ferrule.client.config import HttpTarget
-
-    return isinstance(target, HttpTarget)
 

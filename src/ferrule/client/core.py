@@ -22,9 +22,8 @@ import anyio
 
 from ferrule.client.cache import CacheStore, MemoryCacheStore, ResultCache
 from ferrule.client.callbacks import ElicitationHandler, QuestionHandlers, Roots, SamplingHandler, ServerQuestion
-from ferrule.client.config import GroupTarget, HttpTarget, Target, read_target
+from ferrule.client.config import GroupTarget, HttpTarget, InProcessTarget, Target, read_target
 from ferrule.client.errors import BadServerResponse, InputNotProvided, note_facts
-from ferrule.client.links import DirectLink
 from ferrule.client.negotiate import mutual_versions
 from ferrule.client.opening import Opener, Session
 from ferrule.client.rounds import DEFAULT_MAX_ROUNDS, is_input_required, run_rounds
@@ -119,7 +118,9 @@ class ClientCore:
         self.max_rounds = max_rounds
         self.log_level = log_level or (None if log_handler is None else "info")
         self.result_types: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {}
-        self._asked_timeout = timeout_s is not UNSAID
+        # A call into this process is a call: nobody bounds those unless asked to.
+        bounds = timeout_s is not UNSAID or not isinstance(self.target, InProcessTarget)
+        self._default_timeout_s = self.timeout_s if bounds else None
         self._reset_on_progress = reset_on_progress
         self._restart = restart
         self._extensions = {name: dict(settings) for name, settings in (extensions or {}).items()}
@@ -373,7 +374,7 @@ class ClientCore:
         try:
             if session is None or session.link.is_closed:
                 session = await self._ensure_session()
-            options = self._options(session, timeout_s, max_total_s, on_progress)
+            options = self._options(timeout_s, max_total_s, on_progress)
             result = await self._send(session, method, params, meta, options, headers)
             kind = result.get("resultType", "complete")
             if kind == "complete":
@@ -384,12 +385,11 @@ class ClientCore:
             raise
 
     def _options(
-        self, session: Session, timeout_s: Any, max_total_s: float | None, on_progress: OnProgress | None
+        self, timeout_s: Any, max_total_s: float | None, on_progress: OnProgress | None
     ) -> CallOptions:
         options: CallOptions = {}
         if timeout_s is UNSAID:
-            # A call into this process is a call: nobody bounds those unless asked to.
-            timeout_s = self.timeout_s if self._asked_timeout or type(session.link) is not DirectLink else None
+            timeout_s = self._default_timeout_s
         if timeout_s is not None:
             options["timeout_s"] = timeout_s
             if self._reset_on_progress:

@@ -77,10 +77,6 @@ class Link(Protocol):
         ...
 
 
-def ignore_progress(progress: float, total: float | None, message: str | None) -> None:
-    """Asks for progress without looking at it: it restarts the time-out."""
-
-
 class StreamLink:
     """A stream pair, driven by a dispatcher in a background task."""
 
@@ -117,8 +113,6 @@ class StreamLink:
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> Any:
-        if opts and opts.get("reset_on_progress") and opts.get("on_progress") is None:
-            opts = {**opts, "on_progress": ignore_progress}
         try:
             return await self._dispatcher.send_raw_request(method, params, opts)
         except ConnectionClosed as error:
