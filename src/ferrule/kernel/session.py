@@ -59,10 +59,10 @@ class ServerSession:
 
     Attributes:
         connection: the peer and its standing channel.
-        body_task, rounds: kept here for the layer above, which asks questions in rounds (``ferrule.app.rounds``).
+        body_task, rounds, by_hand: kept here for the layer above, which asks questions in rounds (``ferrule.app.rounds``).
     """
 
-    __slots__ = ("_dispatch", "body_task", "connection", "meta", "rounds")
+    __slots__ = ("_dispatch", "body_task", "by_hand", "connection", "meta", "rounds")
 
     def __init__(self, connection: Connection, dispatch: DispatchContext, meta: Mapping[str, Any]) -> None:
         self.connection = connection
@@ -70,6 +70,7 @@ class ServerSession:
         self.meta = meta
         self.body_task: Any = None
         self.rounds: Any = None
+        self.by_hand: tuple[dict[str, Any], Any] | None = None
 
     @property
     def dispatch(self) -> DispatchContext:

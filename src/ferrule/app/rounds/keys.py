@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -53,7 +53,7 @@ def current_scope() -> str:
 
 
 @contextmanager
-def scoped(name: str) -> Iterator[None]:
+def scoped(name: str) -> Generator[None]:
     """Give questions and steps inside a scope of their own."""
     token = _scope.set(f"{_scope.get()}{name}/")
     try:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 
+import msgspec
+
 from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.faults import ConvertError, FerruleError
 from ferrule.wire.types import CreateMessageResult, ElicitResult, ListRootsResult, Root
@@ -89,8 +91,9 @@ def form_for(wanted: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     if isinstance(wanted, Mapping):
         schema: dict[str, Any] = to_builtins(wanted)
         return schema, _checked_by(schema)
+    from ferrule.app.annotations import shape_of
     from ferrule.app.schema import value_schema
-    from ferrule.app.shapes import native, shape_of
+    from ferrule.app.shapes import native
 
     shape = shape_of(wanted)
     whole = value_schema(shape, "model")
@@ -127,7 +130,7 @@ def _form(schema: dict[str, Any], wanted: Any) -> dict[str, Any]:
 def _native(native: Callable[[Any, Any], Any], content: Any, shape: Any) -> Any:
     try:
         return native(content, shape)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, msgspec.MsgspecError) as error:
         raise MisfitAnswer(str(error)) from error
 
 
@@ -145,14 +148,12 @@ def _checked_by(schema: dict[str, Any]) -> Callable[[Any], Any]:
         problems = made[0](content)
         if problems:
             raise MisfitAnswer("; ".join(problems))
-        return content
+        return cast("Any", content)
 
     return read
 
 
-def elicit_question(
-    message: str, wanted: Any, *, key: str | None = None, timeout_s: float | None = None
-) -> Question:
+def elicit_question(message: str, wanted: Any, *, key: str | None = None, timeout_s: float | None = None) -> Question:
     """A form for the user; see `form_for` for ``wanted``."""
     schema, read_content = form_for(wanted)
 
@@ -201,9 +202,7 @@ def sample_question(
         messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
     params: dict[str, Any] = {"messages": to_builtins(list(messages)), "maxTokens": max_tokens}
     params.update({name: to_builtins(value) for name, value in options.items() if value is not None})
-    return Question(
-        "sampling/createMessage", params, lambda raw: _read(raw, CreateMessageResult), key, timeout_s
-    )
+    return Question("sampling/createMessage", params, lambda raw: _read(raw, CreateMessageResult), key, timeout_s)
 
 
 def roots_question(*, key: str | None = None, timeout_s: float | None = None) -> Question:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 from ferrule.app.rounds.sealing import Sealer, StateKey, sealer_for
-from ferrule.stores.marks import OneTimeMarks
 from ferrule.stores.blobs import BlobStore
+from ferrule.stores.marks import OneTimeMarks
 
 __all__ = ["RoundsSettings"]
 
@@ -69,4 +69,4 @@ def settings_of(server: Any) -> RoundsSettings:
     found = server.attachments.get(RoundsSettings)
     if found is None:
         found = server.attachments[RoundsSettings] = RoundsSettings()
-    return found
+    return cast("RoundsSettings", found)

@@ -1,0 +1,406 @@
+"""What both eras share about the questions and steps of one call: keys, scopes, steps, and who may ask.
+
+`Rounds` is the face that ``Context`` speaks to. `PushRounds` sends each question to the client and waits (legacy);
+``ReplayRounds`` (in ``replay.py``) ends the round and runs the body again (modern). Both refuse the same things at
+the same place, so that a body which works in one era works in the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+
+import anyio
+
+from ferrule.app.rounds.errors import (
+    AmbiguousKey,
+    Divergence,
+    InvalidAnswer,
+    NotSupportedHere,
+    QuestionExpired,
+    StepFailed,
+    StepInDoubt,
+)
+from ferrule.app.rounds.journal import Entry, Journal
+from ferrule.app.rounds.keys import Occurrences, check_key, content_digest, current_scope, question_base, scoped
+from ferrule.app.rounds.questions import MisfitAnswer, Question
+from ferrule.app.rounds.settings import RoundsSettings
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.dispatch import CallOptions
+from ferrule.protocol.capabilities import missing_for_request
+from ferrule.protocol.errors import CapabilityNotDeclared, RequestTimeout
+from ferrule.wire.codec import decode, encode, to_builtins
+
+__all__ = ["MAX_REFUSED_ANSWERS", "PushRounds", "Rounds", "StepCall", "bad_answer"]
+
+logger = logging.getLogger("ferrule.app.rounds")
+
+T = TypeVar("T")
+
+MAX_REFUSED_ANSWERS: Final = 3
+"""Answers that may misfit one question before `InvalidAnswer`."""
+
+_MARK_TTL_S: Final = 7 * 24 * 3600.0
+_MARK_WAIT_S: Final = 30.0
+_MARK_POLL_S: Final = 0.05
+
+in_step: ContextVar[str | None] = ContextVar("ferrule_step", default=None)
+"""The step that the running code is part of."""
+
+
+@dataclass(slots=True)
+class StepCall:
+    """One call of ``ctx.step``.
+
+    Attributes:
+        key, digest: its place, and what it was called with.
+        name: as the author gave it.
+        run: calls the function.
+        once: at most once across forks of the call, with a store.
+    """
+
+    key: str
+    digest: str
+    name: str
+    run: Callable[[], Awaitable[Any]]
+    once: bool
+
+
+class Rounds(ABC):
+    """The questions and steps of one call.
+
+    Args:
+        request: the call.
+        settings: of the server.
+        journal: what is settled so far.
+    """
+
+    def __init__(self, request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> None:
+        self.request = request
+        self.settings = settings
+        self.journal = journal
+        self.occurrences = Occurrences()
+        self._asking: set[str] = set()
+        self._stepping: set[str] = set()
+        self._gathers = Occurrences()
+        self._random: random.Random | None = None
+
+    @staticmethod
+    def new_journal(settings: RoundsSettings) -> Journal:
+        """Of a call that begins now."""
+        return Journal(secrets.token_urlsafe(16), settings.clock())
+
+    # -- facts ----------------------------------------------------------------------------------------------------
+
+    @property
+    def suspending(self) -> bool:
+        """Whether this round has ended and the body is only unwinding."""
+        return False
+
+    @property
+    def replaying(self) -> bool:
+        """Whether the body has not yet come to where the round before stopped."""
+        return False
+
+    @property
+    def started_at(self) -> float:
+        """Seconds since the epoch of the call's first round."""
+        return self.journal.started_at
+
+    def idempotency_key(self, name: str) -> str:
+        """A key for a third party: equal in every round and every fork of this call, and for no other call."""
+        check_key(name)
+        return hashlib.sha256(f"{self.journal.call_id}/{current_scope()}{name}".encode()).hexdigest()[:32]
+
+    def random(self) -> random.Random:
+        """A generator whose sequence is equal in every round."""
+        if self._random is None:
+            self._random = random.Random(f"ferrule {self.journal.call_id}")  # equality is the point
+        return self._random
+
+    # -- asking ---------------------------------------------------------------------------------------------------
+
+    async def ask(self, question: Question) -> Any:
+        """Ask, and return what `Question.read` made of the answer.
+
+        Raises:
+            CapabilityNotDeclared: the client cannot be asked this; in the modern era also an `MCPError` (-32021).
+            AmbiguousKey: another branch is asking under the same key.
+            InvalidAnswer, QuestionExpired: no usable answer came.
+            NotSupportedHere: inside a step.
+        """
+        self._refuse_in_step(question.method)
+        self._check_declared(question)
+        content = [question.method, question.params]
+        digest = content_digest(content)
+        base = current_scope() + question_base(question.key, question.method, digest)
+        if question.shared and base in self._asking:
+            return await self._join(base)
+        if base in self._asking:
+            raise AmbiguousKey(f"Two branches ask {base!r} at once; give key=, or use ctx.scope or ctx.gather")
+        self._asking.add(base)
+        try:
+            return await self._ask(base, self.occurrences.next(base), digest, question)
+        finally:
+            self._asking.discard(base)
+
+    @abstractmethod
+    async def _ask(self, base: str, key: str, digest: str, question: Question) -> Any: ...
+
+    @abstractmethod
+    async def _join(self, base: str) -> Any:
+        """The answer to a shared question that another branch is asking."""
+
+    def _check_declared(self, question: Question) -> None:
+        declared = self.request.session.connection.client_capabilities_raw
+        missing = missing_for_request(declared, question.method, question.params)
+        if missing is not None:
+            raise self._lacks(missing)
+
+    def _lacks(self, missing: dict[str, Any]) -> Exception:
+        return CapabilityNotDeclared(missing)
+
+    def _refuse_in_step(self, what: str) -> None:
+        step = in_step.get()
+        if step is not None:
+            raise NotSupportedHere(f"{what} inside the step {step!r}: ask first, then run the step with the answers")
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    async def step(
+        self, name: str, function: Callable[..., Any], /, *args: Any, once: bool = False, **kwargs: Any
+    ) -> Any:
+        """Run ``function`` once per logical call; its result is the recorded one in every later round.
+
+        The result is JSON from the first round on, so that it cannot differ between rounds.
+
+        Args:
+            name: unique among the steps that run at the same time in a scope.
+            function: sync (runs in a thread) or async.
+            args, kwargs: JSON-shaped; a recorded step that is called with others is refused.
+            once: with a store: at most once even when the same round is sent twice at the same time.
+
+        Raises:
+            StepFailed: it raised, now or when it was recorded.
+            Divergence: recorded with other arguments, or new before the recorded rounds were replayed.
+            StepInDoubt: ``once``, begun elsewhere, outcome unknown.
+            NotSupportedHere: inside another step.
+        """
+        check_key(name)
+        self._refuse_in_step(f"The step {name!r}")
+        base = f"{current_scope()}step.{name}"
+        if base in self._stepping:
+            raise AmbiguousKey(f"Two branches run the step {name!r} at once; use ctx.scope or ctx.gather")
+        self._stepping.add(base)
+        try:
+            key = self.occurrences.next(base)
+            call = StepCall(key, content_digest([args, kwargs]), name, lambda: _call(function, args, kwargs), once)
+            return await self._step(call)
+        finally:
+            self._stepping.discard(base)
+
+    @abstractmethod
+    async def _step(self, call: StepCall) -> Any: ...
+
+    async def run_step(self, call: StepCall) -> Entry:
+        """Run a step that is not recorded and record what comes of it. Never raises but when cancelled from outside."""
+        mark = f"{self.journal.call_id}/{call.key}"
+        marks = self.settings.marks if call.once else None
+        outcome = None if marks is None else await self._claim(marks, mark)
+        if outcome is None:
+            outcome = await self._outcome(call)
+            if marks is not None:
+                await marks.finish(mark, encode(outcome), ttl_s=_MARK_TTL_S)
+        entry = Entry(self.journal.next_sequence(), outcome[0], call.digest, outcome[1])
+        self.journal.entries[call.key] = entry
+        return entry
+
+    async def _outcome(self, call: StepCall) -> tuple[Any, Any]:
+        token = in_step.set(call.name)
+        try:
+            return "step", to_builtins(await call.run())
+        except Exception as error:
+            logger.exception("The step %r failed", call.name)
+            return "step_failed", f"{type(error).__name__}: {error}"
+        finally:
+            in_step.reset(token)
+
+    async def _claim(self, marks: Any, mark: str) -> tuple[Any, Any] | None:
+        """``None`` if the step is ours to run, else the outcome that somebody else recorded."""
+        deadline = anyio.current_time() + _MARK_WAIT_S
+        while True:
+            found = await marks.begin(mark, ttl_s=_MARK_TTL_S)
+            if found.state == "mine":
+                return None
+            if found.state == "done":
+                return cast("tuple[Any, Any]", tuple(decode(found.value)))
+            if anyio.current_time() >= deadline:
+                return "in_doubt", None
+            await anyio.sleep(_MARK_POLL_S)
+
+    @staticmethod
+    def outcome_of(name: str, entry: Entry) -> Any:
+        """A recorded step's result; raises what it failed with."""
+        if entry.kind == "step":
+            return entry.value
+        if cast("str", entry.kind) == "in_doubt":
+            raise StepInDoubt(f"The step {name!r} was begun elsewhere; whether it took effect is not known")
+        raise StepFailed(name, str(entry.value))
+
+    @staticmethod
+    def check_same_arguments(call: StepCall, entry: Entry) -> None:
+        """Refuse a recorded step that is called with other arguments."""
+        if entry.digest != call.digest:
+            raise Divergence(f"The step {call.name!r} was recorded with other arguments; it is not run again")
+
+    # -- branches -------------------------------------------------------------------------------------------------
+
+    def next_gather(self) -> str:
+        """The scope of the next `gather` in the present scope."""
+        scope = current_scope()
+        return self._gathers.next(f"{scope}g").removeprefix(scope).replace("#", "")
+
+    @abstractmethod
+    async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
+        """Run branches at once, each in a scope of its own; wait for all; raise the first failure by index."""
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def settle(self, value: Any) -> Any:
+        """The body returned: its value, or what this round answers instead."""
+
+    @abstractmethod
+    async def settle_error(self, error: BaseException) -> Any:
+        """The body raised: raise it, or return what this round answers instead."""
+
+
+class PushRounds(Rounds):
+    """Legacy: a question is a request to the client, and the body waits for it."""
+
+    def __init__(self, request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> None:
+        super().__init__(request, settings, journal)
+        self._shared: dict[str, _Shared] = {}
+
+    async def _ask(self, base: str, key: str, digest: str, question: Question) -> Any:
+        shared = self._shared[base] = _Shared()
+        try:
+            answer = await self._push(question)
+        except BaseException as error:
+            shared.settle(None, error if isinstance(error, Exception) else None)
+            raise
+        finally:
+            self._shared.pop(base, None)
+        shared.settle(answer, None)
+        return answer
+
+    async def _push(self, question: Question) -> Any:
+        options: CallOptions = {"timeout_s": question.timeout_s}
+        for refused in range(1, MAX_REFUSED_ANSWERS + 1):
+            try:
+                raw = await self.request.session.send_request(question.method, question.params, options)
+            except RequestTimeout as error:
+                raise QuestionExpired(f"No answer within {question.timeout_s:g} s") from error
+            try:
+                return question.read(raw)
+            except MisfitAnswer as error:
+                if refused == MAX_REFUSED_ANSWERS:
+                    raise bad_answer(question, error) from error
+                logger.info("An answer to %s does not fit and is asked for again: %s", question.method, error)
+        raise AssertionError("unreachable")
+
+    async def _join(self, base: str) -> Any:
+        shared = self._shared.get(base)
+        if shared is None:
+            raise AmbiguousKey(f"Two branches ask {base!r} at once")
+        return await shared.wait()
+
+    async def _step(self, call: StepCall) -> Any:
+        entry = await _shielded(self.run_step(call))
+        return self.outcome_of(call.name, entry)
+
+    async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
+        """See `Rounds.gather`; on any event loop."""
+        scope = self.next_gather()
+        results: list[Any] = [None] * len(awaitables)
+        errors: dict[int, Exception] = {}
+
+        async def branch(index: int, awaitable: Awaitable[Any]) -> None:
+            with scoped(f"{scope}.{index}"):
+                try:
+                    results[index] = await awaitable
+                except Exception as error:
+                    errors[index] = error
+
+        async with anyio.create_task_group() as group:
+            for index, awaitable in enumerate(awaitables):
+                group.start_soon(branch, index, awaitable)
+        if errors:
+            raise errors[min(errors)]
+        return results
+
+    async def settle(self, value: Any) -> Any:
+        """Nothing to add."""
+        return value
+
+    async def settle_error(self, error: BaseException) -> Any:
+        """Nothing to add."""
+        raise error
+
+
+class _Shared:
+    """The answer to a question that several branches wait for."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+        self._answer: Any = None
+        self._error: Exception | None = None
+
+    def settle(self, answer: Any, error: Exception | None) -> None:
+        self._answer, self._error = answer, error
+        self._event.set()
+
+    async def wait(self) -> Any:
+        await self._event.wait()
+        if self._error is not None:
+            raise self._error
+        return self._answer
+
+
+def bad_answer(question: Question, error: Exception) -> InvalidAnswer:
+    """After three answers that do not fit."""
+    return InvalidAnswer(f"The client answered {question.method} {MAX_REFUSED_ANSWERS} times with a misfit: {error}")
+
+
+async def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A sync function in a thread, an async one here."""
+    from inspect import iscoroutinefunction
+
+    if iscoroutinefunction(function):
+        return await function(*args, **kwargs)
+    result = await anyio.to_thread.run_sync(lambda: function(*args, **kwargs))
+    return await result if hasattr(result, "__await__") else result
+
+
+async def _shielded(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run to the end whatever happens to the caller; a cancelled caller waits and is then cancelled."""
+    from ferrule.kernel.tasks import is_asyncio
+
+    if not is_asyncio():
+        with anyio.CancelScope(shield=True):
+            return await coroutine
+    import asyncio
+
+    task = asyncio.ensure_future(coroutine)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

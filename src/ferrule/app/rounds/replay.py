@@ -1,0 +1,480 @@
+"""The modern era's rounds: the body runs again from the start and is led, step by step, to where it stood.
+
+*Re-enact, don't shortcut.* It would be easy to let an answered question return at once. Then branches that ran side
+by side in the first round would overtake each other in the next, take other ways, and charge a card twice. So every
+batch of answers and every step result has a sequence number, and replay hands out the lowest one only when the body
+stands still: nothing has happened on the context for several passes of the event loop and no step is running.
+
+When the body stands still at questions without an answer, the round ends. The context closes, the body's task is
+cancelled once, and the reply (questions and sealed state) is decided here, whatever the body returns while it
+unwinds. A real cancellation is told apart by the task's count of cancellations, taken before ours.
+
+asyncio only: the rules lean on tasks, their cancellation count and passes of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from ferrule.app.rounds.base import MAX_REFUSED_ANSWERS, Rounds, StepCall, bad_answer
+from ferrule.app.rounds.errors import ClientLacks, Divergence, QuestionExpired, TooManyRounds
+from ferrule.app.rounds.journal import Entry, Journal, Outstanding
+from ferrule.app.rounds.keys import scoped
+from ferrule.app.rounds.questions import MisfitAnswer, Question
+from ferrule.app.rounds.settings import RoundsSettings
+from ferrule.app.rounds.state import open_state, seal_state
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.finish import finish_result
+from ferrule.wire.codec import convert
+from ferrule.wire.types import InputRequiredResult
+
+__all__ = ["QUIET_PASSES", "ReplayRounds"]
+
+logger = logging.getLogger("ferrule.app.rounds")
+
+QUIET_PASSES: Final = 8
+"""Passes of the event loop without activity after which the body stands still."""
+
+IDLE_ROUNDS: Final = 3
+"""Rounds in a row without a newly used answer after which the call is given up."""
+
+_CALLS_AFTER_SUSPENSION: Final = 1000
+"""Context calls that a body which swallows its cancellation may make before it is parked for good."""
+
+
+@dataclass(slots=True, eq=False)
+class _Parked:
+    """Somebody in the body who waits: for an answer, for a recorded step, or for leave to run a new one."""
+
+    key: str
+    digest: str
+    future: asyncio.Future[Any]
+    question: Question | None = None
+    step: StepCall | None = None
+    refused: int = 0
+    waiters: int = field(default=1)
+
+
+class ReplayRounds(Rounds):
+    """One round of a modern call.
+
+    Args:
+        body_task: the task that runs the body: the request's own.
+    """
+
+    def __init__(
+        self,
+        request: ServerRequestContext[Any],
+        settings: RoundsSettings,
+        journal: Journal,
+        body_task: asyncio.Task[Any],
+    ) -> None:
+        super().__init__(request, settings, journal)
+        self._body_task = body_task
+        self._loop = asyncio.get_running_loop()
+        self._due = dict(journal.entries)
+        self._must_replay = {key for key, entry in journal.entries.items() if entry.consumed}
+        self._fresh: set[str] = set()
+        self._parked: dict[str, _Parked] = {}
+        self._by_base: dict[str, _Parked] = {}
+        self._running: set[asyncio.Task[Entry]] = set()
+        self._activity = 0
+        self._moved: asyncio.Event = asyncio.Event()
+        self._supervisor: asyncio.Task[None] | None = None
+        self._suspended = False
+        self._cancelled_before = 0
+        self._late_calls = 0
+        self._reply: InputRequiredResult | None = None
+        self._reply_error: Exception | None = None
+        self._used_new_answer = journal.round == 1
+
+    @classmethod
+    async def resume(
+        cls, request: ServerRequestContext[Any], settings: RoundsSettings, body_task: asyncio.Task[Any]
+    ) -> ReplayRounds:
+        """The round that a request's ``requestState`` and ``inputResponses`` open.
+
+        Raises:
+            StateRefused: the state may not be used here and now.
+        """
+        params = request.params
+        if params.request_state is None:
+            journal = cls.new_journal(settings)
+        else:
+            journal = await open_state(request, settings, params.request_state)
+        rounds = cls(request, settings, journal, body_task)
+        rounds._accept(params.input_responses or {})
+        return rounds
+
+    def _accept(self, responses: dict[str, Any]) -> None:
+        """Take answers to outstanding questions as one batch; the first is final, extras are ignored."""
+        now = self.settings.clock()
+        sequence = 0
+        for key, asked in list(self.journal.outstanding.items()):
+            expired = asked.timeout_s is not None and now > asked.asked_at + asked.timeout_s
+            if not expired and key not in responses:
+                continue
+            sequence = sequence or self.journal.next_sequence()
+            kind, value = ("expired", asked.timeout_s) if expired else ("answer", responses[key])
+            entry = Entry(sequence, cast("Any", kind), asked.digest, value)
+            self.journal.entries[key] = self._due[key] = entry
+            self._fresh.add(key)
+
+    # -- facts ----------------------------------------------------------------------------------------------------
+
+    @property
+    def suspending(self) -> bool:
+        return self._suspended
+
+    @property
+    def replaying(self) -> bool:
+        return bool(self._must_replay)
+
+    def _lacks(self, missing: dict[str, Any]) -> Exception:
+        return ClientLacks(missing)
+
+    # -- parking --------------------------------------------------------------------------------------------------
+
+    async def ask(self, question: Question) -> Any:
+        """See `Rounds.ask`."""
+        await self._refuse_when_over()
+        return await super().ask(question)
+
+    async def step(self, name: str, function: Any, /, *args: Any, once: bool = False, **kwargs: Any) -> Any:
+        """See `Rounds.step`."""
+        await self._refuse_when_over()
+        return await super().step(name, function, *args, once=once, **kwargs)
+
+    async def _ask(self, base: str, key: str, digest: str, question: Question) -> Any:
+        entry = self._due.get(key)
+        asked = self.journal.outstanding.get(key)
+        if entry is not None and entry.digest != digest:  # the text changed: consent does not carry over
+            self._forget(key)
+        if asked is not None and asked.digest != digest:
+            del self.journal.outstanding[key]
+            asked = None
+        parked = _Parked(key, digest, self._loop.create_future(), question=question)
+        parked.refused = 0 if asked is None else asked.refused
+        self._by_base[base] = parked
+        try:
+            return await self._park(parked)
+        finally:
+            self._by_base.pop(base, None)
+
+    async def _join(self, base: str) -> Any:
+        parked = self._by_base[base]
+        parked.waiters += 1
+        return await self._wait_for(parked)
+
+    async def _park(self, parked: _Parked) -> Any:
+        self._parked[parked.key] = parked
+        self._touch()
+        if self._supervisor is None:
+            self._supervisor = self._loop.create_task(self._supervise())
+        return await self._wait_for(parked)
+
+    async def _wait_for(self, parked: _Parked) -> Any:
+        try:
+            return await asyncio.shield(parked.future)
+        finally:
+            parked.waiters -= 1
+            if not parked.waiters:
+                parked.future.cancel()
+                if self._parked.get(parked.key) is parked:
+                    del self._parked[parked.key]
+            self._touch()
+
+    def _touch(self) -> None:
+        self._activity += 1
+        self._moved.set()
+
+    def _forget(self, key: str) -> None:
+        self._due.pop(key, None)
+        self._must_replay.discard(key)
+        self._fresh.discard(key)
+        self.journal.entries.pop(key, None)
+
+    async def _refuse_when_over(self) -> None:
+        """After the suspension each call yields once and is cancelled; who goes on calling is parked for good."""
+        if not self._suspended:
+            return
+        self._late_calls += 1
+        if self._late_calls > _CALLS_AFTER_SUSPENSION:
+            logger.error("A body goes on after its cancellation; it is parked")
+            await self._loop.create_future()
+        await asyncio.sleep(0)
+        raise asyncio.CancelledError
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    async def _step(self, call: StepCall) -> Any:
+        entry = self._due.get(call.key)
+        if entry is not None:
+            self.check_same_arguments(call, entry)
+            return await self._park(_Parked(call.key, call.digest, self._loop.create_future(), step=call))
+        if self._must_replay:
+            await self._park(_Parked(call.key, call.digest, self._loop.create_future(), step=call))
+            await self._refuse_when_over()
+        task = self._loop.create_task(self.run_step(call))
+        self._running.add(task)
+        task.add_done_callback(self._step_done)
+        self._touch()  # a round that ended in this very pass would not know of the step
+        entry = await asyncio.shield(task)
+        entry.consumed = True
+        return self.outcome_of(call.name, entry)
+
+    def _step_done(self, task: asyncio.Task[Entry]) -> None:
+        self._running.discard(task)
+        self._touch()
+
+    # -- leading the body -----------------------------------------------------------------------------------------
+
+    async def _supervise(self) -> None:
+        waiting_since: float | None = None
+        while not self._suspended:
+            await self._until_quiet()
+            if not self._parked:
+                waiting_since = None
+                await self._next_move(None)
+                continue
+            if self._hand_out(patient=True):
+                waiting_since = None
+                continue
+            if self._lower_is_due():
+                now = self._loop.time()
+                waiting_since = now if waiting_since is None else waiting_since
+                left_s = self.settings.replay_wait_s - (now - waiting_since)
+                if left_s > 0:
+                    await self._next_move(left_s)
+                    continue
+                if self._hand_out(patient=False):
+                    waiting_since = None
+                    continue
+            waiting_since = None
+            if not self._release_steps():
+                await self._suspend()
+
+    async def _next_move(self, timeout_s: float | None) -> None:
+        self._moved.clear()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._moved.wait()
+        except TimeoutError:
+            return
+
+    async def _until_quiet(self) -> None:
+        """Return when nothing happened for `QUIET_PASSES` passes and no step runs."""
+        quiet, seen = 0, self._activity
+        while quiet < QUIET_PASSES:
+            if self._running:
+                await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+                quiet = 0
+                continue
+            await asyncio.sleep(0)
+            quiet = quiet + 1 if self._activity == seen else 0
+            seen = self._activity
+
+    def _lower_is_due(self) -> bool:
+        """Whether something recorded and expected has not been come to yet."""
+        return any(key not in self._parked and (key in self._must_replay or key in self._fresh) for key in self._due)
+
+    def _hand_out(self, *, patient: bool) -> bool:
+        """Hand the lowest batch to those who wait for it; ``patient`` also waits for who has not come yet."""
+        expected = [
+            entry.sequence
+            for key, entry in self._due.items()
+            if key in self._parked or (patient and (key in self._must_replay or key in self._fresh))
+        ]
+        if not expected:
+            return False
+        lowest = min(expected)
+        ready = [
+            parked for key, parked in self._parked.items() if key in self._due and self._due[key].sequence == lowest
+        ]
+        for parked in ready:
+            self._give(parked, self._due.pop(parked.key))
+        return bool(ready)
+
+    def _give(self, parked: _Parked, entry: Entry) -> None:
+        self._touch()
+        is_new = not entry.consumed
+        entry.consumed = True
+        self._must_replay.discard(parked.key)
+        self._fresh.discard(parked.key)
+        if parked.future.done():
+            return
+        try:
+            value = self._read(parked, entry)
+        except MisfitAnswer as error:
+            self._refuse_answer(parked, error)
+            return
+        except Exception as error:
+            parked.future.set_exception(error)
+            parked.future.exception()  # retrieved: a branch that is gone must not warn
+        else:
+            parked.future.set_result(value)
+        if is_new and parked.question is not None:
+            self._used_new_answer = True
+            self.journal.outstanding.pop(parked.key, None)
+
+    def _read(self, parked: _Parked, entry: Entry) -> Any:
+        if parked.step is not None:
+            return self.outcome_of(parked.step.name, entry)
+        question = cast("Question", parked.question)
+        if entry.kind == "expired":
+            raise QuestionExpired(f"No answer within {entry.value:g} s")
+        return question.read(entry.value)
+
+    def _refuse_answer(self, parked: _Parked, error: MisfitAnswer) -> None:
+        """An answer that does not fit is asked for again; the third one is the author's to handle."""
+        question = cast("Question", parked.question)
+        parked.refused += 1
+        if parked.refused >= MAX_REFUSED_ANSWERS:
+            parked.future.set_exception(bad_answer(question, error))
+            parked.future.exception()
+            self._used_new_answer = True
+            return
+        logger.info("An answer to %s does not fit and is asked for again: %s", question.method, error)
+        self._forget(parked.key)
+
+    def _release_steps(self) -> bool:
+        """Let new steps run once all is replayed; refuse them when the body can get no further without them."""
+        steps = [parked for key, parked in self._parked.items() if parked.step is not None and key not in self._due]
+        for parked in steps:
+            if parked.future.done():
+                continue
+            if not self._must_replay:
+                parked.future.set_result(None)
+                continue
+            name = cast("StepCall", parked.step).name
+            parked.future.set_exception(
+                Divergence(f"The step {name!r} comes before what the rounds before recorded; it is not run")
+            )
+            parked.future.exception()
+        if steps:
+            self._touch()
+        return bool(steps)
+
+    # -- the end of the round -------------------------------------------------------------------------------------
+
+    async def _suspend(self) -> None:
+        """Decide the reply, close the context, unwind the body."""
+        self._suspended = True  # first: a step that began while the state is being sealed would be forgotten
+        open_questions = [parked for parked in self._parked.values() if parked.question is not None]
+        try:
+            self._reply = await self._make_reply(open_questions)
+        except Exception as error:
+            self._reply_error = error
+        if self._body_task.done():
+            return
+        self._cancelled_before = self._body_task.cancelling()
+        self._body_task.cancel()
+        for _ in range(QUIET_PASSES):
+            await asyncio.sleep(0)
+        for parked in list(self._parked.values()):
+            parked.future.cancel()
+        await asyncio.sleep(self.settings.grace_s)
+        await self._answer_without_the_body()
+
+    async def _make_reply(self, open_questions: list[_Parked]) -> InputRequiredResult:
+        journal, settings = self.journal, self.settings
+        journal.idle_rounds = 0 if self._used_new_answer else journal.idle_rounds + 1
+        if journal.idle_rounds >= IDLE_ROUNDS:
+            raise Divergence(f"{IDLE_ROUNDS} rounds brought no answer that could be used")
+        journal.round += 1
+        if journal.round > settings.max_rounds:
+            raise TooManyRounds(f"A call may take {settings.max_rounds} rounds")
+        now = settings.clock()
+        before, journal.outstanding = journal.outstanding, {}
+        requests: dict[str, Any] = {}
+        for parked in open_questions:
+            question = cast("Question", parked.question)
+            asked_at = before[parked.key].asked_at if parked.key in before else now
+            journal.outstanding[parked.key] = Outstanding(parked.digest, asked_at, parked.refused, question.timeout_s)
+            requests[parked.key] = {"method": question.method, "params": question.params or {}}
+        state = await seal_state(self.request, settings, journal)
+        return convert(
+            {"resultType": "input_required", "inputRequests": requests, "requestState": state}, InputRequiredResult
+        )
+
+    async def _answer_without_the_body(self) -> None:
+        """The grace is over and the body still runs: the reply goes out all the same."""
+        dispatch = self.request.session.dispatch
+        answer = getattr(dispatch, "answer", None)
+        if answer is None:
+            return
+        logger.warning("A body did not end within %g s of its suspension; the reply goes out", self.settings.grace_s)
+        if self._reply_error is not None:
+            await answer(error=self._reply_error)
+            return
+        request = self.request
+        await answer(finish_result(request.server, request.session.connection, request.method, self._reply))
+
+    async def settle(self, value: Any) -> Any:
+        """The body returned."""
+        await self._stop()
+        if not self._suspended:
+            return value
+        logger.debug("A body returned after its suspension; what it returned is ignored")
+        return self._finish()
+
+    async def settle_error(self, error: BaseException) -> Any:
+        """The body raised, or was cancelled."""
+        await self._stop()
+        if not self._suspended:
+            raise error
+        if not isinstance(error, asyncio.CancelledError):
+            if not isinstance(error, Exception):
+                raise error
+            logger.warning("A body raised after its suspension; that is ignored", exc_info=error)
+        return self._finish()
+
+    def _finish(self) -> Any:
+        """Take our cancellation back; if there was another one, it stands."""
+        if self._body_task.cancelling() > self._cancelled_before:
+            self._body_task.uncancel()
+        if self._body_task.cancelling() > self._cancelled_before:
+            raise asyncio.CancelledError
+        if self._reply_error is not None:
+            raise self._reply_error
+        return self._reply
+
+    async def _stop(self) -> None:
+        """End the supervisor and wait for running steps, even while being cancelled; release whoever is parked."""
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+        interrupted = 0
+        while self._running:
+            try:
+                await asyncio.wait(set(self._running))
+            except asyncio.CancelledError:
+                interrupted += 1
+        for parked in list(self._parked.values()):
+            parked.future.cancel()
+        if interrupted:
+            raise asyncio.CancelledError
+
+    async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
+        """See `Rounds.gather`."""
+        scope = self.next_gather()
+
+        async def branch(index: int, awaitable: Awaitable[Any]) -> Any:
+            with scoped(f"{scope}.{index}"):
+                return await awaitable
+
+        tasks = [self._loop.create_task(branch(index, awaitable)) for index, awaitable in enumerate(awaitables)]
+        if not tasks:
+            return []
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        failures = [task for task in tasks if task.cancelled() or task.exception() is not None]
+        return failures[0].result() if failures else [task.result() for task in tasks]

@@ -1,0 +1,110 @@
+"""Running a body that may ask: the few lines on the path of every call, and the choice of the era's engine.
+
+A body that never asks pays one frame and one look. The engine of its call is made at its first question or step, or
+before it starts when the request brings answers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.kernel.context import ServerRequestContext
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ferrule.app.rounds.base import Rounds
+
+__all__ = ["rounds_of", "run_body"]
+
+
+async def run_body(
+    request: ServerRequestContext[Any], function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]
+) -> Any:
+    """``await function(**kwargs)``, or this round's input requests.
+
+    Raises:
+        StateRefused: the request brings a state that may not be used.
+        Whatever the function raises.
+    """
+    session = request.session
+    session.body_task = _current_task()
+    if session.connection.is_modern:
+        params = request.params
+        if params.request_state is not None or params.input_responses is not None:
+            await _resume(request)
+    try:
+        value = await function(**kwargs)
+    except BaseException as error:
+        if session.rounds is None:
+            raise
+        return await session.rounds.settle_error(error)
+    if session.rounds is not None:
+        value = await session.rounds.settle(value)
+    if getattr(value, "is_input_required", False):
+        from ferrule.app.rounds.manual import answer_by_hand
+
+        return await answer_by_hand(request, value, function, kwargs)
+    return value
+
+
+def rounds_of(request: ServerRequestContext[Any]) -> Rounds:
+    """The engine of a call, made on first use.
+
+    Raises:
+        NotSupportedHere: a modern call on an event loop other than asyncio.
+    """
+    session = request.session
+    if session.rounds is None:
+        from ferrule.app.rounds.settings import settings_of
+
+        settings = settings_of(request.server)
+        if session.connection.is_modern:
+            from ferrule.app.rounds.replay import ReplayRounds
+
+            session.rounds = ReplayRounds(
+                request, settings, ReplayRounds.new_journal(settings), _task_or_refuse(session.body_task)
+            )
+        else:
+            from ferrule.app.rounds.base import PushRounds
+
+            session.rounds = PushRounds(request, settings, PushRounds.new_journal(settings))
+    return cast("Rounds", session.rounds)
+
+
+async def _resume(request: ServerRequestContext[Any]) -> None:
+    from ferrule.app.rounds.replay import ReplayRounds
+    from ferrule.app.rounds.settings import settings_of
+
+    session = request.session
+    settings = settings_of(request.server)
+    if session.body_task is not None:
+        session.rounds = await ReplayRounds.resume(request, settings, session.body_task)
+        return
+    from ferrule.app.rounds.manual import ManualRounds
+    from ferrule.app.rounds.state import open_state
+
+    state = request.params.request_state
+    journal = ManualRounds.new_journal(settings) if state is None else await open_state(request, settings, state)
+    session.rounds = ManualRounds(request, settings, journal)
+
+
+def _task_or_refuse(task: asyncio.Task[Any] | None) -> asyncio.Task[Any]:
+    if task is None:
+        from ferrule.app.rounds.errors import NotSupportedHere
+
+        raise NotSupportedHere("Questions of the modern era need asyncio; on trio return InputRequired by hand")
+    return task
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    """asyncio's task, if asyncio runs; without importing it."""
+    asyncio_module = sys.modules.get("asyncio")
+    if asyncio_module is None:
+        return None
+    try:
+        return cast("asyncio.Task[Any] | None", asyncio_module.current_task())
+    except RuntimeError:
+        return None

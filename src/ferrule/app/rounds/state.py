@@ -1,0 +1,85 @@
+"""The journal of a call as the client carries it: sealed, bound, and small enough or kept elsewhere."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Final, cast
+
+from ferrule.app.rounds.errors import (
+    StateExpired,
+    StateForeignCall,
+    StateForeignPrincipal,
+    StateTampered,
+    StateTooLarge,
+)
+from ferrule.app.rounds.journal import Journal
+from ferrule.app.rounds.keys import content_digest
+from ferrule.app.rounds.settings import RoundsSettings
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.inbound import NAME_PARAMS
+from ferrule.wire.codec import decode, encode
+
+__all__ = ["open_state", "seal_state"]
+
+_REFERENCE: Final = "ref"
+
+
+def _binding(request: ServerRequestContext[Any]) -> list[Any]:
+    """What a state belongs to: method, name and arguments of the call."""
+    params = request.params
+    name = getattr(params, NAME_PARAMS.get(request.method, "name"), None)
+    return [request.method, name, content_digest(getattr(params, "arguments", None) or {})]
+
+
+def _principal(request: ServerRequestContext[Any]) -> str | None:
+    """Who sent it, as text; ``None`` for nobody in particular."""
+    principal = getattr(request.transport, "principal", None)
+    if principal is None:
+        return None
+    return str(getattr(principal, "id", principal))
+
+
+async def seal_state(request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> str:
+    """A token for the client.
+
+    Raises:
+        StateTooLarge: it outgrew ``inline_state_bytes`` and there is no store.
+    """
+    now = settings.clock()
+    expires_at = min(now + settings.state_ttl_s, journal.started_at + settings.state_max_s)
+    body = encode(journal.to_json())
+    content: Any = decode(body)
+    if len(body) > settings.inline_state_bytes:
+        if settings.blobs is None:
+            raise StateTooLarge(
+                f"The state of this call has {len(body)} bytes, more than inline_state_bytes; configure a store"
+            )
+        key = secrets.token_urlsafe(24)
+        await settings.blobs.put(key, body, ttl_s=max(expires_at - now, 0))
+        content = {_REFERENCE: key}
+    return settings.sealer.seal([expires_at, _principal(request), _binding(request), content])
+
+
+async def open_state(request: ServerRequestContext[Any], settings: RoundsSettings, token: str) -> Journal:
+    """The journal in a token.
+
+    Raises:
+        StateTampered, StateExpired, StateForeignPrincipal, StateForeignCall: in that order of checking.
+    """
+    payload = settings.sealer.open(token)
+    if not isinstance(payload, list) or len(cast("list[Any]", cast("object", payload))) != 4:
+        raise StateTampered("The request state has an unknown form")
+    expires_at, principal, binding, content = cast("list[Any]", cast("object", payload))
+    if settings.clock() >= expires_at:
+        raise StateExpired("The request state has expired; begin the call again")
+    if principal != _principal(request):
+        raise StateForeignPrincipal("The request state belongs to somebody else")
+    if binding != _binding(request):
+        raise StateForeignCall("The request state belongs to another call")
+    if isinstance(content, dict):
+        key = cast("dict[str, Any]", content).get(_REFERENCE)
+        body = None if settings.blobs is None or not isinstance(key, str) else await settings.blobs.get(key)
+        if body is None:
+            raise StateExpired("The request state is no longer kept; begin the call again")
+        content = decode(body)
+    return Journal.from_json(content)
