@@ -566,6 +566,40 @@ def test_a_host_that_goes_on_talking_is_alive() -> None:
     assert not parent.watch.is_orphaned(6)
 
 
+# -- functions ----------------------------------------------------------------------------------------------------
+
+APP = """
+import subprocess, time
+from ferrule import MCPServer
+app = MCPServer("app", version="1")
+
+@app.tool
+def cat() -> str:
+    print("in a thread")
+    return subprocess.run(["cat"], capture_output=True, text=True, check=True).stdout
+
+@app.tool
+def sleeps() -> None:
+    time.sleep(1000)
+
+app.run("stdio", drain_s=0.3)
+print("over")
+"""
+
+
+def test_an_app_of_plain_functions_keeps_the_same_promises() -> None:
+    """Sync functions run in threads: their prints, their children, and one that never returns."""
+    requests = [INIT, INITIALIZED, call(1, "cat"), call(2, "sleeps")]
+    program = [sys.executable, "-X", "dev", "-c", APP]
+    done = subprocess.run(program, input=b"".join(map(line, requests)), capture_output=True, timeout=30, check=False)
+    assert done.returncode == 0
+    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines()[:2])}
+    assert text_of(answers[1]) == ""
+    assert done.stdout.splitlines()[2:] == [b"over"]  # after `run` stdout is the program's own again
+    assert done.stderr.startswith(b"in a thread\n")
+    assert b"Traceback" not in done.stderr
+
+
 # -- idle ---------------------------------------------------------------------------------------------------------
 
 
