@@ -77,10 +77,24 @@ ENVELOPE = st.fixed_dictionaries(
         "progressToken": JSON,
     },
 )
-PARAM_NAMES = (
-    "name arguments uri cursor level ref argument requestId progress taskId progressToken notifications "
-    "protocolVersion capabilities clientInfo requestState"
-).split()
+PARAM_NAMES = [
+    "name",
+    "arguments",
+    "uri",
+    "cursor",
+    "level",
+    "ref",
+    "argument",
+    "requestId",
+    "progress",
+    "taskId",
+    "progressToken",
+    "notifications",
+    "protocolVersion",
+    "capabilities",
+    "clientInfo",
+    "requestState",
+]
 PARAMS = st.fixed_dictionaries({}, optional={"_meta": ENVELOPE | JSON, **dict.fromkeys(PARAM_NAMES, JSON)})
 MESSAGES = st.fixed_dictionaries(
     {},

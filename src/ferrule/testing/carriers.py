@@ -29,7 +29,7 @@ from ferrule.wire.revisions import Revision
 
 if TYPE_CHECKING:
     from ferrule.kernel.server import Server
-    from ferrule.transports._pipes import Inbox
+    from ferrule.transports._pipes import Inbox, Outbox
     from ferrule.transports.memory import MemoryEnd
 
 __all__ = ["Carrier", "each_byte", "open_carrier"]
@@ -288,10 +288,10 @@ class _MemoryCarrier:
 
 @asynccontextmanager
 async def _open_bytes(server: Server[Any], chunks: Callable[[bytes], Iterable[bytes]]) -> AsyncGenerator[Carrier]:
-    from ferrule.transports._pipes import Inbox
+    from ferrule.transports._pipes import Inbox, Outbox
     from ferrule.transports.stdio import StdioReadStream, StdioWriteStream
 
-    reader, writer = _ByteReader(Inbox(_MAX_BYTES)), _ByteWriter()
+    reader, writer = _ByteReader(Inbox(_MAX_BYTES)), _ByteWriter(Outbox())
     reading = StdioReadStream(reader, writer, max_message_bytes=_MAX_BYTES, drain_s=5.0)
     async with server.lifespan() as state, anyio.create_task_group() as tasks:
         tasks.start_soon(_serve, server, reading, StdioWriteStream(writer, reading), state)
@@ -363,17 +363,12 @@ class _ByteReader:
 
 
 class _ByteWriter:
-    """The other descriptor (`FrameWriter`): bytes go through a framer of the client's own."""
+    """The other descriptor (`FrameWriter`): bytes go through a framer of the client's own, and none is ever unsent."""
 
-    unsent_bytes = 0
-    broken = False
-
-    def __init__(self) -> None:
+    def __init__(self, outbox: Outbox) -> None:
+        self.outbox = outbox
         self.mailbox = Mailbox()
         self._framer = LineFramer(_MAX_BYTES)
-
-    def on_broken(self, callback: Callable[[], None]) -> None:
-        """Nothing breaks here."""
 
     def send_nowait(self, frame: bytes, *, flush: bool) -> None:
         for line in self._framer.feed(frame + b"\n"):
