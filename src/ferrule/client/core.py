@@ -616,9 +616,9 @@ class ClientCore:
             if self._http_given is not None:
                 self._http = adapt_http_client(self._http_given)
             else:
-                from ferrule.transports.http1_client import Http1Client
+                from ferrule.transports.aiohttp_client import AiohttpClient
 
-                self._http = Http1Client(HttpOptions(tls=self._tls, proxy=self._proxy))
+                self._http = AiohttpClient(HttpOptions(tls=self._tls, proxy=self._proxy))
         return self._http
 
     def _make_cache(self, cache: CacheStore | bool, partition: str | None, clock: Callable[[], float]) -> ResultCache:

@@ -7,7 +7,6 @@ hooks) hold. Its own time-outs hold too, so a read time-out shorter than a tool'
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from typing import Any, cast
 
 from ferrule.transports.http_client import (
@@ -18,7 +17,7 @@ from ferrule.transports.http_client import (
     HttpResponse,
 )
 
-__all__ = ["adapt_http_client"]
+__all__ = ["AiohttpAdapter", "adapt_http_client"]
 
 
 def adapt_http_client(client: Any) -> HttpClient:
@@ -31,7 +30,9 @@ def adapt_http_client(client: Any) -> HttpClient:
     if module in ("httpx", "httpx2") or (hasattr(client, "build_request") and hasattr(client, "send")):
         return _Httpx(client)
     if module == "aiohttp":
-        return _Aiohttp(client)
+        import aiohttp
+
+        return AiohttpAdapter(client, timeout=aiohttp.ClientTimeout(total=None))  # the default ends streams at 300 s
     if callable(getattr(client, "open", None)) and callable(getattr(client, "aclose", None)):
         return cast("HttpClient", client)
     raise TypeError(
@@ -94,26 +95,30 @@ class _HttpxResponse:
         await self._response.aclose()
 
 
-class _Aiohttp:
-    """aiohttp.ClientSession."""
+class AiohttpAdapter:
+    """aiohttp.ClientSession.
 
-    def __init__(self, session: Any) -> None:
+    Args:
+        session: whoever made it closes it.
+        proxy: for this request; ``None`` leaves it to the session.
+        timeout: instead of the session's.
+    """
+
+    def __init__(self, session: Any, *, proxy: str | None = None, timeout: Any = None) -> None:
         self._session = session
+        self._options: dict[str, Any] = {"proxy": proxy}
+        if timeout is not None:
+            self._options["timeout"] = timeout
 
     async def open(self, request: HttpRequest) -> HttpResponse:
-        import aiohttp
-
-        stack = AsyncExitStack()
         try:
-            response = await stack.enter_async_context(
-                self._session.request(
-                    request.method,
-                    request.url,
-                    headers=dict(request.headers),
-                    data=request.body or None,
-                    allow_redirects=False,
-                    timeout=aiohttp.ClientTimeout(total=None),
-                )
+            response = await self._session.request(
+                request.method,
+                request.url,
+                headers=request.headers,
+                data=request.body or None,
+                allow_redirects=False,
+                **self._options,
             )
         except Exception as error:
             raise _translated(error, request.url, is_silent=True) from error

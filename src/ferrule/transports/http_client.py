@@ -2,7 +2,7 @@
 
 The whole outside world of the HTTP client stands behind two protocols of two and three methods, so that a user may
 pass a client of their own (``http=``; see `ferrule.transports.http_adapters`) and a test may pass a fake. The default
-is `ferrule.transports.http1_client.Http1Client`.
+is `ferrule.transports.aiohttp_client.AiohttpClient`.
 
 The rule that a newcomer would break: closing a response that has not ended, and cancelling the task that waits for
 its head, must close the connection. In revision 2026-07-28 that *is* how a request is cancelled ("Streamable HTTP",
