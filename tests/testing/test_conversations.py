@@ -99,6 +99,7 @@ async def test_a_mismatch_names_its_line_and_run() -> None:
     with pytest.raises(ConversationMismatch) as caught:
         await run(f"# one\n{CALL}# three\n< {{}}\n", revision="2026-07-28")
     assert caught.value.line == 4
+    assert caught.value.received is not None
     assert caught.value.received["id"] == 1
     assert str(caught.value).startswith("conversation:4: ")
     assert "2026-07-28 over memory" in str(caught.value)
