@@ -91,6 +91,13 @@ def test_declared_text_is_text_and_structured_content():
     assert (text_of(result), result.structured_content) == ("hi", "hi")
 
 
+@pytest.mark.parametrize("value", [5, None, b"x", ["x"], Image(b"p")])
+def test_declared_text_must_be_text(value):
+    """Case 23 again: a number would break the schema that says string."""
+    with pytest.raises(ResultError):
+        project(value, str)
+
+
 def test_undeclared_text_is_text_only():
     """It has no structure to tell, and sending it twice doubles every answer (D14)."""
     result = project("hi")
@@ -283,8 +290,9 @@ def test_an_output_schema_of_ones_own_is_enforced_and_published_untouched():
     assert plan.output_schema() == schema
     assert plan.project([1], MODERN).structured_content == [1]
     assert plan.project([1], OBJECT_ONLY).structured_content == {"result": [1]}
-    with pytest.raises(ResultError, match=r"\[0\]"):
-        plan.project(["x"], MODERN)
+    with pytest.raises(ResultError, match=r"\[0\]") as caught:
+        plan.project(["hunter2"], MODERN)
+    assert "hunter2" not in str(caught.value)
     with pytest.raises(ResultError):
         plan.project(None, MODERN)
 
