@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ferrule.app.context import Context, current_request
+from ferrule.app.rounds.run import run_body
 from ferrule.app.signature import FunctionSpec
 from ferrule.app.threads import WorkerThreads
 from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.finish import INPUT_METHODS
 
 __all__ = ["call_function"]
 
@@ -31,7 +33,13 @@ async def call_function(
         if spec.context_parameter is not None:
             kwargs[spec.context_parameter] = Context(ctx)
         function = spec.call_with if spec.has_positional_only else spec.function
-        value = await function(**kwargs) if spec.is_async else await threads.run(function, kwargs)
-        return await value if hasattr(value, "__await__") else value
+
+        async def run(**kwargs: Any) -> Any:
+            value = await function(**kwargs) if spec.is_async else await threads.run(function, kwargs)
+            return await value if hasattr(value, "__await__") else value
+
+        if ctx.method not in INPUT_METHODS:
+            return await run(**kwargs)
+        return await run_body(ctx, run, kwargs)
     finally:
         current_request.reset(token)

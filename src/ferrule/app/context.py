@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from ferrule.app.errors import NoRequest
+from ferrule.app.rounds.surface import Asking
 from ferrule.app.threads import calling_loop
 from ferrule.kernel.bus import Event
 from ferrule.kernel.context import ServerRequestContext
@@ -39,7 +40,7 @@ APP_ATTRIBUTE = "ferrule_app"
 """Where a low-level server keeps the `MCPServer` that stands above it."""
 
 
-class Context(Generic[StateT]):
+class Context(Asking, Generic[StateT]):
     """One request, as its function sees it. ``Context[State]`` names the type of `lifespan`.
 
     Attributes:

@@ -27,14 +27,15 @@ from ferrule.app.components import ComponentIndex
 from ferrule.app.context import Context, current_request
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
 from ferrule.app.results import ResultPlan, error_result, plan_result, wrap_schema
+from ferrule.app.rounds.run import run_body
 from ferrule.app.signature import FunctionSpec, SchemaMode, compile_function
 from ferrule.app.threads import WorkerThreads
 from ferrule.kernel.context import ServerRequestContext
-from ferrule.protocol.errors import InvalidParams, MCPError
+from ferrule.protocol.errors import CapabilityNotDeclared, InvalidParams, MCPError
 from ferrule.wire.codec import Encoded
 from ferrule.wire.headers import InvalidHeaderAnnotation, compile_param_plan
 from ferrule.wire.revisions import Revision
-from ferrule.wire.types import Icon, ListToolsResult, Tool, ToolAnnotations, ToolResult
+from ferrule.wire.types import Icon, InputRequiredResult, ListToolsResult, Tool, ToolAnnotations, ToolResult
 
 if TYPE_CHECKING:
     from ferrule.app.encoders import Encoder
@@ -177,6 +178,10 @@ class ToolComponent:
         check = self._argument_check()
         threads = self._threads
 
+        async def in_thread(**kwargs: Any) -> Any:
+            value = await threads.run(function, kwargs)
+            return await value if hasattr(value, "__await__") else value  # a plain function that wraps an async one
+
         async def run_async(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
             token = current_request.set(ctx)
             try:
@@ -185,7 +190,8 @@ class ToolComponent:
                 kwargs = spec.bind(_NO_ARGUMENTS if arguments is None else arguments)
                 if context_name is not None:
                     kwargs[context_name] = Context(ctx)
-                return project(await function(**kwargs), ctx.session.connection.revision)
+                value = await run_body(ctx, function, kwargs)
+                return value if type(value) is InputRequiredResult else project(value, ctx.session.connection.revision)
             except Exception as error:
                 return failed(error)
             finally:
@@ -199,10 +205,8 @@ class ToolComponent:
                 kwargs = spec.bind(_NO_ARGUMENTS if arguments is None else arguments)
                 if context_name is not None:
                     kwargs[context_name] = Context(ctx)
-                value = await threads.run(function, kwargs)
-                if hasattr(value, "__await__"):  # a plain function that wraps an async one
-                    value = await value
-                return project(value, ctx.session.connection.revision)
+                value = await run_body(ctx, in_thread, kwargs)
+                return value if type(value) is InputRequiredResult else project(value, ctx.session.connection.revision)
             except Exception as error:
                 return failed(error)
             finally:
@@ -238,6 +242,8 @@ class ToolComponent:
             return error_result(f"The result of tool `{self.name}` cannot be given: {error}")
         if isinstance(error, MCPError):
             raise error
+        if isinstance(error, CapabilityNotDeclared):
+            return error_result(f"Tool `{self.name}` cannot be used: {error}")
         logger.error("Tool %r failed", self.name, exc_info=error)
         if self._mask_errors:
             return error_result(f"Tool `{self.name}` failed")

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["rounds_of", "run_body"]
 
 
+_NO_TASK: Any = object()
+"""Marks a body that runs on another event loop than asyncio's."""
+
+
 async def run_body(
     request: ServerRequestContext[Any], function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]
 ) -> Any:
@@ -30,7 +34,9 @@ async def run_body(
         Whatever the function raises.
     """
     session = request.session
-    session.body_task = _current_task()
+    if session.body_task is not None:  # a tool called by a tool: part of the same call
+        return await function(**kwargs)
+    session.body_task = _current_task() or _NO_TASK
     if session.connection.is_modern:
         params = request.params
         if params.request_state is not None or params.input_responses is not None:
@@ -80,7 +86,7 @@ async def _resume(request: ServerRequestContext[Any]) -> None:
 
     session = request.session
     settings = settings_of(request.server)
-    if session.body_task is not None:
+    if session.body_task is not _NO_TASK:
         session.rounds = await ReplayRounds.resume(request, settings, session.body_task)
         return
     from ferrule.app.rounds.manual import ManualRounds
@@ -91,12 +97,12 @@ async def _resume(request: ServerRequestContext[Any]) -> None:
     session.rounds = ManualRounds(request, settings, journal)
 
 
-def _task_or_refuse(task: asyncio.Task[Any] | None) -> asyncio.Task[Any]:
-    if task is None:
+def _task_or_refuse(task: Any) -> asyncio.Task[Any]:
+    if task is None or task is _NO_TASK:
         from ferrule.app.rounds.errors import NotSupportedHere
 
         raise NotSupportedHere("Questions of the modern era need asyncio; on trio return InputRequired by hand")
-    return task
+    return cast("asyncio.Task[Any]", task)
 
 
 def _current_task() -> asyncio.Task[Any] | None:
