@@ -312,8 +312,8 @@ async def test_a_signature_that_stays_pending_is_told_when_it_is_used(app):
         app.list_tools()
 
 
-async def test_the_apps_share_of_a_call_is_eight_python_calls(app):
-    """The hot path's budget: convert the arguments, await the function, make the result."""
+async def test_the_apps_share_of_a_call_is_nine_python_calls(app):
+    """The hot path's budget: convert the arguments, await the function in the frame that lets it ask, make the result."""
 
     @app.tool
     async def hot(text: str, ctx: Context) -> str:
@@ -337,7 +337,7 @@ async def test_the_apps_share_of_a_call_is_eight_python_calls(app):
             sys.setprofile(None)
     inner = seen[seen.index("ToolSet._call") :]
     inner = [name for name in inner if not name.startswith(("LocalCaller", "_Local"))]
-    assert len(inner) <= 8, inner
+    assert len(inner) <= 9, inner
 
 
 async def test_a_tool_may_return_a_result_of_its_own_in_every_revision(app):

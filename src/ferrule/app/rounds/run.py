@@ -36,7 +36,10 @@ async def run_body(
     session = request.session
     if session.body_task is not None:  # a tool called by a tool: part of the same call
         return await function(**kwargs)
-    session.body_task = _current_task() or _NO_TASK
+    try:
+        session.body_task = _look() or _NO_TASK
+    except RuntimeError:  # no asyncio here
+        session.body_task = _NO_TASK
     if session.connection.is_modern:
         params = request.params
         if params.request_state is not None or params.input_responses is not None:
@@ -105,12 +108,14 @@ def _task_or_refuse(task: Any) -> asyncio.Task[Any]:
     return cast("asyncio.Task[Any]", task)
 
 
-def _current_task() -> asyncio.Task[Any] | None:
-    """asyncio's task, if asyncio runs; without importing it."""
+def _first_look() -> Any:
+    """Find asyncio's `current_task` without importing asyncio where nobody has, and look once."""
+    global _look
     asyncio_module = sys.modules.get("asyncio")
     if asyncio_module is None:
         return None
-    try:
-        return cast("asyncio.Task[Any] | None", asyncio_module.current_task())
-    except RuntimeError:
-        return None
+    _look = asyncio_module.current_task
+    return _look()
+
+
+_look: Callable[[], Any] = _first_look
