@@ -17,7 +17,9 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "ferrule"
 ALLOWED = ("wire/revisions/", "protocol/era.py", "protocol/handshake.py", "protocol/inbound.py")
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_VERSION_CONSTANT = re.compile(r"(LATEST|OLDEST|MODERN|HANDSHAKE|FIRST)_.*VERSIONS?$|(?!UNSUPPORTED_).*PROTOCOL_VERSIONS?$")
+_VERSION_CONSTANT = re.compile(
+    r"(LATEST|OLDEST|MODERN|HANDSHAKE|FIRST)_.*VERSIONS?$|(?!UNSUPPORTED_).*PROTOCOL_VERSIONS?$"
+)
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
