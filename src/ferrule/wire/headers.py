@@ -58,6 +58,7 @@ _PLAIN = re.compile(r"(?![ ])[\x20-\x7e]*(?<![ ])")
 _READABLE = re.compile(r"[\t\x20-\x7e]*")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _INTEGER = re.compile(r"(-?[0-9]{1,17})(?:\.0+)?")
+_NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 # Where a JSON Schema holds further schemas, other than the one way that an annotation may be reached.
@@ -189,7 +190,8 @@ def _as_integer(value: Any) -> int | None:
 def compile_param_plan(input_schema: Any) -> tuple[ParamHeader, ...]:
     """The annotated parameters of a tool, in the order of its schema; empty for most tools.
 
-    A nullable type (``["string", "null"]``) counts as the type it makes nullable.
+    A nullable type (``["string", "null"]``) is not one of the three, and clients would drop the tool for it: an
+    optional parameter is one that is not required.
 
     Args:
         input_schema: the decoded ``inputSchema``; anything that is not an object has no annotations.
@@ -228,9 +230,6 @@ def _param_header(schema: Mapping[str, Any], where: str, path: tuple[str, ...]) 
     if not isinstance(name, str) or not _TOKEN.fullmatch(name):
         raise InvalidHeaderAnnotation(f"{_ANNOTATION} is not an HTTP token", where)
     kind = schema.get("type")
-    if _is_list(kind):
-        named = [each for each in kind if each != "null"]
-        kind = named[0] if len(named) == 1 else None
     if kind not in ("string", "integer", "boolean"):
         raise InvalidHeaderAnnotation(f"{_ANNOTATION} needs the type string, integer or boolean", where)
     return ParamHeader(MCP_PARAM_PREFIX + name.lower(), "Mcp-Param-" + name, path, kind)
@@ -305,12 +304,12 @@ def check_params(
 
 def _check(param: ParamHeader, header: str | None, value: Any) -> str | None:
     argument = f"argument {_dotted(param.path)}"
-    if value is None or not _has_header_form(value):
-        if header is None:
-            return None
-        return f"Header {param.wire_name} is present although {argument} has no value that it could mirror"
     if header is None:
-        return f"Header {param.wire_name} is missing although {argument} has a value"
+        return (
+            f"Header {param.wire_name} is missing although {argument} has a value" if _has_header_form(value) else None
+        )
+    if not isinstance(value, str | int | float):
+        return f"Header {param.wire_name} is present although {argument} has no value that it could mirror"
     try:
         text = decode_header_value(header)
     except HeaderValueError as error:
@@ -319,9 +318,11 @@ def _check(param: ParamHeader, header: str | None, value: Any) -> str | None:
         agrees = text == _SURROGATE.sub("\ufffd", value)
     elif isinstance(value, bool):
         agrees = text == ("true" if value else "false")
+    elif _as_integer(value) is None:  # a fraction: never right here, which is for argument validation to say
+        agrees = _NUMBER.fullmatch(text) is not None and float(text) == value
     else:
-        number = _as_integer(value)
-        if number is None or not -_SAFE_INTEGER <= number <= _SAFE_INTEGER:
+        number = int(value)
+        if not -_SAFE_INTEGER <= number <= _SAFE_INTEGER:
             return f"Header {param.wire_name} cannot mirror {argument}: it is beyond ±(2^53 - 1)"
         found = _INTEGER.fullmatch(text)
         agrees = found is not None and int(found[1]) == number
