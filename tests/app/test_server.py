@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ferrule import MCPServer
+from ferrule.app.errors import SignatureError
 from ferrule.kernel.bus import ListenFilter
 from ferrule.protocol.errors import InvalidParams
 from tests.app.support import ask, call
@@ -149,6 +150,18 @@ async def test_text_and_schema_settings_of_the_server_and_of_one_tool():
     assert answer["content"][0]["text"].startswith("[2]{a,b}")
     assert answer["structuredContent"] == rows
     assert (await call(app, "two"))["isError"] is True
+
+
+def test_a_signature_that_stays_pending_stops_the_start():
+    """One tool that cannot be described would fail the list for everyone."""
+    app = MCPServer("x")
+
+    def later(p): ...
+
+    later.__annotations__["p"] = "NeverDefined"
+    app.tool(later)
+    with pytest.raises(SignatureError, match="NeverDefined"):
+        app.run("stdio")
 
 
 def test_wrong_settings_fail_where_they_are_written():

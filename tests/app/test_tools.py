@@ -313,7 +313,7 @@ async def test_a_signature_that_stays_pending_is_told_when_it_is_used(app):
 
 
 async def test_the_apps_share_of_a_call_is_nine_python_calls(app):
-    """The hot path's budget: convert the arguments, await the function in the frame that lets it ask, make the result."""
+    """The hot path's budget: convert the arguments, await the function where it may ask, make the result."""
 
     @app.tool
     async def hot(text: str, ctx: Context) -> str:

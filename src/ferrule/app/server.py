@@ -550,6 +550,18 @@ class MCPServer(Generic[StateT]):
             self._local = LocalCaller(self.lowlevel)
         return self._local
 
+    def check(self) -> None:
+        """Resolve every signature that named something undefined when it was registered; `run` does this first.
+
+        Raises:
+            SignatureError: a name is still undefined, or has no JSON form.
+        """
+        for tool in self.tools.index:
+            if tool.spec.is_pending:
+                _ = tool.plan
+        for component in (*self.resources.fixed, *self.resources.templates, *self.prompts.index):
+            component.spec.finish()
+
     # -- transports ------------------------------------------------------------------------------------------------
 
     def asgi(self, **options: Any) -> HttpEndpoint:
@@ -580,7 +592,9 @@ class MCPServer(Generic[StateT]):
 
         Raises:
             OSError: the address cannot be bound.
+            SignatureError: an annotation still names something that is not defined.
         """
+        self.check()
         if transport == "stdio":
             from ferrule.transports.stdio import run_stdio
 
