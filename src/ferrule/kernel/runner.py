@@ -154,7 +154,7 @@ class ServerRunner(Generic[LifespanT]):
         if params is None:
             params = {}
         sent: Any = params.get("_meta")
-        meta = cast("Mapping[str, Any]", sent) if isinstance(sent, Mapping) else _NO_META
+        meta: Any = sent if type(sent) is dict or isinstance(sent, Mapping) else _NO_META  # type() spares ABCMeta
         connection = self.connection
         return ServerRequestContext(
             ServerSession(connection, dctx, meta),

@@ -44,7 +44,7 @@ def project_result(revision: Revision, method: str, result: Any) -> Any:
         step = _plan_for(revision, type(result))
     elif isinstance(result, Mapping):
         step = _plan_for(revision, _type_of_mapping(revision, method, cast("Mapping[str, Any]", result)))
-    return cast("Any", result) if step is None else step(result)
+    return result if step is None else step(result)  # pyright: ignore[reportUnknownVariableType]
 
 
 def project_params(revision: Revision, method: str, params: Any) -> Any:
