@@ -192,6 +192,14 @@ def test_remembered_legacy_starts_with_the_handshake_and_probes_when_it_fails() 
     assert negotiator.next_step(refused(-32600)) == Probe(MODERN)
 
 
+def test_remembered_legacy_that_is_gone_is_probed_before_two_endpoints() -> None:
+    """A server that was upgraded answers the old handshake with 404, as one of 2024-11-05 does: the probe tells."""
+    negotiator = Negotiator.for_mode("auto", known_legacy=True, has_sse=True)
+    negotiator.start()
+    assert negotiator.next_step(HttpRefused(404, ERROR)) == Probe(MODERN)
+    assert negotiator.next_step(HttpRefused(404, ERROR)) == OpenSse()
+
+
 def test_pinned_modern_never_falls_back_and_says_why() -> None:
     """A modern-only client fails with an actionable message."""
     negotiator = Negotiator.for_mode(MODERN)

@@ -220,6 +220,7 @@ class Negotiator:
     _first_error: Exception | None = None
     _probed_late: bool = False
     _was_silent: bool = False
+    _looks_like_sse: bool = False
 
     @classmethod
     def for_mode(cls, mode: str, *, has_sse: bool = False, known_legacy: bool = False) -> Negotiator:
@@ -303,7 +304,7 @@ class Negotiator:
             failure.__cause__ = error
             return self._fail(failure)
         if any(isinstance(step, Handshake) for step in self.tried):
-            return self._fail(self._first_error or error or NegotiationFailed("No era answered", self.offered))
+            return self._last_resort(error or NegotiationFailed("No era answered", self.offered))
         self._first_error = self._first_error or error
         self._was_silent = isinstance(outcome, Silent)
         return self._do(Handshake(self.legacy[-1], fresh=isinstance(outcome, Closed)))
@@ -319,13 +320,18 @@ class Negotiator:
         is_modern = isinstance(outcome, Refused) and is_modern_error(outcome.code, outcome.data)
         if status in _NOT_ABOUT_ERAS:
             return self._fail(error)
-        if self.has_sse and status is not None and 400 <= status < 500 and not is_modern and not self._did(OpenSse):
-            self._first_error = error
-            return self._do(OpenSse())
+        self._looks_like_sse = self.has_sse and status is not None and 400 <= status < 500 and not is_modern
         if self._may_probe_again():
             self._first_error = error
             return self._do(Probe(self.modern[-1]))
-        return self._fail(error)
+        return self._last_resort(error)
+
+    def _last_resort(self, error: Exception | None) -> Step:
+        """What else answers a handshake with 4xx: a server of 2024-11-05."""
+        if self._looks_like_sse and not self._did(OpenSse):
+            self._first_error = self._first_error or error
+            return self._do(OpenSse())
+        return self._fail(self._first_error or error)
 
     def _may_probe_again(self) -> bool:
         """The era was only remembered, or the probe was sent while the server was still starting."""

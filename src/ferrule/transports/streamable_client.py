@@ -77,6 +77,7 @@ _SETTLED_STREAM_S: Final = 30.0
 _ERROR_BODY_BYTES: Final = 64 * 1024
 _QUOTE_CHARS: Final = 300
 _GOODBYE_S: Final = 3.0
+_FINISH_S: Final = 0.5
 _ACCEPT: Final = "application/json, text/event-stream"
 
 
@@ -150,7 +151,7 @@ class SessionLost(LocalError):
 class _Flight:
     """One request under way."""
 
-    __slots__ = ("cap_at", "id", "method", "on_progress", "reason", "resets", "result", "scope", "stray", "timeout_s")
+    __slots__ = ("cap_at", "id", "lost", "method", "on_progress", "reader", "reason", "resets", "result", "scope", "stray", "timeout_s")
 
     def __init__(self, id: int, method: str, options: CallOptions) -> None:
         self.id = id
@@ -158,6 +159,8 @@ class _Flight:
         self.result: Any = None
         self.reason: LocalError | None = None
         self.stray: Mapping[str, Any] | None = None
+        self.reader: EventReader | None = None
+        self.lost: Exception | None = None
         self.on_progress = options.get("on_progress")
         self.timeout_s = options.get("timeout_s")
         self.resets = options.get("reset_on_progress", False)
@@ -259,7 +262,6 @@ class StreamableHttp:
         self._listening: BackgroundTask | None = None
         self._first_listen = anyio.Event()
         self._is_closed = False
-        self._finish: Callable[[HttpResponse], None] | None = getattr(http, "finish", None)
         self._base = {"content-type": "application/json", "accept": _ACCEPT, "accept-encoding": "identity"}
         self._base.update({name.lower(): value for name, value in (headers or {}).items()})
 
@@ -348,6 +350,7 @@ class StreamableHttp:
 
     async def _exchange(self, flight: _Flight, headers: Mapping[str, str], body: bytes) -> Any:
         response = await self._open("POST", headers, body)
+        is_ours = True
         try:
             status = response.status
             if not 200 <= status < 300:
@@ -356,12 +359,17 @@ class StreamableHttp:
                 self.session_id = response.headers.get(MCP_SESSION_ID_HEADER) or None
             kind = response.headers.get("content-type", "")
             if kind.startswith("text/event-stream"):
-                return await self._read_call_stream(response, flight)
+                answer = await self._read_call_stream(response, flight)
+                is_ours = answer is None
+                if answer is None:
+                    answer = await self._resume_or_fail(flight)
+                return _result_of(answer)
             data = await _read_all(response, self._max_bytes)
             if kind.startswith("application/json") or (data and not kind):
                 return await self._read_json(data, flight)
         finally:
-            await response.aclose()
+            if is_ours:
+                await response.aclose()
         what = f"content of type {kind!r}" if data else "no content"
         raise HttpStatusError(status, response.headers, f"{what} where an answer was due", self.url)
 
@@ -434,25 +442,26 @@ class StreamableHttp:
 
     # -- event streams ----------------------------------------------------------------------------------------------
 
-    async def _read_call_stream(self, response: HttpResponse, flight: _Flight) -> Any:
-        """Messages until the answer to a call; a legacy stream that breaks off is resumed."""
-        reader = EventReader(self._max_bytes)
-        lost: Exception | None = None
+    async def _read_call_stream(self, response: HttpResponse, flight: _Flight) -> Mapping[str, Any] | None:
+        """Messages until the answer to a call; ``None``: the stream ended without it, and the flight says from where
+        to go on. With an answer the response has found another owner."""
+        reader = flight.reader = EventReader(self._max_bytes)
         try:
             answer = await self._read_stream(response, reader, flight)
-            if answer is not None:
-                self._let_finish(response)
-                return _result_of(answer)
         except HttpConnectionLost as error:
-            lost = error
-        if reader.last_event_id and not self._is_modern_flight(flight):
+            flight.lost = error
+            return None
+        if answer is not None:
+            self._background.start(_finish(response), "ferrule-finish")
+        return answer
+
+    async def _resume_or_fail(self, flight: _Flight) -> Mapping[str, Any]:
+        reader = flight.reader
+        if reader is not None and reader.last_event_id and not self.is_modern:
             return await self._resume(reader, flight)
         raise ConnectionClosed(
             f"The server at {self.url} ended the stream of {flight.method} without an answer"
-        ) from lost
-
-    def _is_modern_flight(self, flight: _Flight) -> bool:
-        return self.is_modern
+        ) from flight.lost
 
     async def _read_stream(self, response: HttpResponse, reader: EventReader, flight: _Flight | None) -> Any:
         """Take messages until the answer to ``flight``, which is returned, or the end of the stream: ``None``."""
@@ -476,7 +485,7 @@ class StreamableHttp:
             logger.warning("Skipped an event from %s that is not JSON: %s", self.url, error)
             return None
 
-    async def _resume(self, reader: EventReader, flight: _Flight) -> Any:
+    async def _resume(self, reader: EventReader, flight: _Flight) -> Mapping[str, Any]:
         """Go on with a call's stream over GET, waiting as long as the server asked (2025-11-25, "SSE polling")."""
         attempt = 0
         last_id, retry_ms = reader.last_event_id, reader.retry_ms
@@ -495,8 +504,7 @@ class StreamableHttp:
                     raise await self._failure(response, self._get_headers(last_id))
                 answer = await self._read_stream(response, fresh, flight)
                 if answer is not None:
-                    self._let_finish(response)
-                    return _result_of(answer)
+                    return cast("Mapping[str, Any]", answer)
             except HttpConnectionLost:
                 pass
             finally:
@@ -505,11 +513,6 @@ class StreamableHttp:
                 attempt = 0
             last_id, retry_ms = fresh.last_event_id, fresh.retry_ms
         raise ConnectionClosed(f"The stream of {flight.method} could not be resumed after {MAX_RESUMES} attempts")
-
-    def _let_finish(self, response: HttpResponse) -> None:
-        """The answer is here; a connection whose body ends by itself can be used again."""
-        if self._finish is not None:
-            self._finish(response)
 
     def _get_headers(self, last_event_id: str = "") -> dict[str, str]:
         headers = {**self._base, "accept": "text/event-stream"}
@@ -757,6 +760,18 @@ async def _read_all(response: HttpResponse, max_bytes: int) -> bytes:
         if size > max_bytes:
             raise ConnectionClosed(f"An answer is longer than max_message_bytes ({max_bytes})")
     return b"".join(pieces)
+
+
+async def _finish(response: HttpResponse) -> None:
+    """The answer is here; a body that ends by itself within a moment leaves a connection that can be used again."""
+    try:
+        with anyio.move_on_after(_FINISH_S):
+            while await response.receive():
+                pass
+    except FerruleError:
+        pass
+    finally:
+        await response.aclose()
 
 
 async def _read_some(response: HttpResponse, max_bytes: int) -> bytes:
