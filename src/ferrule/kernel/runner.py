@@ -154,7 +154,8 @@ class ServerRunner(Generic[LifespanT]):
         if params is None:
             params = {}
         sent: Any = params.get("_meta")
-        meta: Any = sent if type(sent) is dict or isinstance(sent, Mapping) else _NO_META  # type() spares ABCMeta
+        is_meta = type(sent) is dict or isinstance(sent, Mapping)  # type() spares a call into ABCMeta
+        meta: Any = sent if is_meta else _NO_META
         connection = self.connection
         return ServerRequestContext(
             ServerSession(connection, dctx, meta),
