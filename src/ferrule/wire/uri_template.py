@@ -379,10 +379,10 @@ def _unescape(text: str) -> str:
 
 
 class _PlainMatcher:
-    """What nearly all templates are, ``{x}`` between slashes, as a regular expression."""
+    """What nearly all templates are, ``{x}`` between slashes and ``{+x}`` at the end, as a regular expression."""
 
     def __init__(self, pattern: str, captures: list[_Capture]) -> None:
-        self._pattern = re.compile(pattern)
+        self._pattern = re.compile(pattern, re.DOTALL)
         self.captures = captures
 
     def run(self, uri: str) -> list[str | None] | None:
@@ -393,8 +393,8 @@ class _PlainMatcher:
 def _plain_matcher(parts: list[_Part]) -> _PlainMatcher | None:
     """A matcher for plain templates; ``None`` for all others.
 
-    Each variable must be followed by a character that it cannot take: then its possessive loop cannot cut off a
-    match, and there is nothing to try twice.
+    Each variable must be followed by a character that it cannot take, or by the end: then its possessive loop cannot
+    cut off a match, and there is nothing to try twice.
     """
     pattern, captures = "", list[_Capture]()
     for at, part in enumerate(parts):
@@ -403,14 +403,17 @@ def _plain_matcher(parts: list[_Part]) -> _PlainMatcher | None:
                 return None
             pattern += re.escape(part)
             continue
-        variable = part.variables[0]
+        operator, variable = part.operator, part.variables[0]
         following = parts[at + 1] if at + 1 < len(parts) else "/"
-        if part.operator is not _OPERATORS[""] or len(part.variables) > 1 or variable.explode:
+        if len(part.variables) > 1 or variable.explode:
             return None
-        if not isinstance(following, str) or following[0] not in part.operator.stops:
+        if operator is _OPERATORS[""] and isinstance(following, str) and following[0] in operator.stops:
+            pattern += "([^/?#]*+)"
+        elif operator is _OPERATORS["+"] and at + 1 == len(parts):
+            pattern += "(.*+)"
+        else:
             return None
-        pattern += "([^/?#]*+)"
-        captures.append(_Capture(variable, part.operator))
+        captures.append(_Capture(variable, operator))
     return _PlainMatcher(pattern, captures)
 
 
@@ -426,6 +429,9 @@ class _Automaton:
     """
 
     def __init__(self, parts: list[_Part]) -> None:
+        first = parts[0] if parts and isinstance(parts[0], str) else ""
+        # Most URIs are refused by their start; one that needs escapes may be spelt in two ways.
+        self._prefix = "" if "%" in first or _escape(first, True) != first else first
         self.captures: list[_Capture] = []
         self._states: list[tuple[int, Any, Any]] = []
         for part in parts:
@@ -440,6 +446,8 @@ class _Automaton:
 
     def run(self, uri: str) -> list[str | None] | None:
         """The text of each capture, ``None`` for one that was not passed; ``None`` if the URI does not match."""
+        if not uri.startswith(self._prefix):
+            return None
         tokens = [token.upper() if len(token) > 1 else token for token in _TOKEN.findall(_escape(uri, True))]
         reach = self._reach(tokens)
         return self._walk(tokens, reach) if reach[0][0] else None
