@@ -236,5 +236,6 @@ class ModernExchange(ProgressSender):
     def finish(self) -> None:
         """The handler has ended: nothing more is sent but the answer, and nothing is watched."""
         self.finished = True
+        self.connection = None  # it holds us as its outbound channel; a cycle per request would be the collector's work
         if self._watch is not None:
             self._watch.stop()
