@@ -152,6 +152,7 @@ class Connection:
         client_capabilities_raw: as the client sent them, unchecked.
         client_info_raw: likewise.
         init_options: announced instead of what the server derives, if given to the driver.
+        opened_exit_stack: `exit_stack` if anyone has asked for it; to look without making one.
         log_level: threshold set by ``logging/setLevel``; ``None`` until then.
         state: free for whoever keeps something per connection (legacy era only; see the docs on state).
     """
@@ -160,7 +161,6 @@ class Connection:
         "_client_capabilities",
         "_client_params",
         "_closing",
-        "_exit_stack",
         "_initialized",
         "_outbound",
         "_state",
@@ -172,13 +172,14 @@ class Connection:
         "is_modern",
         "listener",
         "log_level",
+        "opened_exit_stack",
         "pending_negotiation",
         "protocol_version",
         "revision",
         "session_id",
     )
 
-    def __init__(self, outbound: Outbound, revision: Revision) -> None:
+    def __init__(self, outbound: Outbound | None, revision: Revision) -> None:
         self._outbound = outbound
         self.revision = revision
         self.protocol_version = revision.version
@@ -194,7 +195,7 @@ class Connection:
         self.listener: Listener | None = None
         self._client_params: InitializeParams | None = None
         self._client_capabilities: ClientCapabilities | None = None
-        self._exit_stack: AsyncExitStack | None = None
+        self.opened_exit_stack: AsyncExitStack | None = None
         self._initialized: OnceEvent | None = None
         self._closing: _Closing | None = None
         self._state: dict[str, Any] | None = None
@@ -218,7 +219,7 @@ class Connection:
             client_capabilities: the raw envelope value.
             outbound: the request's own channel for notifications; ``None`` drops them.
         """
-        connection = cls(NotifyOnly(outbound), REVISIONS[version])
+        connection = cls(outbound, REVISIONS[version])
         connection.client_info_raw = client_info
         connection.client_capabilities_raw = client_capabilities
         connection.initialize_accepted = True
@@ -290,14 +291,9 @@ class Connection:
     @property
     def exit_stack(self) -> AsyncExitStack:
         """For clean-up when the connection ends (`aclose_shielded`)."""
-        if self._exit_stack is None:
-            self._exit_stack = AsyncExitStack()
-        return self._exit_stack
-
-    def take_exit_stack(self) -> AsyncExitStack | None:
-        """The exit stack if anyone asked for it, once."""
-        stack, self._exit_stack = self._exit_stack, None
-        return stack
+        if self.opened_exit_stack is None:
+            self.opened_exit_stack = AsyncExitStack()
+        return self.opened_exit_stack
 
     @property
     def state(self) -> dict[str, Any]:
@@ -342,9 +338,10 @@ class Connection:
     @property
     def outbound(self) -> Outbound:
         """The channel to the peer outside any request; refuses requests where none may be sent."""
-        if self.handling_initialize:
-            return GuardedDispatch(cast("DispatchContext", self._outbound), self)
-        return self._outbound
+        outbound = self._outbound
+        if self.is_modern or outbound is None:
+            return NotifyOnly(outbound)
+        return GuardedDispatch(cast("DispatchContext", outbound), self) if self.handling_initialize else outbound
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None

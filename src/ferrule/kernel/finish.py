@@ -8,19 +8,19 @@ ones are checked for what they may ask. Legacy results lose what their revision 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ferrule.kernel.connection import Connection
-from ferrule.protocol.caching import hint_for
+from ferrule.protocol.caching import CACHEABLE_METHODS, hint_for
 from ferrule.protocol.capabilities import declares_extension, missing_for_requests
 from ferrule.protocol.errors import InternalError, MissingRequiredClientCapability
 from ferrule.wire.codec import Encoded, convert, to_builtins
 from ferrule.wire.faults import ConvertError, EncodeError
-from ferrule.wire.revisions import Revision, project_result
+from ferrule.wire.revisions import Revision, project_result, projection_of
 from ferrule.wire.types import InputRequiredResult
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ __all__ = ["INPUT_METHODS", "bad_result", "check_result", "finish_result"]
 logger = logging.getLogger(__name__)
 
 _NO_META: Final[Mapping[str, Any]] = {}
+
+_projections: dict[tuple[Revision, type[Any]], Callable[[Any], Any] | None] = {}
+"""Looked up here instead of through two calls, for each result there is."""
 
 INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """The only requests that may be answered with input requests (2026-07-28, "Multi Round-Trip Requests")."""
@@ -96,12 +99,18 @@ def _finish_struct(server: Server[Any], connection: Connection, method: str, res
     fields = result.__struct_fields__
     if "result_type" not in fields or "meta" not in fields:  # a struct of somebody's own
         return _finish_mapping(server, connection, method, to_builtins(result))
-    result = project_result(connection.revision, method, result)
+    key: tuple[Revision, type[Any]] = (connection.revision, type(result))  # pyright: ignore[reportUnknownArgumentType]
+    if key not in _projections:
+        _projections[key] = projection_of(*key)
+    project = _projections[key]
+    if project is not None:
+        result = project(result)
     kind = result.result_type
     meta = result.meta
     stamped = {**server.info_stamp} if meta is None else {**server.info_stamp, **meta}
     if kind is None or kind == "complete":
-        hint = hint_for(method, server.cache_hints)
+        hints = server.cache_hints
+        hint = hint_for(method, hints) if method in CACHEABLE_METHODS or method in hints else None
         if hint is None:
             return replace(result, result_type="complete", meta=stamped)
         if "ttl_ms" not in fields:

@@ -80,6 +80,7 @@ CLOSE_TIMEOUT_S = 5.0
 """Seconds that a connection's exit stack may take before it is abandoned."""
 
 _NO_META: Mapping[str, Any] = {}
+_DICT = frozenset({dict})
 _BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 
 
@@ -153,9 +154,9 @@ class ServerRunner(Generic[LifespanT]):
     ) -> ServerRequestContext[LifespanT]:
         if params is None:
             params = {}
-        sent: Any = params.get("_meta")
-        is_meta = type(sent) is dict or isinstance(sent, Mapping)  # type() spares a call into ABCMeta
-        meta: Any = sent if is_meta else _NO_META
+        meta: Any = params.get("_meta")
+        if type(meta) not in _DICT and not issubclass(type(meta), Mapping):  # exact type first: no call into ABCMeta
+            meta = _NO_META
         connection = self.connection
         return ServerRequestContext(
             ServerSession(connection, dctx, meta),
@@ -347,9 +348,10 @@ async def aclose_shielded(connection: Connection) -> None:
     A callback that raises is logged and swallowed; one that hangs is abandoned with a warning. Costs nothing when
     nothing was registered.
     """
-    stack = connection.take_exit_stack()
+    stack = connection.opened_exit_stack
     if stack is None:
         return
+    connection.opened_exit_stack = None
     with anyio.move_on_after(CLOSE_TIMEOUT_S, shield=True) as scope:
         try:
             await stack.aclose()

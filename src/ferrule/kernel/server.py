@@ -80,6 +80,8 @@ class Server(Generic[LifespanT]):
         modern_versions: revisions of the modern era to speak; empty turns the era off.
 
     Attributes:
+        server_info: this server's identity; fixed.
+        info_stamp: ``_meta`` of a modern result, which says who answered; not to be changed.
         attachments: what layers above keep with the server, each under a key of its own.
         param_headers: tool name → the plan of its ``Mcp-Param-*`` headers (`compile_param_plan`), for tools that have
             any; whoever registers a tool keeps it. HTTP refuses a modern call whose headers contradict it.
@@ -128,7 +130,7 @@ class Server(Generic[LifespanT]):
         self._requests: dict[str, HandlerEntry] = {}
         self._notifications: dict[str, HandlerEntry] = {}
         self._chains: dict[CallNext, tuple[list[ServerMiddleware[Any]], CallNext]] = {}
-        self._stamp: dict[str, Any] | None = None
+        self.info_stamp: dict[str, Any] = {SERVER_INFO_KEY: to_builtins(self.server_info)}
         register_builtins(self)
 
     # -- registering ------------------------------------------------------------------------------------------
@@ -220,13 +222,6 @@ class Server(Generic[LifespanT]):
 
     def _list_capability(self, kind: str) -> dict[str, Any]:
         return {"listChanged": True} if kind in self.list_changed else {}
-
-    @property
-    def info_stamp(self) -> dict[str, Any]:
-        """``_meta`` of a modern result: who answered. Not to be changed; made once."""
-        if self._stamp is None:
-            self._stamp = {SERVER_INFO_KEY: to_builtins(self.server_info)}
-        return self._stamp
 
     def chain(self, innermost: CallNext) -> CallNext:
         """``innermost`` wrapped in the middleware; composed once, and again only after the list changed."""

@@ -59,7 +59,8 @@ class ServerSession:
 
     Attributes:
         connection: the peer and its standing channel.
-        body_task, rounds, by_hand: kept here for the layer above, which asks questions in rounds (``ferrule.app.rounds``).
+        body_task, rounds, by_hand: kept here for the layer above, which asks questions in rounds
+            (``ferrule.app.rounds``).
     """
 
     __slots__ = ("_dispatch", "body_task", "by_hand", "connection", "meta", "rounds")

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ferrule.wire.revisions.base import Revision
-from ferrule.wire.revisions.project import project_params, project_result
+from ferrule.wire.revisions.project import project_params, project_result, projection_of
 from ferrule.wire.revisions.r2024_11_05 import REVISION as R2024_11_05
 from ferrule.wire.revisions.r2025_03_26 import REVISION as R2025_03_26
 from ferrule.wire.revisions.r2025_06_18 import REVISION as R2025_06_18
@@ -29,6 +29,7 @@ __all__ = [
     "needs_output_wrapping",
     "project_params",
     "project_result",
+    "projection_of",
     "wrap_output_schema",
 ]
 

@@ -23,7 +23,7 @@ from ferrule.wire.types.content import UnknownContentBlock
 from ferrule.wire.types.rounds import InputRequiredResult
 from ferrule.wire.types.tasks import CreateTaskResult, DetailedTask, Task
 
-__all__ = ["project_params", "project_result"]
+__all__ = ["project_params", "project_result", "projection_of"]
 
 
 def project_result(revision: Revision, method: str, result: Any) -> Any:
@@ -66,6 +66,11 @@ def project_params(revision: Revision, method: str, params: Any) -> Any:
         )
         step = _plan_for(revision, declared)
     return cast("Any", params) if step is None else step(params)
+
+
+def projection_of(revision: Revision, type_: Any) -> Step | None:
+    """What `project_result` does to values of ``type_``; ``None`` if it gives back every one of them as it is."""
+    return _plan_for(revision, type_)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
