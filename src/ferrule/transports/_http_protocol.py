@@ -401,6 +401,7 @@ class _Exchange:
     """One request and its response."""
 
     __slots__ = (
+        "_asked",
         "_chunked",
         "_dropped_bytes",
         "_head",
@@ -425,6 +426,7 @@ class _Exchange:
         self.body: list[bytes] = []
         self.changed: asyncio.Event | None = None  # made by the first receive() that has to wait
         self._head: bytes | None = None
+        self._asked = False
         self._chunked = False
         self._dropped_bytes = 0
         self._left = 0
@@ -516,11 +518,11 @@ class _Exchange:
 
     def _continue(self) -> None:
         """Ask for the body of a client that waits to be asked (RFC 9110, 10.1.1)."""
-        if not self.more_body or self.started or self.reads_body:
+        if not self.more_body or self.started or self._asked:
             return
+        self._asked = True
         for name, value in self._scope["headers"]:
             if name == b"expect" and value.lower() == b"100-continue":
-                self.reads_body = True
                 self._protocol.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
@@ -541,7 +543,7 @@ class _Exchange:
             self._write_body(message.get("body", b""), message.get("more_body", False))
 
     def _start_response(self, status: int, headers: Any) -> None:
-        self.started = True
+        self.started, self._chunked = True, False
         protocol, scope = self._protocol, self._scope
         if protocol.keeps_access_log:
             protocol.log_access(scope, status)
