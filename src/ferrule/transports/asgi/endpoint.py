@@ -22,7 +22,7 @@ Rule a newcomer would break: this function runs for every request. What is rare 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, cast
 
 from ferrule.kernel.server import Server
@@ -137,18 +137,18 @@ class HttpEndpoint:
         except DecodeError as error:
             await request.refuse(400, int(JsonRpcErrorCode.PARSE_ERROR), str(error))
             return
-        await self._dispatch(request, decoded, runtime)
+        del message, body  # a listen request stays here for hours
+        if type(decoded) is dict:
+            await self._dispatch(request, decoded, runtime)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            await self._serve_array(request, decoded, runtime)
 
     # --- the era ----------------------------------------------------------------------------------------------------
 
-    async def _dispatch(self, request: HttpRequest, body: Any, runtime: Runtime) -> None:
-        """Decide the era and hand over."""
+    def _dispatch(self, request: HttpRequest, message: dict[str, Any], runtime: Runtime) -> Awaitable[None]:
+        """Decide the era; what it returns serves the request when awaited."""
         headers = request.headers
         state = self.life.state
-        if type(body) is not dict:
-            await self._serve_array(request, body, runtime)
-            return
-        message: dict[str, Any] = body  # pyright: ignore[reportUnknownVariableType]
         method, params = message.get("method"), message.get("params")
         if not has_modern_envelope(params):
             version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
@@ -157,31 +157,25 @@ class HttpEndpoint:
             is_unknown = version is not None and not is_handshake_version(version) and not has_session
             if method == "initialize" or not (is_modern or is_unknown):
                 if self.legacy is None:
-                    await self._refuse_legacy(request, message)
-                else:
-                    await self.legacy.serve_post(request, message, runtime, state)
-                return
+                    return self._refuse_legacy(request, message)
+                return self.legacy.serve_post(request, message, runtime, state)
             if is_unknown and not is_modern:
-                await self._refuse_version(request, message, version)
-                return
+                return self._refuse_version(request, message, version)
         id = message.get("id")
         if (type(id) is int or type(id) is str) and type(method) is str and method and message.get("jsonrpc") == "2.0":
             if type(params) is dict:
-                await self.modern.serve_request(request, message, runtime, state)
-                return
+                return self.modern.serve_request(request, message, runtime, state)
             if params is None:
                 message["params"] = {}
         try:
             kind = message_kind(message)
         except InvalidMessage as error:
-            await request.refuse(400, error.code, str(error), id=error.id)
-            return
+            return request.refuse(400, error.code, str(error), id=error.id)
         if kind == "request":
-            await self.modern.serve_request(request, message, runtime, state)
-        elif kind == "notification":
-            await self.modern.serve_notification(request, message, runtime, state)
-        else:
-            await request.refuse(400, _INVALID, "A client sends no responses in this era")
+            return self.modern.serve_request(request, message, runtime, state)
+        if kind == "notification":
+            return self.modern.serve_notification(request, message, runtime, state)
+        return request.refuse(400, _INVALID, "A client sends no responses in this era")
 
     async def _serve_array(self, request: HttpRequest, body: Any, runtime: Runtime) -> None:
         """A body that is no object: in one legacy revision an array of messages, elsewhere nothing."""

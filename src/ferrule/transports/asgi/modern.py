@@ -8,7 +8,7 @@ still runs and is waited for.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, cast
 
 from ferrule.kernel.connection import Connection
@@ -51,24 +51,22 @@ class ModernSide:
 
     # --- requests ---------------------------------------------------------------------------------------------------
 
-    async def serve_request(
+    def serve_request(
         self, request: HttpRequest, body: dict[str, Any], runtime: Runtime, lifespan_state: Any
-    ) -> None:
-        """Serve one well-formed JSON-RPC request (id and method are checked, params are an object or absent)."""
+    ) -> Awaitable[None]:
+        """Judge one well-formed request (id and method checked, params an object); serve it when awaited."""
         server = self._server
         id, method = body["id"], body["method"]
         route = classify_inbound_request(
             body, headers=request.headers, supported_modern_versions=server.modern_versions
         )
         if isinstance(route, InboundLadderRejection):
-            await request.refuse(http_status(route.code, 400), route.code, route.message, id=id, data=route.data)
-            return
+            return request.refuse(http_status(route.code, 400), route.code, route.message, id=id, data=route.data)
         params = body["params"]
         if server.param_headers and method == "tools/call":
             problem = self._param_problem(request, params)
             if problem is not None:
-                await request.refuse(400, JsonRpcErrorCode.HEADER_MISMATCH, problem, id=id)
-                return
+                return request.refuse(400, JsonRpcErrorCode.HEADER_MISMATCH, problem, id=id)
         context = HttpContext("http", False, request.headers, request.scope, None, request.principal)
         exchange = ModernExchange(request, context, id, params, runtime, self._keep_alive, self._grace_s)
         connection = exchange.connection = Connection.from_envelope(
@@ -76,9 +74,8 @@ class ModernSide:
         )
         runner = ServerRunner(server, connection, lifespan_state)
         if type(runtime) is AsyncioRuntime:
-            await self._serve(exchange, runner, request, method, params)
-        else:
-            await self._serve_in_scope(exchange, runner, request, method, params)
+            return self._serve(exchange, runner, request, method, params)
+        return self._serve_in_scope(exchange, runner, request, method, params)
 
     async def _serve(
         self,
