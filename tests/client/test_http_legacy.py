@@ -74,9 +74,9 @@ async def test_late_404_does_not_erase_the_new_session() -> None:
     release = asyncio.Event()
 
     async def handler(exchange: Exchange) -> None:
-        if exchange.rpc_method == "tools/call" and exchange.message["params"]["name"] == "slow":
-            if exchange.headers.get("mcp-session-id") == "s1":
-                await release.wait()
+        is_slow = exchange.rpc_method == "tools/call" and exchange.message["params"]["name"] == "slow"
+        if is_slow and exchange.headers.get("mcp-session-id") == "s1":
+            await release.wait()
         await sessions(exchange)
 
     async with ScriptedServer(handler) as server, Client(server.url, mode="legacy") as client:
@@ -220,7 +220,7 @@ async def test_open_get_stream_never_blocks_a_call() -> None:
 
 
 async def test_giving_up_tells_a_legacy_server() -> None:
-    """Case 31: time-out and cancellation both send ``notifications/cancelled`` with the request's id; not a word more."""
+    """Case 31: time-out and cancellation both send ``notifications/cancelled`` with the request's id."""
 
     async def handler(exchange: Exchange) -> None:
         if exchange.method == "GET":
@@ -367,7 +367,9 @@ async def test_closing_fails_calls_of_other_tasks() -> None:
         assert len([task for task in asyncio.all_tasks() if "ferrule" in repr(task)]) == 0
 
 
-@pytest.mark.parametrize(("attempt", "hint_ms", "expected"), [(0, None, 0.5), (3, None, 4.0), (20, None, 30.0), (5, 70, 0.07)])
+@pytest.mark.parametrize(
+    ("attempt", "hint_ms", "expected"), [(0, None, 0.5), (3, None, 4.0), (20, None, 30.0), (5, 70, 0.07)]
+)
 def test_retry_delay(attempt: int, hint_ms: int | None, expected: float) -> None:
     """The server's hint wins; otherwise the pause doubles up to a bound."""
     assert retry_delay_s(attempt, hint_ms=hint_ms) == expected

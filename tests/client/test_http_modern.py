@@ -57,7 +57,11 @@ async def test_every_request_mirrors_itself_in_headers() -> None:
         await client.read_resource("file:///a%20b")
         seen = [x.headers for x in server.seen]
     assert [x.get("mcp-method") for x in seen] == [
-        "server/discover", "tools/list", "tools/call", "tools/call", "resources/read",
+        "server/discover",
+        "tools/list",
+        "tools/call",
+        "tools/call",
+        "resources/read",
     ]
     assert {x.get("mcp-protocol-version") for x in seen} == {"2026-07-28"}
     assert seen[2]["mcp-name"] == "=?base64?d8Op?="
@@ -231,7 +235,9 @@ def asking(*rounds: dict[str, Any]) -> Any:
 
     async def handler(exchange: Exchange) -> None:
         params = exchange.message["params"]
-        got.append({key: params[key] for key in ("inputResponses", "requestState") if key in params} | {"id": exchange.id})
+        got.append(
+            {key: params[key] for key in ("inputResponses", "requestState") if key in params} | {"id": exchange.id}
+        )
         if len(got) <= len(rounds):
             await exchange.result({"resultType": "input_required", "_meta": META, **rounds[len(got) - 1]})
         else:
@@ -314,7 +320,7 @@ async def test_unanswerable_question_ends_the_call_with_its_reason() -> None:
     handler = asking(*[{"inputRequests": {"k": ELICIT, "s": SAMPLE}}] * 3)
     async with ScriptedServer(modern(handler)) as server:
         async with Client(server.url, elicitation_handler=broken) as client:
-            with pytest.raises(InputNotProvided, match="no user here|no handler"):
+            with pytest.raises(InputNotProvided, match=r"no user here|no handler"):
                 await client.call_tool("t")
         async with Client(server.url, max_rounds=0) as client:
             with pytest.raises(InputRequired) as caught:
@@ -352,7 +358,8 @@ async def test_shared_store_keeps_private_results_apart() -> None:
         await exchange.result({"tools": [], **COMPLETE, "ttlMs": 60000, "cacheScope": scope})
 
     async with ScriptedServer(modern(handler)) as server:
-        for scope, expected in (("private", 2), ("public", 1)):
+        for current, expected in (("private", 2), ("public", 1)):
+            scope = current
             store, before = MemoryCacheStore(), server.count("POST", "tools/list")
             for token in ("a", "b", "a"):
                 async with Client(server.url, auth=token, cache=store) as client:
@@ -417,7 +424,9 @@ async def test_subscription_listens_again_and_says_that_something_may_be_missed(
         meta = {"io.modelcontextprotocol/subscriptionId": exchange.id}
         await exchange.stream()
         granted = {"notifications": {"toolsListChanged": True}, "_meta": meta}
-        await exchange.event({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": granted})
+        await exchange.event(
+            {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": granted}
+        )
         note = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": meta}}
         await exchange.raw(b": keep-alive\n\n")
         await change.wait()

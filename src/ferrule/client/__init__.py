@@ -1,0 +1,1 @@
+"""The client: one object for any server, and what it stands on."""

@@ -11,7 +11,7 @@ A handler takes the question's params, and if it has a second parameter the `Ser
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -137,11 +137,7 @@ class QuestionHandlers:
         if (typed.mode or "form") not in self._modes:
             raise InvalidParams(f"This client did not declare elicitation in {typed.mode or 'form'} mode")
         answer = await _awaited(cast("Callable[..., Any]", self._elicitation)(typed, question))
-        if answer is None:
-            answer = ElicitResult("decline")
-        elif isinstance(answer, Mapping) and "action" not in cast("Mapping[str, Any]", answer):
-            answer = {"action": "accept", "content": answer}
-        return _shaped(answer, ElicitResult, "elicitation")
+        return _shaped(_elicit_result(answer), ElicitResult, "elicitation")
 
     async def _sample(self, params: Mapping[str, Any] | None, question: ServerQuestion) -> dict[str, Any]:
         typed = _typed(params, CreateMessageRequestParams, "sampling/createMessage")
@@ -161,6 +157,15 @@ class QuestionHandlers:
         return [_root(root) for root in roots]
 
 
+def _elicit_result(answer: Any) -> Any:
+    """The wire's shape of the plain values that a handler may give."""
+    if answer is None:
+        return ElicitResult("decline")
+    if isinstance(answer, Mapping) and "action" not in cast("Mapping[str, Any]", answer):
+        return {"action": "accept", "content": cast("Mapping[str, Any]", answer)}
+    return cast("Any", answer)
+
+
 def _root(root: Any) -> Root:
     if isinstance(root, Root):
         return root
@@ -178,11 +183,17 @@ def _two_arguments(handler: Callable[..., Any]) -> Callable[..., Any]:
         return handler
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     takes_two = len(positional) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    return handler if takes_two else lambda params, _: handler(params)
+    if takes_two:
+        return handler
+
+    def with_params_only(params: Any, question: ServerQuestion) -> Any:
+        return handler(params)
+
+    return with_params_only
 
 
 async def _awaited(value: Any) -> Any:
-    return await cast("Awaitable[Any]", value) if inspect.isawaitable(value) else value
+    return await value if inspect.isawaitable(value) else value
 
 
 def _typed(params: Mapping[str, Any] | None, type_: Any, method: str) -> Any:

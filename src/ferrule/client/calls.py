@@ -20,7 +20,7 @@ from ferrule.kernel.dispatch import OnProgress
 from ferrule.protocol.errors import RemoteError
 from ferrule.protocol.inbound import LOG_LEVEL_KEY
 from ferrule.wire.codec import convert, encode_str
-from ferrule.wire.faults import ConvertError
+from ferrule.wire.faults import ConvertError, FerruleError
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.types import (
     CompleteResult,
@@ -127,6 +127,8 @@ class ClientCalls(ClientCore):
             await self.list_tools()
             raw = await self.request("tools/call", params, **options)
         result = self._typed(raw, ToolResult, "tools/call")
+        if _may_be_wrapped(result.structured_content) and not self.toolbook.knows(name):
+            await self._look_up(name)
         schema = self.toolbook.output_schema(name)
         if schema is not None and self.validate_output and not result.is_error:
             self.toolbook.validate(name, result.structured_content)
@@ -134,6 +136,14 @@ class ClientCalls(ClientCore):
         if result.is_error and (self.raise_on_error if raise_on_error is None else raise_on_error):
             called.raise_on_error()
         return called
+
+    async def _look_up(self, name: str) -> None:
+        """Find out once whether ``{"result": …}`` is what a tool gave, or the wrapping of it: its schema tells."""
+        try:
+            await self.list_tools()
+        except (FerruleError, OSError) as error:
+            logger.debug("The tools of %s could not be listed: %s", self.label, error)
+        self.toolbook.note_unlisted(name)
 
     @property
     def _mirrors_headers(self) -> bool:
@@ -283,7 +293,7 @@ class ClientCalls(ClientCore):
     async def _page(self, method: str, type_: type[T], cursor: str | None) -> T:
         params = None if cursor is None else {"cursor": cursor}
         page = self._typed(await self._cached(method, params), type_, method)
-        return self._seen(page) if isinstance(page, ListToolsResult) else page
+        return cast("T", self._seen(page)) if isinstance(page, ListToolsResult) else page
 
     async def _list(self, method: str, type_: type[T], items: Callable[[T], list[Any]]) -> list[Any]:
         try:
@@ -345,3 +355,7 @@ class ClientCalls(ClientCore):
                 f"The server {self.label} answered {method} with something malformed: {error}"
             ) from error
 
+
+def _may_be_wrapped(value: Any) -> bool:
+    """Servers wrap a result that is no object, for revisions that only have objects."""
+    return type(value) is dict and len(cast("dict[str, Any]", value)) == 1 and "result" in value

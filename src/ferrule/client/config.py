@@ -13,8 +13,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeGuard, cast
 
+from ferrule.client.jsonlike import is_list, is_mapping
 from ferrule.transports.stdio_client import StdioServer
 from ferrule.wire.codec import decode
 
@@ -111,19 +112,27 @@ def read_target(target: Any) -> Target:
         return _from_text(target)
     if isinstance(target, Path):
         return _from_path(target)
-    if isinstance(target, Mapping):
-        return _from_mapping(cast("Mapping[str, Any]", target))
-    if isinstance(target, Sequence) and all(isinstance(part, str) for part in cast("Sequence[Any]", target)):
-        return _command(cast("Sequence[str]", target))
-    if hasattr(target, "read_stream") and hasattr(target, "write_stream"):
-        return PairTarget(target.read_stream, target.write_stream)
+    if is_mapping(target):
+        return _from_mapping(target)
+    if _is_sequence(target):
+        parts = target
+        if all(isinstance(part, str | Path) for part in parts):
+            return _command([str(part) for part in parts])
+    read_stream, write_stream = getattr(target, "read_stream", None), getattr(target, "write_stream", None)
+    if read_stream is not None and write_stream is not None:
+        return PairTarget(read_stream, write_stream)
     server = _kernel_server(target)
     if server is not None:
         return InProcessTarget(server, server.server_info.name)
+    kind = type(cast("object", target)).__name__
     raise TypeError(
-        f"A client cannot be made of {type(target).__name__}; give it a server object, a URL, a StdioServer, a command "
+        f"A client cannot be made of {kind}; give it a server object, a URL, a StdioServer, a command "
         "line, the path of a script or configuration file, or a configuration"
     )
+
+
+def _is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, list | tuple)
 
 
 def _kernel_server(target: Any) -> Any:
@@ -165,8 +174,8 @@ def _command(parts: Sequence[str]) -> Target:
 def _from_mapping(config: Mapping[str, Any], source: str = "the configuration") -> Target:
     for key in ("mcpServers", "servers"):
         servers = config.get(key)
-        if isinstance(servers, Mapping):
-            return GroupTarget({name: _entry(entry) for name, entry in cast("Mapping[str, Any]", servers).items()})
+        if is_mapping(servers):
+            return GroupTarget({name: _entry(entry) for name, entry in servers.items()})
     if "command" in config or "url" in config or "httpUrl" in config:
         return _read_entry(config)
     raise ValueError(f"{source} has neither 'mcpServers' nor a 'command' or 'url'")
@@ -175,8 +184,8 @@ def _from_mapping(config: Mapping[str, Any], source: str = "the configuration") 
 def _entry(entry: Any) -> Any:
     """One server of a group; what is wrong with it concerns it alone."""
     try:
-        if isinstance(entry, Mapping):
-            return _read_entry(cast("Mapping[str, Any]", entry))
+        if is_mapping(entry):
+            return _read_entry(entry)
         return read_target(entry)
     except (TypeError, ValueError, KeyError, OSError) as error:
         return error
@@ -213,10 +222,10 @@ def _expanded(value: Any) -> Any:
     """
     if isinstance(value, str):
         return _VARIABLE.sub(_variable, value)
-    if isinstance(value, Mapping):
-        return {key: _expanded(item) for key, item in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_expanded(item) for item in cast("list[Any]", value)]
+    if is_mapping(value):
+        return {key: _expanded(item) for key, item in value.items()}
+    if is_list(value):
+        return [_expanded(item) for item in value]
     return value
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -58,6 +59,9 @@ MessageHandler = Callable[[str, Mapping[str, Any]], Any]
 DEFAULT_TIMEOUT_S: Final = 300.0
 """Seconds without an answer or progress before a call is given up. Long, because tools may be; finite, because a
 server may be dead."""
+
+MAX_WAITING_NOTES: Final = 4096
+"""Notifications that may wait for slow handlers; beyond it the oldest are dropped."""
 
 _LISTS: Final = {
     "notifications/tools/list_changed": ("tools/list",),
@@ -143,6 +147,8 @@ class ClientCore:
         self._lock: anyio.Lock | None = None
         self._session: Session | None = None
         self._is_open = False
+        self._waiting_notes: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque(maxlen=MAX_WAITING_NOTES)
+        self._is_handing_on = False
         self._subscriptions: list[Subscription] = []
         self._asking: Subscription | None = None
         self._asking_lock: anyio.Lock | None = None
@@ -155,7 +161,6 @@ class ClientCore:
             capabilities=self._capabilities,
             on_request=self._on_request,
             on_notify=self._on_notify,
-            spawns_notification=self._spawns_notification,
             connect_timeout_s=connect_timeout_s,
             probe_timeout_s=probe_timeout_s,
             http=self._http_client,
@@ -166,7 +171,7 @@ class ClientCore:
             prior_discover=prior_discover,
         )
         if not isinstance(self.target, GroupTarget):
-            self._opener._negotiator()  # a wrong mode is the caller's mistake: say so now
+            self._opener.check_mode()  # a wrong mode is the caller's mistake: say so now
         self.cache = self._make_cache(cache, cache_partition, clock)
 
     # -- facts ------------------------------------------------------------------------------------------------------
@@ -330,8 +335,9 @@ class ClientCore:
 
     def _switch_version(self, session: Session, error: RemoteError) -> Session | None:
         """A session in another modern revision that the server lists."""
-        data = error.data if isinstance(error.data, Mapping) else {}
-        versions = mutual_versions(cast("Mapping[str, Any]", data).get("supported"), MODERN_PROTOCOL_VERSIONS)
+        data: Any = error.data
+        supported = cast("Mapping[str, Any]", data).get("supported") if isinstance(data, Mapping) else None
+        versions = mutual_versions(supported, MODERN_PROTOCOL_VERSIONS)
         if not versions:
             return None
         from ferrule.wire.revisions import REVISIONS
@@ -384,9 +390,7 @@ class ClientCore:
             note_facts(error, self.label, method, time.monotonic() - started)
             raise
 
-    def _options(
-        self, timeout_s: Any, max_total_s: float | None, on_progress: OnProgress | None
-    ) -> CallOptions:
+    def _options(self, timeout_s: Any, max_total_s: float | None, on_progress: OnProgress | None) -> CallOptions:
         options: CallOptions = {}
         if timeout_s is UNSAID:
             timeout_s = self._default_timeout_s
@@ -495,14 +499,12 @@ class ClientCore:
             return {}
         session = self._session
         version = "" if session is None else session.version
-        meta = (params or {}).get("_meta") or {}
-        question = ServerQuestion(self.label, version, None, cast("Mapping[str, Any]", meta))
+        question = ServerQuestion(self.label, version, None, _meta_of(params))
         return await self._questions.answer(method, params, question)
 
     async def _answer(self, key: str, method: str, params: Mapping[str, Any] | None) -> Any:
         """A modern server's question: there is no way to report a failure to it, so the call ends with it."""
-        meta = (params or {}).get("_meta") or {}
-        question = ServerQuestion(self.label, self.protocol_version, key, cast("Mapping[str, Any]", meta))
+        question = ServerQuestion(self.label, self.protocol_version, key, _meta_of(params))
         try:
             return await self._questions.answer(method, params, question)
         except MethodNotFound as error:
@@ -514,12 +516,8 @@ class ClientCore:
         except Exception as error:
             raise InputNotProvided(key, method, f"the handler failed: {error!r}") from error
 
-    def _spawns_notification(self, method: str) -> bool:
-        return self._message_handler is not None or (
-            method == "notifications/message" and self._log_handler is not None
-        )
-
     async def _on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
+        """Runs in a reading loop: what may wait, or call this client, is handed to a task."""
         changed = _LISTS.get(method)
         if changed is not None:
             await self.cache.invalidate(*changed)
@@ -527,13 +525,26 @@ class ClientCore:
             subscription.take(method, params)
         if method == "notifications/message" and self._log_handler is not None:
             try:
-                typed = convert(dict(params or {}), LoggingMessageNotificationParams)
+                self._hand_on(self._log_handler, convert(dict(params or {}), LoggingMessageNotificationParams))
             except ConvertError as error:
                 logger.warning("Skipped a malformed log message of %s: %s", self.label, error)
-            else:
-                await _called(self._log_handler, typed)
         if self._message_handler is not None:
-            await _called(self._message_handler, method, params or {})
+            self._hand_on(self._message_handler, method, params or {})
+
+    def _hand_on(self, handler: Callable[..., Any], *arguments: Any) -> None:
+        """Call a handler soon, after those before it."""
+        self._waiting_notes.append((handler, arguments))
+        if not self._is_handing_on:
+            self._is_handing_on = True
+            self._background.start(self._hand_on_all(), "ferrule-notifications")
+
+    async def _hand_on_all(self) -> None:
+        try:
+            while self._waiting_notes:
+                handler, arguments = self._waiting_notes.popleft()
+                await _called(handler, *arguments)
+        finally:
+            self._is_handing_on = False
 
     # -- subscriptions ----------------------------------------------------------------------------------------------
 
@@ -622,7 +633,9 @@ class ClientCore:
         return self._http
 
     def _make_cache(self, cache: CacheStore | bool, partition: str | None, clock: Callable[[], float]) -> ResultCache:
-        store: CacheStore = MemoryCacheStore(max_bytes=0 if cache is False else 32 << 20) if isinstance(cache, bool) else cache
+        store: CacheStore = (
+            MemoryCacheStore(max_bytes=0 if cache is False else 32 << 20) if isinstance(cache, bool) else cache
+        )
         if partition is None:
             partition = _partition(self._opener.auth, self._headers, self.target)
         is_http = isinstance(self.target, HttpTarget)
@@ -674,6 +687,11 @@ def _partition(auth: Any, headers: Mapping[str, str], target: Target) -> str:
     return sha256(repr((credential, sensitive)).encode()).hexdigest()[:32]
 
 
+def _meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    meta: Any = None if params is None else params.get("_meta")
+    return cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else {}
+
+
 async def _called(handler: Callable[..., Any], *arguments: Any) -> None:
     try:
         waiting = handler(*arguments)
@@ -681,4 +699,3 @@ async def _called(handler: Callable[..., Any], *arguments: Any) -> None:
             await waiting
     except Exception:
         logger.exception("A handler of notifications failed")
-

@@ -66,7 +66,9 @@ class InputRequired(LocalError):
     """
 
     def __init__(self, method: str, result: dict[str, Any]) -> None:
-        super().__init__(f"{method} needs input: {', '.join(result.get('inputRequests') or {}) or 'a repeated request'}")
+        super().__init__(
+            f"{method} needs input: {', '.join(result.get('inputRequests') or {}) or 'a repeated request'}"
+        )
         self.result = result
 
 

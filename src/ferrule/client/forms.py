@@ -69,7 +69,7 @@ def _ask(params: ElicitRequestParams, question: ServerQuestion) -> ElicitResult:
             return ElicitResult("accept" if _yes("  Will you?") else "decline")
         schema = params.requested_schema or {}
         properties = cast("Mapping[str, Mapping[str, Any]]", schema.get("properties") or {})
-        required = set(schema.get("required") or ())
+        required = set(cast("list[str]", schema.get("required") or []))
         content = {name: _field(name, field, name in required) for name, field in properties.items()}
         given = {name: value for name, value in content.items() if value is not None}
         return ElicitResult("accept", content=given) if _yes("  Send this?") else ElicitResult("decline")

@@ -8,7 +8,7 @@ or the memory pair) and the direct one, where a call to a server in this process
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
@@ -77,6 +77,10 @@ class Link(Protocol):
         ...
 
 
+def _never(method: str) -> bool:
+    return False
+
+
 class StreamLink:
     """A stream pair, driven by a dispatcher in a background task."""
 
@@ -88,10 +92,9 @@ class StreamLink:
         on_request: OnRequest,
         on_notify: OnNotify,
         background: Background,
-        spawns_notification: Callable[[str], bool],
     ) -> None:
         self._dispatcher = JSONRPCDispatcher(read_stream, write_stream, drain_s=0)
-        self._dispatcher.spawns_notification = spawns_notification
+        self._dispatcher.spawns_notification = _never  # the client's own taking of them waits for nobody
         self._ended = anyio.Event()
         self._is_ending = False
         self._dispatcher.on_closing = self._note_end

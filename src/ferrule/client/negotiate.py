@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
+from ferrule.client.jsonlike import is_list, is_mapping
 from ferrule.protocol.errors import LocalError
 from ferrule.protocol.handshake import is_handshake_version
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
@@ -47,6 +48,9 @@ __all__ = [
 
 _NOT_ABOUT_ERAS: Final = frozenset({401, 403, 407, 429, 503})
 """HTTP statuses that say something about the caller or the moment, not about what the server speaks."""
+
+
+_EMPTY: Mapping[str, Any] = {}
 
 
 # -- what to do next ----------------------------------------------------------------------------------------------
@@ -178,9 +182,9 @@ class NegotiationFailed(LocalError):
 
 def mutual_versions(named: Any, ours: Sequence[str]) -> list[str]:
     """Those of our revisions that the server named, our newest first; empty for anything but a list of text."""
-    if not isinstance(named, list):
+    if not is_list(named):
         return []
-    theirs = {version for version in cast("list[Any]", named) if isinstance(version, str)}
+    theirs = {version for version in named if isinstance(version, str)}
     return [version for version in reversed(ours) if version in theirs]
 
 
@@ -188,7 +192,7 @@ def is_modern_error(code: int, data: Any) -> bool:
     """Whether an error proves a modern server: one of its three codes, with the data that the code demands."""
     if code == JsonRpcErrorCode.HEADER_MISMATCH:
         return True
-    fields = cast("Mapping[str, Any]", data) if isinstance(data, Mapping) else {}
+    fields = _mapping(data)
     if code == JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION:
         return _is_list_of_text(fields.get("supported"))
     if code == JsonRpcErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY:
@@ -196,8 +200,13 @@ def is_modern_error(code: int, data: Any) -> bool:
     return False
 
 
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if is_mapping(value) else _EMPTY
+
+
 def _is_list_of_text(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in cast("list[Any]", value))
+    return is_list(value) and all(isinstance(item, str) for item in value)
 
 
 @dataclass(slots=True)
@@ -266,7 +275,7 @@ class Negotiator:
 
     def _after_probe(self, last: Probe, outcome: Outcome) -> Step:
         if isinstance(outcome, Answered):
-            named = cast("Mapping[str, Any]", outcome.result) if isinstance(outcome.result, Mapping) else {}
+            named = _mapping(outcome.result)
             versions = named.get("supportedVersions")
             if _is_list_of_text(versions):
                 return self._from_supported(last, versions, named)
@@ -314,7 +323,7 @@ class Negotiator:
             return self._initialized(outcome.result)
         error = getattr(outcome, "error", None)
         data = outcome.data if isinstance(outcome, Refused) else None
-        if isinstance(data, Mapping) and (retry := self._other_version(cast("Mapping[str, Any]", data))):
+        if is_mapping(data) and (retry := self._other_version(data)):
             return retry
         status = outcome.status if isinstance(outcome, HttpRefused) else getattr(outcome, "http_status", None)
         is_modern = isinstance(outcome, Refused) and is_modern_error(outcome.code, outcome.data)
@@ -353,9 +362,9 @@ class Negotiator:
         return None
 
     def _initialized(self, result: Any) -> Step:
-        version = cast("Mapping[str, Any]", result).get("protocolVersion") if isinstance(result, Mapping) else None
+        version = _mapping(result).get("protocolVersion")
         if version in self.legacy:
-            return self._do(Settled(cast("str", version), cast("Mapping[str, Any]", result)))
+            return self._do(Settled(cast("str", version), result))
         if not self.modern and is_handshake_version(version):
             why = f"The server insists on {version}"
         else:

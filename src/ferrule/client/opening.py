@@ -108,7 +108,6 @@ class Opener:
         client_info: who we are.
         capabilities: what we declare, by era: ``capabilities(is_modern)``.
         on_request, on_notify: take what the server sends.
-        spawns_notification: whether taking a notification runs foreign code.
         connect_timeout_s: bounds each step but the probe.
         probe_timeout_s: bounds the probe; ``None`` takes the transport's default.
         http: sends HTTP requests; made when first needed.
@@ -122,7 +121,6 @@ class Opener:
     capabilities: Callable[[bool], dict[str, Any]]
     on_request: OnRequest
     on_notify: OnNotify
-    spawns_notification: Callable[[str], bool]
     connect_timeout_s: float
     probe_timeout_s: float | None
     http: Callable[[], HttpClient]
@@ -160,7 +158,7 @@ class Opener:
         link.version = None
         outcome = await self._handshake(link, session.version)
         if not isinstance(outcome, Answered):
-            raise outcome.error if hasattr(outcome, "error") else BadServerResponse("The handshake was not answered")  # type: ignore[union-attr]
+            raise cast("Exception", getattr(outcome, "error", None) or BadServerResponse("No handshake"))
         version = cast("Mapping[str, Any]", outcome.result).get("protocolVersion")
         if version not in REVISIONS or REVISIONS[cast("str", version)].is_modern:
             raise NegotiationFailed(f"The server now answers with the revision {version!r}", [session.version])
@@ -173,7 +171,6 @@ class Opener:
             "on_request": self.on_request,
             "on_notify": self.on_notify,
             "background": background,
-            "spawns_notification": self.spawns_notification,
         }
 
     async def _make_link(self, background: Background) -> Link:
@@ -237,6 +234,14 @@ class Opener:
         target = self.target
         return target.url.partition("?")[0] if isinstance(target, HttpTarget) else None
 
+    def check_mode(self) -> None:
+        """Refuse a mode that means nothing.
+
+        Raises:
+            ValueError: see `Negotiator.for_mode`.
+        """
+        self._negotiator()
+
     def _negotiator(self) -> Negotiator:
         key = self._era_key
         known = key is not None and _legacy_until.get(key, 0.0) > time.monotonic()
@@ -273,7 +278,7 @@ class Opener:
             raise
 
     def _from_prior(self, prior: Mapping[str, Any]) -> Settled:
-        supported = prior.get("supportedVersions") or []
+        supported = cast("list[str]", prior.get("supportedVersions") or [])
         pinned = REVISIONS.get(self.mode)
         offered = (self.mode,) if pinned is not None and pinned.is_modern else MODERN_PROTOCOL_VERSIONS
         for version in reversed(offered):
@@ -326,7 +331,8 @@ class Opener:
         if isinstance(link, StreamableHttp):
             link.version = settled.version
         try:
-            info = raw.get("serverInfo") if not revision.is_modern else (raw.get("_meta") or {}).get(META_SERVER_INFO)
+            meta = cast("Mapping[str, Any]", raw.get("_meta") or {})
+            info = meta.get(META_SERVER_INFO) if revision.is_modern else raw.get("serverInfo")
             session = Session(
                 link,
                 revision,
@@ -356,8 +362,7 @@ async def _outcome(link: Link, method: str, params: dict[str, Any], timeout_s: f
     try:
         return Answered(await link.send_raw_request(method, params, {"timeout_s": timeout_s}))
     except RemoteError as error:
-        data = None if not isinstance(error.data, dict | list | str) else error.data
-        return Refused(error.code, error, data, getattr(error, "http_status", None))
+        return Refused(error.code, error, error.data, getattr(error, "http_status", None))
     except HttpStatusError as error:
         return HttpRefused(error.status, error)
     except SessionLost as error:

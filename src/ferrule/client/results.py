@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from ferrule.client.errors import BadServerResponse, ToolFailed
+from ferrule.client.jsonlike import is_list, is_mapping
 from ferrule.wire.codec import convert, decode
 from ferrule.wire.faults import ConvertError, DecodeError
 from ferrule.wire.struct import WireStruct
@@ -140,7 +141,9 @@ class ToolCallResult:
                     return as_type(value["result"], self._result_type)
                 except ConvertError:
                     pass
-            raise BadServerResponse(f"The result of the tool {self.tool!r} is no {self._result_type!r}: {error}") from error
+            raise BadServerResponse(
+                f"The result of the tool {self.tool!r} is no {self._result_type!r}: {error}"
+            ) from error
 
 
 def as_type(value: Any, type_: type[T]) -> T:
@@ -169,17 +172,17 @@ def _from_text(text: str, type_: Any) -> Any:
 
 
 def _is_wrapped(value: Any, schema: Mapping[str, Any] | None) -> bool:
-    if type(value) is not dict or len(value) != 1 or "result" not in value:
+    if type(value) is not dict or set(cast("dict[str, Any]", value)) != {"result"}:
         return False
     properties = None if schema is None else schema.get("properties")
-    return isinstance(properties, Mapping) and set(cast("Mapping[str, Any]", properties)) == {"result"}
+    return is_mapping(properties) and set(properties) == {"result"}
 
 
 def _local(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     """A subschema that can stand alone: with the definitions that its references name."""
-    if not isinstance(schema, Mapping):
+    if not is_mapping(schema):
         return {}
-    found = dict(cast("Mapping[str, Any]", schema))
+    found = dict(schema)
     for key in ("$defs", "definitions"):
         if key in root:
             found.setdefault(key, root[key])
@@ -217,23 +220,23 @@ class _Maker:
         self._open: set[str] = set()
 
     def make(self, schema: Any, name: str, depth: int) -> Any:
-        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+        if not is_mapping(schema) or depth > _MAX_DEPTH:
             return Any
-        node = cast("Mapping[str, Any]", schema)
+        node = schema
         if "$ref" in node:
             return self._ref(node["$ref"], depth)
         choices = node.get("anyOf") or node.get("oneOf")
-        if isinstance(choices, list):
-            return _union([self.make(choice, name, depth + 1) for choice in cast("list[Any]", choices)])
+        if is_list(choices):
+            return _union([self.make(choice, name, depth + 1) for choice in choices])
         if "allOf" in node or "if" in node or "not" in node:
             return Any
         values = [node["const"]] if "const" in node else node.get("enum")
-        if isinstance(values, list) and values:
-            named = cast("list[Any]", values)
+        if is_list(values) and values:
+            named = values
             return Literal[tuple(named)] if all(type(v) in (str, int) or v is None for v in named) else Any
         kinds = node.get("type")
-        if isinstance(kinds, list):
-            return _union([self._of_kind(kind, node, name, depth) for kind in cast("list[Any]", kinds)])
+        if is_list(kinds):
+            return _union([self._of_kind(kind, node, name, depth) for kind in kinds])
         return self._of_kind(kinds, node, name, depth)
 
     def _of_kind(self, kind: Any, node: Mapping[str, Any], name: str, depth: int) -> Any:
@@ -249,9 +252,9 @@ class _Maker:
 
     def _object(self, node: Mapping[str, Any], name: str, depth: int) -> Any:
         properties = node.get("properties")
-        if not isinstance(properties, Mapping) or not properties:
+        if not is_mapping(properties) or not properties:
             more = node.get("additionalProperties")
-            return dict[str, self.make(more, name, depth + 1) if isinstance(more, Mapping) else Any]  # type: ignore[misc]
+            return dict[str, self.make(more, name, depth + 1) if is_mapping(more) else Any]  # type: ignore[misc]
         if any(key in node for key in ("patternProperties",)) or isinstance(node.get("additionalProperties"), Mapping):
             return dict[str, Any]
         title = node.get("title")
@@ -260,7 +263,7 @@ class _Maker:
         needed: list[Any] = []
         optional: list[Any] = []
         rename: dict[str, str] = {}
-        for key, sub in cast("Mapping[str, Any]", properties).items():
+        for key, sub in properties.items():
             field = _identifier(key, "field")
             if field in rename:
                 return dict[str, Any]
@@ -269,7 +272,7 @@ class _Maker:
             if key in required:
                 needed.append((field, made))
             else:
-                optional.append((field, Union[made, None], None))  # noqa: UP007
+                optional.append((field, Union[made, None], None))
         return msgspec.defstruct(
             cls, [*needed, *optional], bases=(WireStruct,), rename=rename, frozen=True, module=__name__
         )
@@ -280,9 +283,9 @@ class _Maker:
         node: Any = self._root
         for part in ref[2:].split("/"):
             key = part.replace("~1", "/").replace("~0", "~")
-            if not isinstance(node, Mapping) or key not in node:
+            if not is_mapping(node) or key not in node:
                 return Any
-            node = cast("Mapping[str, Any]", node)[key]
+            node = node[key]
         self._open.add(ref)
         try:
             return self.make(node, ref.rpartition("/")[2], depth + 1)
@@ -293,7 +296,7 @@ class _Maker:
 def _union(members: list[Any]) -> Any:
     if not members or any(member is Any for member in members):
         return Any
-    return Union[tuple(members)]  # noqa: UP007
+    return Union[tuple(members)]
 
 
 def _identifier(text: str, default: str) -> str:

@@ -101,9 +101,11 @@ async def _answer_all(questions: Mapping[str, Mapping[str, Any]], answer: Answer
     }
     try:
         await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
-        return {key: task.result() for key, task in tasks.items() if task.done()} if all(
-            task.done() and not task.exception() for task in tasks.values()
-        ) else _raise_first(tasks)
+        return (
+            {key: task.result() for key, task in tasks.items() if task.done()}
+            if all(task.done() and not task.exception() for task in tasks.values())
+            else _raise_first(tasks)
+        )
     finally:
         for task in tasks.values():
             task.cancel()

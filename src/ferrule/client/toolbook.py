@@ -39,6 +39,7 @@ class ToolBook:
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
+        self._unlisted: set[str] = set()
 
     def learn(self, tools: Iterable[Tool], *, checks_headers: bool) -> dict[str, str]:
         """Remember tools.
@@ -58,6 +59,15 @@ class ToolBook:
                     continue
             self._known[tool.name] = _Known(tool, plan)
         return refused
+
+    def knows(self, name: str) -> bool:
+        """Whether there is nothing to find out about a tool."""
+        return name in self._known or name in self._unlisted
+
+    def note_unlisted(self, name: str) -> None:
+        """A tool was looked for; if it is not listed, that is not tried again."""
+        if name not in self._known:
+            self._unlisted.add(name)
 
     def headers(self, name: str, arguments: Mapping[str, Any] | None) -> Mapping[str, str]:
         """The mirrored parameters of a call; none for a tool that was never listed."""
@@ -97,7 +107,9 @@ def _make_validator(tool: Tool) -> Any:
     try:
         return jsonschema_rs.validator_for(tool.output_schema, retriever=_refuse)
     except Exception as error:
-        logger.warning("The output schema of the tool %r is unusable, its results are not checked: %s", tool.name, error)
+        logger.warning(
+            "The output schema of the tool %r is unusable, its results are not checked: %s", tool.name, error
+        )
         return None
 
 

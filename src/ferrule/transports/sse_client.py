@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 import anyio
@@ -142,12 +142,14 @@ class SseConnection:
         if self._auth is not None:
             request.headers = {**request.headers, **await self._auth.headers(request)}
         response = await self._http.open(request)
-        if self._auth is not None and response.status in (401, 403):
-            if await self._auth.challenged(request, response.status, response.headers):
-                await response.aclose()
-                request.headers = {**request.headers, **await self._auth.headers(request)}
-                response = await self._http.open(request)
-        return response
+        auth = self._auth
+        if auth is None or response.status not in (401, 403):
+            return response
+        if not await auth.challenged(request, response.status, response.headers):
+            return response
+        await response.aclose()
+        request.headers = {**request.headers, **await auth.headers(request)}
+        return await self._http.open(request)
 
     async def _read(self, response: HttpResponse) -> None:
         reader = EventReader(self._max_bytes)
@@ -164,7 +166,8 @@ class SseConnection:
         except (FerruleError, OSError) as error:
             self._ended = error
         finally:
-            self._ended = self._ended or ConnectionClosed("The connection is closed")
+            if self._ended is None:
+                self._ended = ConnectionClosed("The connection is closed")
             self._opened.set()
             self._came.set()
             await response.aclose()
@@ -183,7 +186,7 @@ class SseConnection:
         except DecodeError as error:
             logger.warning("Skipped an event of %s that is not JSON: %s", self._url, error)
             return
-        self._messages.append(StreamMessage(cast("Any", message), _TRANSPORT))
+        self._messages.append(StreamMessage(message, _TRANSPORT))
         self._came.set()
 
 

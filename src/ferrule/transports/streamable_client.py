@@ -12,8 +12,8 @@ by itself, a redirect followed to another origin, a GET stream reopened without 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeGuard, cast, runtime_checkable
 
 import anyio
 
@@ -151,7 +151,20 @@ class SessionLost(LocalError):
 class _Flight:
     """One request under way."""
 
-    __slots__ = ("cap_at", "id", "lost", "method", "on_progress", "reader", "reason", "resets", "result", "scope", "stray", "timeout_s")
+    __slots__ = (
+        "cap_at",
+        "id",
+        "lost",
+        "method",
+        "on_progress",
+        "reader",
+        "reason",
+        "resets",
+        "result",
+        "scope",
+        "stray",
+        "timeout_s",
+    )
 
     def __init__(self, id: int, method: str, options: CallOptions) -> None:
         self.id = id
@@ -336,7 +349,9 @@ class StreamableHttp:
         if isinstance(version, str):
             headers[MCP_PROTOCOL_VERSION_HEADER] = version
             headers[MCP_METHOD_HEADER] = method
-            name = params.get(NAME_PARAMS.get(method, "taskId" if method.startswith("tasks/") else "")) if params else None
+            name = (
+                params.get(NAME_PARAMS.get(method, "taskId" if method.startswith("tasks/") else "")) if params else None
+            )
             if isinstance(name, str):
                 headers[MCP_NAME_HEADER] = encode_header_value(name)
             if extra:
@@ -377,14 +392,18 @@ class StreamableHttp:
         try:
             message = decode(data)
         except DecodeError as error:
-            raise ConnectionClosed(f"The server at {self.url} answered {flight.method} with broken JSON: {error}") from error
-        messages = cast("list[Any]", message) if isinstance(message, list) else [message]  # batches: 2025-03-26
+            raise ConnectionClosed(
+                f"The server at {self.url} answered {flight.method} with broken JSON: {error}"
+            ) from error
+        messages = message if _is_batch(message) else [message]  # batches: 2025-03-26
         answer = None
         for one in messages:
             if (found := await self._take(one, flight)) is not None:
                 answer = found
         if answer is None:
-            raise ConnectionClosed(f"The server at {self.url} answered {flight.method} with something that is no answer")
+            raise ConnectionClosed(
+                f"The server at {self.url} answered {flight.method} with something that is no answer"
+            )
         return _result_of(answer)
 
     async def _failure(self, response: HttpResponse, sent: Mapping[str, str]) -> Exception:
@@ -407,7 +426,7 @@ class StreamableHttp:
     # -- one HTTP exchange ------------------------------------------------------------------------------------------
 
     async def _open(self, method: str, headers: Mapping[str, str], body: bytes = b"") -> HttpResponse:
-        """Send one request with credentials; a challenge is answered once, a redirect within the origin followed once."""
+        """Send one request with credentials; follows one redirect within the origin."""
         auth = self._auth
         request = HttpRequest(method, self.url, headers, body)
         if auth is not None:
@@ -447,7 +466,7 @@ class StreamableHttp:
         to go on. With an answer the response has found another owner."""
         reader = flight.reader = EventReader(self._max_bytes)
         try:
-            answer = await self._read_stream(response, reader, flight)
+            answer = cast("Mapping[str, Any] | None", await self._read_stream(response, reader, flight))
         except HttpConnectionLost as error:
             flight.lost = error
             return None
@@ -583,7 +602,7 @@ class StreamableHttp:
     async def _serve_one(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
         try:
             try:
-                result = await cast("Awaitable[Any]", self._on_request(_Asked(self, id, params), method, params))
+                result = await self._on_request(_Asked(self, id, params), method, params)
                 body = encode_response(id, to_builtins({} if result is None else result))
             except Exception as error:
                 if not isinstance(error, FerruleError):
@@ -600,9 +619,7 @@ class StreamableHttp:
     async def _withdraw(self, id: int) -> None:
         """Legacy: a disconnect is no cancellation, so say it."""
         with anyio.move_on_after(_GOODBYE_S):
-            await self.notify(
-                "notifications/cancelled", {"requestId": id, "reason": "The caller no longer waits"}
-            )
+            await self.notify("notifications/cancelled", {"requestId": id, "reason": "The caller no longer waits"})
 
     # -- the standing stream (legacy) -------------------------------------------------------------------------------
 
@@ -728,6 +745,10 @@ def retry_delay_s(attempt: int, *, hint_ms: int | None, cap_s: float = 30.0) -> 
     if hint_ms is not None:
         return hint_ms / 1000
     return min(cap_s, 0.5 * 2.0**attempt)
+
+
+def _is_batch(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def _with_token(params: Mapping[str, Any] | None, token: int) -> dict[str, Any]:

@@ -1,0 +1,271 @@
+"""The client over memory and stdio, both eras, asyncio and trio: every call, and how it ends when things go wrong.
+
+Cases 15 (server dies), 18 (nobody drains stderr), 31 (caller gives up), and opening and closing in different tasks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ferrule import Client, MCPError, StdioServer
+from ferrule.client.errors import BadServerResponse, ToolFailed
+from ferrule.protocol.errors import ConnectionClosed, LocalError, RequestTimeout
+from ferrule.transports.stdio_client import ServerStartFailed
+from tests.client.server_program import make_app
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
+
+PROGRAM = str(Path(__file__).with_name("server_program.py"))
+ERAS = ["2026-07-28", "2025-11-25", "2024-11-05"]
+
+
+def program() -> StdioServer:
+    return StdioServer(sys.executable, [PROGRAM], env={"PYTHONPATH": str(Path(__file__).parents[2])})
+
+
+TARGETS: dict[str, Callable[[], Any]] = {"memory": make_app, "stdio": program}
+
+
+@pytest.fixture(params=sorted(TARGETS))
+def target(request: pytest.FixtureRequest) -> Any:
+    return TARGETS[request.param]()
+
+
+@dataclass
+class Sum:
+    sum: int
+
+
+@pytest.mark.parametrize("mode", ["auto", *ERAS])
+async def test_every_call(target: Any, mode: str) -> None:
+    """List, call, read, get, complete, ping: the same answers in every revision and on every link."""
+    async with Client(target, mode=mode) as client:
+        assert client.protocol_version == (ERAS[0] if mode == "auto" else mode)
+        assert client.server_info is not None
+        assert (client.server_info.name, client.instructions) == ("probe", "Be nice.")
+        assert "add" in [tool.name for tool in await client.list_tools()]
+        assert (await client.call_tool("echo", {"text": "häßlich 世界"})).text == "häßlich 世界"
+        if mode != "2024-11-05":
+            result = await client.call_tool("add", {"a": 1}, result_type=Sum)
+            assert result.data == Sum(3)
+        assert [resource.uri for resource in await client.list_resources()] == ["memo://today"]
+        assert len(await client.list_resource_templates()) == 1
+        assert (await client.read_resource("memo://mon/tea")).contents[0].text == "tea on mon"
+        assert [prompt.name for prompt in await client.list_prompts()] == ["greet"]
+        prompt = await client.get_prompt("greet", {"name": "Ada"})
+        assert prompt.messages[0].content.text == "Greet Ada."
+        await client.ping()
+        with pytest.raises(MCPError):
+            await client.read_resource("memo://nothing")
+
+
+async def test_failed_tool_is_a_result_or_an_exception(target: Any) -> None:
+    """``is_error`` by default; ``raise_on_error`` per call, per client, or on the result."""
+    async with Client(target) as client:
+        result = await client.call_tool("fail", {"why": "no paper"})
+        assert result.is_error
+        for raising in (
+            lambda: client.call_tool("fail", {"why": "no paper"}, raise_on_error=True),
+            lambda: _raise(result),
+        ):
+            with pytest.raises(ToolFailed, match="no paper"):
+                await raising()
+
+
+async def _raise(result: Any) -> None:
+    result.raise_on_error()
+
+
+async def test_result_that_does_not_fit_the_wanted_class() -> None:
+    """The error names tool, class and path."""
+    async with Client(make_app()) as client:
+        result = await client.call_tool("echo", {"text": "x"}, result_type=Sum)
+        with pytest.raises(BadServerResponse, match="'echo'"):
+            _ = result.data
+
+
+@pytest.mark.parametrize("mode", ERAS[:2])
+async def test_progress_reaches_the_caller(target: Any, mode: str) -> None:
+    """In order, sync or async callback, and the call's own only."""
+    seen: list[tuple[float, float | None, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
+
+    async with Client(target, mode=mode) as client:
+        assert (await client.call_tool("steps", {"count": 3}, on_progress=note)).data == 3
+    assert seen == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
+
+
+@pytest.mark.parametrize("mode", ERAS[:2])
+async def test_log_messages_by_level(target: Any, mode: str) -> None:
+    """A handler asks for messages in either era; the level decides."""
+    heard: list[Any] = []
+    async with Client(target, mode=mode, log_handler=lambda p: heard.append((p.level, p.data))) as client:
+        await client.call_tool("chatter")
+        await client.set_log_level("debug")
+        await client.call_tool("chatter")
+        with anyio.fail_after(5):
+            while len(heard) < 3:
+                await anyio.sleep(0.01)
+    assert heard == [("warning", {"disk": "full"}), ("debug", "fine detail"), ("warning", {"disk": "full"})]
+
+
+@pytest.mark.parametrize("mode", ERAS[:2])
+async def test_giving_up_stops_the_handler(target: Any, mode: str, tmp_path: Path) -> None:
+    """Case 31: after a time-out, and after cancellation, the handler's ``finally`` runs and the next call works."""
+    async with Client(target, mode=mode) as client:
+        timed_out = tmp_path / "timed out"
+        with pytest.raises(RequestTimeout) as caught:
+            await client.call_tool("sleep", {"seconds": 30, "record": str(timed_out)}, timeout_s=0.2)
+        assert client.label in str(caught.value)
+        cancelled = tmp_path / "cancelled"
+        with anyio.move_on_after(0.2):
+            await client.call_tool("sleep", {"seconds": 30, "record": str(cancelled)})
+        assert (await client.call_tool("echo", {"text": "next"})).text == "next"
+        with anyio.fail_after(5):
+            while not (timed_out.exists() and cancelled.exists()):
+                await anyio.sleep(0.01)
+
+
+async def test_progress_keeps_a_slow_tool_alive(target: Any) -> None:
+    """The time-out counts from the last progress, the cap from the start."""
+    async with Client(target, timeout_s=0.5) as client:
+        assert (await client.call_tool("steps", {"count": 8, "pause_s": 0.1})).data == 8
+        with pytest.raises(RequestTimeout):
+            await client.call_tool("steps", {"count": 50, "pause_s": 0.1}, max_total_s=0.7)
+
+
+async def test_dead_server_fails_pending_calls_at_once_and_is_restarted() -> None:
+    """Case 15: the error holds exit status and last words; the next call has a new process."""
+    async with Client(program()) as client:
+        before = client.session.link.process.pid  # type: ignore[attr-defined]
+        errors: list[Exception] = []
+
+        async def pending() -> None:
+            try:
+                await client.call_tool("sleep", {"seconds": 30})
+            except ConnectionClosed as error:
+                errors.append(error)
+
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as group:
+                for _ in range(3):
+                    group.start_soon(pending)
+                await anyio.sleep(0.1)
+                with pytest.raises(ConnectionClosed, match="exit status 3") as caught:
+                    await client.call_tool("die")
+        assert "these are my last words" in str(caught.value)
+        assert not hasattr(caught.value, "code")
+        assert len(errors) == 3
+        assert (await client.call_tool("echo", {"text": "again"})).text == "again"
+        assert client.session.link.process.pid != before  # type: ignore[attr-defined]
+
+
+async def test_restart_can_be_switched_off() -> None:
+    """Case 15: then later calls fail at once too."""
+    async with Client(program(), restart=False) as client:
+        for _ in range(2):
+            with anyio.fail_after(5), pytest.raises(ConnectionClosed):
+                await client.call_tool("die")
+
+
+async def test_noisy_stderr_never_blocks_a_call() -> None:
+    """Case 18: 256 KiB and more on stderr before the answer."""
+    async with Client(program()) as client:
+        with anyio.fail_after(10):
+            assert (await client.call_tool("shout", {"size": 1 << 20})).text == "heard"
+
+
+async def test_missing_program_is_said_plainly() -> None:
+    """The error names the program, and nothing is left open."""
+    with pytest.raises(ServerStartFailed, match="no-such-program"):
+        await Client(["no-such-program"]).connect()
+
+
+async def test_program_that_ends_at_once_is_said_plainly() -> None:
+    """Not a time-out and not a group of exceptions: status and last words."""
+    with anyio.fail_after(10), pytest.raises(ConnectionClosed, match="oh dear") as caught:
+        await Client([sys.executable, "-c", "import sys; sys.exit('oh dear')"]).connect()
+    assert "exit status 1" in str(caught.value)
+
+
+async def test_silent_program_is_given_up() -> None:
+    """D1: a server that never answers cannot hold its client."""
+    client = Client([sys.executable, "-c", "input(); input()"], probe_timeout_s=0.1, connect_timeout_s=0.3)
+    with anyio.fail_after(10), pytest.raises(LocalError):
+        await client.connect()
+
+
+async def test_use_before_and_after_is_an_error() -> None:
+    """D1: an unentered client says so instead of hanging; a closed one too; and it can be opened again."""
+    client = Client(make_app())
+    with pytest.raises(ConnectionClosed, match="not connected"):
+        await client.list_tools()
+    await client.connect()
+    await client.connect()
+    await client.aclose()
+    await client.aclose()
+    with pytest.raises(ConnectionClosed):
+        await client.list_tools()
+    async with client:
+        assert await client.list_tools()
+
+
+@pytest.mark.parametrize("mode", ERAS[:2])
+async def test_changes_are_heard(mode: str) -> None:
+    """One iterator in both eras; the list that changed is asked for again."""
+    app = make_app()
+    app.lowlevel.list_changed.update({"tools", "resources"})
+    app.lowlevel.resource_updates = True
+    async with Client(app, mode=mode) as client:
+        await client.list_tools()
+        async with client.listen(tools=True, uris=["memo://today"]) as changes:
+
+            @app.tool
+            def late() -> str:
+                """Came late."""
+                return "x"
+
+            with anyio.fail_after(5):
+                assert (await anext(changes)).kind == "tools"
+            assert "late" in [tool.name for tool in await client.list_tools()]
+            app.notify_resource_updated("memo://today")
+            with anyio.fail_after(5):
+                event = await anext(changes)
+            assert (event.kind, event.uri) == ("resource", "memo://today")
+
+
+async def test_lifespan_of_a_server_in_this_process() -> None:
+    """Entered once per connection, left at close, an error in it is the connect's error."""
+    from contextlib import asynccontextmanager
+
+    from ferrule import MCPServer
+
+    events: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> Any:
+        events.append("in")
+        yield {"n": 1}
+        events.append("out")
+
+    client = await Client(MCPServer("s", lifespan=lifespan)).connect()
+    assert events == ["in"]
+    await client.aclose()
+    assert events == ["in", "out"]
+
+    @asynccontextmanager
+    async def broken(app: Any) -> Any:
+        raise RuntimeError("no database")
+        yield
+
+    with pytest.raises(RuntimeError, match="no database"):
+        await Client(MCPServer("s", lifespan=broken)).connect()
