@@ -87,7 +87,7 @@ async def test_every_kind_of_result_arrives_as_a_dict(value: Any) -> None:
 
 
 async def test_errors_cross_as_they_would_on_a_wire(caplog: pytest.LogCaptureFixture) -> None:
-    """The family's are remote errors here; anything else is internal, logged there, unless the pair was told to raise."""
+    """The family's are remote errors here; anything else is internal and logged, unless the pair was told to raise."""
     errors: list[Exception] = [
         InvalidParams("No", data={"b": ToolContentBlock("text", "a")}),
         MCPError("No", code=7),
@@ -206,7 +206,9 @@ async def test_a_timeout_cancels_the_handler() -> None:
     assert cleaned == [1]
     assert await ours.send_raw_request("m", {"steps": 4}, {"timeout_s": 0.1, "reset_on_progress": True}) == {}
     with pytest.raises(RequestTimeout) as caught:
-        await ours.send_raw_request("m", {"steps": 100}, {"timeout_s": 5, "reset_on_progress": True, "max_total_s": 0.1})
+        await ours.send_raw_request(
+            "m", {"steps": 100}, {"timeout_s": 5, "reset_on_progress": True, "max_total_s": 0.1}
+        )
     assert caught.value.timeout_s == 0.1
 
 

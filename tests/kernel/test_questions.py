@@ -32,7 +32,8 @@ async def waited(options: CallOptions, *, progress_at: list[float] = [], answer_
     async with trio.open_nursery() as nursery:
 
         async def feed() -> None:
-            for at in sorted([*progress_at, *([] if answer_at is None else [answer_at])]):
+            times: list[float] = [*progress_at, *([] if answer_at is None else [answer_at])]
+            for at in sorted(times):
                 await trio.sleep_until(started + at)
                 if at == answer_at:
                     question.settle({"a": 1})
@@ -89,7 +90,7 @@ class TestOverAStreamPair:
     """The same through the dispatcher, on both event loops."""
 
     async def test_a_timeout_is_a_local_error_and_the_peer_is_told(self) -> None:
-        """Case 31: notifications/cancelled with the request's id; the next question works, the late answer is dropped."""
+        """Case 31: notifications/cancelled with the request's id; a late answer is dropped."""
         async with dispatching({"echo": echo}) as (peer, dispatcher):
             with pytest.raises(RequestTimeout) as caught:
                 await dispatcher.send_raw_request("q", None, {"timeout_s": 0.01})

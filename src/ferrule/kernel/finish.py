@@ -99,7 +99,7 @@ def _finish_struct(server: Server[Any], connection: Connection, method: str, res
     fields = result.__struct_fields__
     if "result_type" not in fields or "meta" not in fields:  # a struct of somebody's own
         return _finish_mapping(server, connection, method, to_builtins(result))
-    key: tuple[Revision, type[Any]] = (connection.revision, type(result))  # pyright: ignore[reportUnknownArgumentType]
+    key: tuple[Revision, Any] = (connection.revision, result.__class__)
     if key not in _projections:
         _projections[key] = projection_of(*key)
     project = _projections[key]
