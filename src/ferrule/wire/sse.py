@@ -140,16 +140,19 @@ class EventReader:
                 chunk = chunk[1:]
         if not chunk:
             return []
+        found: list[ServerSentEvent | EventTooLong] = []
+        if b"\n" not in chunk and b"\r" not in chunk:  # the middle of a large event: no need to look at each byte
+            if not self._drops_line:
+                self._hold(chunk, found)
+            return found
         self._skips_lf = chunk.endswith(b"\r")
         lines = chunk.splitlines()
         rest = b"" if chunk.endswith((b"\n", b"\r")) else lines.pop()
-        found: list[ServerSentEvent | EventTooLong] = []
-        if lines:
-            if self._held.size:
-                self._held.append(lines[0])
-                lines[0] = self._held.take()
-            for line in lines:
-                self._line(line, found)
+        if self._held.size:
+            self._held.append(lines[0])
+            lines[0] = self._held.take()
+        for line in lines:
+            self._line(line, found)
         if rest and not self._drops_line:
             self._hold(rest, found)
         return found
@@ -190,6 +193,9 @@ class EventReader:
 
     def _apply(self, line: bytes) -> None:
         block = self._block
+        if line.startswith(b"data:"):  # the large one: a partition would copy it once more
+            block.data.append(line[6:] if line.startswith(b" ", 5) else line[5:])
+            return
         name, _, value = line.partition(b":")
         if value.startswith(b" "):
             value = value[1:]
