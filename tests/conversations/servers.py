@@ -12,6 +12,7 @@ from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.server import Server
 from ferrule.protocol.caching import CacheHint
 from ferrule.protocol.errors import InvalidParams, MCPError, RequestTimeout, ResourceNotFound
+from ferrule.wire.headers import compile_param_plan
 
 Ctx = ServerRequestContext[Any]
 
@@ -38,6 +39,23 @@ def default() -> Server[Any]:
     )
     for method, handler in HANDLERS.items():
         server.add_request_handler(method, handler)
+    return server
+
+
+def regional() -> Server[Any]:
+    """A tool whose arguments are mirrored in headers."""
+    server: Server[Any] = Server("regional", version="1.0")
+
+    async def call(ctx: Ctx) -> Any:
+        return text("served")
+
+    server.add_request_handler("tools/call", call)
+    properties = {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "count": {"type": "integer", "x-mcp-header": "Count"},
+        "dry": {"type": "boolean", "x-mcp-header": "Dry"},
+    }
+    server.param_headers["cut"] = compile_param_plan({"type": "object", "properties": properties})
     return server
 
 
@@ -254,5 +272,5 @@ HANDLERS: dict[str, Callable[[Ctx], Any]] = {
     "completion/complete": complete,
 }
 
-SERVERS: dict[str, Callable[[], Server[Any]]] = {"default": default, "bare": bare, "tasks": tasks}
+SERVERS: dict[str, Callable[[], Server[Any]]] = {"default": default, "bare": bare, "regional": regional, "tasks": tasks}
 """The words of the ``server:`` line in a file's head."""
