@@ -31,6 +31,7 @@ _STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode("ascii") for status in HTTPStatus
 }
 _HIGH_WATER_BYTES: Final = 64 * 1024
+_MAX_JOINED_BYTES: Final = 16 * 1024
 _MAX_DROPPED_BYTES: Final = 1024 * 1024
 _MAX_KNOWN_TARGETS: Final = 128
 _INTERNAL_ERROR: Final = b"Internal Server Error"
@@ -592,7 +593,10 @@ class _Exchange:
             data = body
         if head is not None:
             self._head = None
-            data = head + data
+            if len(data) > _MAX_JOINED_BYTES:
+                protocol.transport.write(head)  # copying a large body costs more than a second write
+            else:
+                data = head + data
         if data:
             protocol.transport.write(data)
         if not more_body:
