@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ferrule.app.fields import Header as Header
     from ferrule.app.server import MCPServer as MCPServer
     from ferrule.client.client import Client as Client
+    from ferrule.client.group import ClientGroup as ClientGroup
+    from ferrule.client.sync import SyncClient as SyncClient
     from ferrule.kernel.server import Server as Server
     from ferrule.protocol.errors import MCPError as MCPError
     from ferrule.transports.stdio_client import StdioServer as StdioServer
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 _MODULES: dict[str, str] = {
     "Audio": "ferrule.app.content",
     "Client": "ferrule.client.client",
+    "ClientGroup": "ferrule.client.group",
     "Context": "ferrule.app.context",
     "Embedded": "ferrule.app.content",
     "Field": "ferrule.app.fields",
@@ -48,6 +51,7 @@ _MODULES: dict[str, str] = {
     "MCPServer": "ferrule.app.server",
     "Server": "ferrule.kernel.server",
     "StdioServer": "ferrule.transports.stdio_client",
+    "SyncClient": "ferrule.client.sync",
     "ToolError": "ferrule.app.errors",
     "current_context": "ferrule.app.context",
 }
@@ -58,6 +62,7 @@ _SUBMODULES = ("types",)
 __all__ = [
     "Audio",
     "Client",
+    "ClientGroup",
     "Context",
     "Embedded",
     "Field",
@@ -69,6 +74,7 @@ __all__ = [
     "MCPServer",
     "Server",
     "StdioServer",
+    "SyncClient",
     "ToolError",
     "__version__",
     "current_context",

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import anyio
 
+from ferrule.client.authorization import bind_auth
 from ferrule.client.cache import CacheStore, MemoryCacheStore, ResultCache
 from ferrule.client.callbacks import ElicitationHandler, QuestionHandlers, Roots, SamplingHandler, ServerQuestion
 from ferrule.client.config import GroupTarget, HttpTarget, InProcessTarget, Target, read_target
@@ -42,6 +43,7 @@ from ferrule.wire.types import DiscoverResult, Implementation, LoggingMessageNot
 if TYPE_CHECKING:
     import ssl
 
+    from ferrule.auth.client.oauth import OAuth
     from ferrule.transports.background import BackgroundTask
     from ferrule.transports.http_client import HttpClient, TlsOptions
     from ferrule.transports.streamable_client import HttpAuth
@@ -106,7 +108,7 @@ class ClientCore:
         restart: bool = True,
         prior_discover: DiscoverResult | Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
-        auth: HttpAuth | str | None = None,
+        auth: HttpAuth | OAuth | str | None = None,
         http: HttpClient | Any = None,
         tls: TlsOptions | ssl.SSLContext | None = None,
         proxy: str | None = "env",
@@ -165,7 +167,7 @@ class ClientCore:
             probe_timeout_s=probe_timeout_s,
             http=self._http_client,
             headers=self._headers,
-            auth=None if auth is None else _as_auth(auth),
+            auth=bind_auth(auth, self.target, self._http_client, self._forget_private),
             max_message_bytes=max_message_bytes,
             listens=listen,
             prior_discover=prior_discover,
@@ -632,6 +634,10 @@ class ClientCore:
                 self._http = AiohttpClient(HttpOptions(tls=self._tls, proxy=self._proxy))
         return self._http
 
+    async def _forget_private(self) -> None:
+        """The credentials may have become another user's: what was kept for the last one is not shown to them."""
+        await self.cache.invalidate(*(method for methods in _LISTS.values() for method in methods))
+
     def _make_cache(self, cache: CacheStore | bool, partition: str | None, clock: Callable[[], float]) -> ResultCache:
         store: CacheStore = (
             MemoryCacheStore(max_bytes=0 if cache is False else 32 << 20) if isinstance(cache, bool) else cache
@@ -647,30 +653,6 @@ def _default_info() -> Implementation:
     from ferrule._version import __version__
 
     return Implementation(name="ferrule", version=__version__)
-
-
-class _BearerAuth:
-    """A fixed token."""
-
-    def __init__(self, token: str) -> None:
-        self._headers = {"authorization": f"Bearer {token}"}
-
-    def __repr__(self) -> str:
-        return "_BearerAuth(…)"
-
-    async def headers(self, request: Any) -> Mapping[str, str]:
-        return self._headers
-
-    async def challenged(self, request: Any, status: int, headers: Mapping[str, str]) -> bool:
-        return False
-
-    @property
-    def cache_key(self) -> str:
-        return self._headers["authorization"]
-
-
-def _as_auth(auth: HttpAuth | str) -> HttpAuth:
-    return _BearerAuth(auth) if isinstance(auth, str) else auth
 
 
 def _partition(auth: Any, headers: Mapping[str, str], target: Target) -> str:

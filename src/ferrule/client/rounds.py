@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias, cast
 
 import anyio
 
+from ferrule.client.concurrent import gather
 from ferrule.client.errors import BadServerResponse, InputRequired, TooManyRounds
-from ferrule.transports._watch import runs_on_trio
 
 __all__ = ["DEFAULT_MAX_ROUNDS", "Answer", "Send", "run_rounds"]
 
@@ -88,50 +88,8 @@ def _are_questions(questions: Any) -> bool:
 
 
 async def _answer_all(questions: Mapping[str, Mapping[str, Any]], answer: Answer) -> dict[str, Any]:
-    if len(questions) == 1:
-        ((key, question),) = questions.items()
-        return {key: await answer(key, question["method"], question.get("params"))}
-    if runs_on_trio():
-        return await _answer_on_trio(questions, answer)
-    import asyncio
+    async def one(key: str, question: Mapping[str, Any]) -> Any:
+        return await answer(key, question["method"], question.get("params"))
 
-    tasks = {
-        key: asyncio.ensure_future(answer(key, question["method"], question.get("params")))
-        for key, question in questions.items()
-    }
-    try:
-        await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
-        return (
-            {key: task.result() for key, task in tasks.items() if task.done()}
-            if all(task.done() and not task.exception() for task in tasks.values())
-            else _raise_first(tasks)
-        )
-    finally:
-        for task in tasks.values():
-            task.cancel()
-
-
-def _raise_first(tasks: Mapping[str, Any]) -> dict[str, Any]:
-    for task in tasks.values():
-        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-            raise error
-    raise AssertionError("unreachable")
-
-
-async def _answer_on_trio(questions: Mapping[str, Mapping[str, Any]], answer: Answer) -> dict[str, Any]:
-    answers: dict[str, Any] = {}
-    failures: list[Exception] = []
-
-    async def one(key: str, question: Mapping[str, Any], group: anyio.abc.TaskGroup) -> None:
-        try:
-            answers[key] = await answer(key, question["method"], question.get("params"))
-        except Exception as error:
-            failures.append(error)
-            group.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as group:
-        for key, question in questions.items():
-            group.start_soon(one, key, question, group)
-    if failures:
-        raise failures[0]
-    return {key: answers[key] for key in questions}
+    answers = await gather([one(key, question) for key, question in questions.items()])
+    return dict(zip(questions, answers, strict=True))

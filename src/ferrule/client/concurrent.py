@@ -1,0 +1,64 @@
+"""Several awaitables at once, first failure first, no exception group; on asyncio without a task group."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
+
+import anyio
+
+from ferrule.transports._watch import runs_on_trio
+
+__all__ = ["gather"]
+
+T = TypeVar("T")
+
+
+async def gather(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Their results in order. When one fails the others are cancelled, have ended, and its error is raised alone."""
+    works = list(coroutines)
+    if len(works) == 1:
+        return [await works[0]]
+    if runs_on_trio():
+        return await _gather_on_trio(works)
+    import asyncio
+
+    tasks = [asyncio.ensure_future(work) for work in works]
+    if not tasks:
+        return []
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        failed = next((task for task in tasks if task in done and not task.cancelled() and task.exception()), None)
+        if failed is None:
+            return [task.result() for task in tasks]
+    finally:
+        running = [task for task in tasks if not task.done()]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+    for task in tasks:
+        if task is not failed and not task.cancelled():
+            task.exception()  # seen: it is not the one that is told
+    error = failed.exception()
+    assert error is not None
+    raise error
+
+
+async def _gather_on_trio(works: list[Coroutine[Any, Any, T]]) -> list[T]:
+    results: dict[int, T] = {}
+    failures: list[Exception] = []
+
+    async def one(index: int, work: Coroutine[Any, Any, T], group: anyio.abc.TaskGroup) -> None:
+        try:
+            results[index] = await work
+        except Exception as error:
+            failures.append(error)
+            group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for index, work in enumerate(works):
+            group.start_soon(one, index, work, group)
+    if failures:
+        raise failures[0]
+    return [results[index] for index in range(len(works))]
