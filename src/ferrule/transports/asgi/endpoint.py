@@ -118,9 +118,11 @@ class HttpEndpoint:
         media = (headers.get("content-type"), headers.get("accept"))
         if media not in self._known_media and not await self._check_media(request):
             return
-        runtime = current_runtime()
-        if self.life.running_on is not runtime and not await self._start(request):
-            return
+        runtime = self.life.running_on
+        if runtime is None or not runtime.is_live():
+            runtime = await self._start(request)
+            if runtime is None:
+                return
         if self.options.authenticate is not None and not await self._authenticate(request):
             return
         message = await receive()
@@ -256,8 +258,8 @@ class HttpEndpoint:
         if method not in ("GET", "DELETE") or self.legacy is None or names_modern:
             await request.reply_empty(405, [(b"allow", self._allowed())])
             return
-        runtime = current_runtime()
-        if self.life.running_on is not runtime and not await self._start(request):
+        runtime = await self._start(request)
+        if runtime is None:
             return
         if self.options.authenticate is not None and not await self._authenticate(request):
             return
@@ -295,14 +297,15 @@ class HttpEndpoint:
             return False
         return True
 
-    async def _start(self, request: HttpRequest) -> bool:
+    async def _start(self, request: HttpRequest) -> Runtime | None:
+        """The running loop's runtime with the server's lifespan entered; ``None`` when the request has been refused."""
         try:
             await self.life.start()
         except Exception as exc:
             log.error("the server's lifespan failed to start", exc_info=exc)
             await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), "The server could not start")
-            return False
-        return True
+            return None
+        return current_runtime()
 
     async def _read_body(self, request: HttpRequest, first: bytes, more: bool) -> bytes | None:
         """The whole body; ``None`` when the request has been refused or its client has gone."""

@@ -11,7 +11,7 @@ exception in a system task ends the whole program.
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 import anyio
 
@@ -31,32 +31,28 @@ class Cancellable(Protocol):
     def cancel(self) -> object: ...
 
 
-class Runtime(Protocol):
-    """What the HTTP code needs from an event loop beyond ``await``."""
-
-    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Cancellable:
-        """Call ``callback`` once, ``delay_s`` seconds from now, in the loop's thread."""
-        ...
-
-    def spawn(self, function: Callable[[], Awaitable[object]]) -> Cancellable:
-        """Run ``function()`` in a task of its own that nobody waits for; its failure is logged."""
-        ...
-
-
 class AsyncioRuntime:
-    """`Runtime` of one asyncio (or uvloop) loop."""
+    """What the HTTP code needs from an asyncio (or uvloop) loop beyond ``await``.
 
-    __slots__ = ("_tasks", "loop")
+    Attributes:
+        is_live: whether its loop still runs; another may have taken its place (serverless hosts, tests).
+    """
+
+    __slots__ = ("_tasks", "is_live", "loop")
 
     def __init__(self, loop: "asyncio.AbstractEventLoop") -> None:
         self.loop = loop
+        # Asked per request, so not by looking for the running loop: until Python 3.12 that is a system call.
+        self.is_live: Callable[[], bool] = loop.is_running
         # The loop holds tasks weakly; without this set a waiting task could be collected in mid-flight.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def call_later(self, delay_s: float, callback: Callable[[], object]) -> Cancellable:
+        """Call ``callback`` once, ``delay_s`` seconds from now, in the loop's thread."""
         return self.loop.call_later(delay_s, callback)
 
     def spawn(self, function: Callable[[], Awaitable[object]]) -> Cancellable:
+        """Run ``function()`` in a task of its own that nobody waits for; its failure is logged."""
         task = self.loop.create_task(_logged(function))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -64,9 +60,23 @@ class AsyncioRuntime:
 
 
 class TrioRuntime:
-    """`Runtime` on trio, where a bare task is a system task under a scope of its own."""
+    """The same on trio, where a bare task is a system task under a scope of its own."""
 
-    __slots__ = ()
+    __slots__ = ("_token",)
+
+    def __init__(self) -> None:
+        import trio  # lazy: only a program that runs on trio has it
+
+        self._token = trio.lowlevel.current_trio_token()
+
+    def is_live(self) -> bool:
+        """Whether the trio run of this object is the running one."""
+        import trio
+
+        try:
+            return trio.lowlevel.current_trio_token() is self._token
+        except RuntimeError:
+            return False
 
     def call_later(self, delay_s: float, callback: Callable[[], object]) -> Cancellable:
         async def wait_and_call() -> None:
@@ -76,7 +86,7 @@ class TrioRuntime:
         return self.spawn(wait_and_call)
 
     def spawn(self, function: Callable[[], Awaitable[object]]) -> Cancellable:
-        import trio  # lazy: only a program that runs on trio has it
+        import trio
 
         scope = anyio.CancelScope()
 
@@ -88,6 +98,9 @@ class TrioRuntime:
         return scope
 
 
+Runtime: TypeAlias = AsyncioRuntime | TrioRuntime
+
+
 async def _logged(function: Callable[[], Awaitable[object]]) -> None:
     try:
         await function()
@@ -95,10 +108,10 @@ async def _logged(function: Callable[[], Awaitable[object]]) -> None:
         log.exception("a background step of the HTTP endpoint failed")
 
 
-_runtime: AsyncioRuntime | TrioRuntime | None = None
+_runtime: Runtime | None = None
 
 
-def current_runtime() -> AsyncioRuntime | TrioRuntime:
+def current_runtime() -> Runtime:
     """The runtime of the loop that runs the caller; one object per loop, kept while the loop stays the same."""
     global _runtime
     import asyncio  # lazy: a trio program need not pay for it
@@ -106,7 +119,7 @@ def current_runtime() -> AsyncioRuntime | TrioRuntime:
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        if not isinstance(_runtime, TrioRuntime):
+        if not isinstance(_runtime, TrioRuntime) or not _runtime.is_live():
             _runtime = TrioRuntime()
         return _runtime
     if not isinstance(_runtime, AsyncioRuntime) or _runtime.loop is not loop:
