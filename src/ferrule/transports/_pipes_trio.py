@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections import deque
 
 import anyio
@@ -28,7 +29,9 @@ class TrioReader:
         self._inbox = Inbox(max_message_bytes)
         self.frames: deque[Frame] = self._inbox.frames
         self._waiting: trio.CancelScope | None = None
-        self._in_thread = False
+        self._closed = False
+        self._lock = threading.Lock()
+        self._threads = 0
 
     async def next_frame(self) -> Frame:
         while not self.frames:
@@ -38,7 +41,7 @@ class TrioReader:
             with trio.CancelScope() as scope:
                 self._waiting = scope
                 try:
-                    chunk = await (self._read() if self._source.pollable else self._read_in_thread())
+                    chunk = await self._read()
                 except (OSError, trio.ClosedResourceError):
                     chunk = b""
                 finally:
@@ -68,7 +71,7 @@ class TrioReader:
         self._inbox.discard()
         if self._waiting is not None:
             self._waiting.cancel()
-        if self._source.pollable and self._source.fd >= 0:
+        if self._source.fd >= 0:
             trio.lowlevel.spawn_system_task(self._read_away)
 
     async def _read_away(self) -> None:
@@ -81,8 +84,10 @@ class TrioReader:
         self._end()
         if self._source.pollable and self._source.fd >= 0:
             trio.lowlevel.notify_closing(self._source.fd)
-        if not self._in_thread:  # otherwise the thread closes it: it may be inside a read
-            self._source.close()
+        with self._lock:
+            self._closed = True
+            if not self._threads:  # otherwise the last thread closes it: one may be inside a read
+                self._source.close()
 
     def _end(self) -> None:
         self._inbox.end()
@@ -90,6 +95,8 @@ class TrioReader:
             self._waiting.cancel()
 
     async def _read(self) -> bytes:
+        if not self._source.pollable:
+            return await self._read_in_thread()
         while True:
             await trio.lowlevel.wait_readable(self._source.fd)
             try:
@@ -98,15 +105,19 @@ class TrioReader:
                 continue
 
     async def _read_in_thread(self) -> bytes:
+        """A cancelled wait leaves its thread behind, inside the read."""
+
         def read() -> bytes:
             try:
                 return os.read(self._source.fd, CHUNK_BYTES)
             finally:
-                self._in_thread = False
-                if self._inbox.ended:
-                    self._source.close()
+                with self._lock:
+                    self._threads -= 1
+                    if self._closed and not self._threads:
+                        self._source.close()
 
-        self._in_thread = True
+        with self._lock:
+            self._threads += 1
         return await trio.to_thread.run_sync(read, abandon_on_cancel=True)
 
 
