@@ -125,8 +125,11 @@ def test_sync_client_hears_changes() -> None:
     with SyncClient(app) as client:
         changes = client.listen(tools=True)
 
-        def add(*_: Any) -> None:
-            app.add_tool(lambda: "x", "late", description="Late.")
+        def add() -> None:
+            @app.tool
+            def late() -> str:
+                """Came late."""
+                return "x"
 
         # The first `next` opens the subscription, so the change must come from elsewhere.
         asyncio.run_coroutine_threadsafe(_later(add), sync._loop._running())

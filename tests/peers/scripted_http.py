@@ -155,7 +155,7 @@ class ScriptedServer:
 
     async def _watch(self, reader: asyncio.StreamReader, exchange: Exchange) -> None:
         """Set ``gone`` when the client closes; what it sends meanwhile stays in the reader."""
-        while not reader.at_eof():
+        while not (reader.at_eof() or reader.exception() or exchange.writer.is_closing()):
             await asyncio.sleep(0.005)
         exchange.gone.set()
         exchange.writer.transport.abort()
