@@ -126,6 +126,22 @@ async def elicit(params: Any) -> ElicitResult:
     return await fill_defaults(params, None)  # type: ignore[arg-type]
 
 
+async def call_protected(client: Client) -> None:
+    """List, then call: what every authorization scenario looks at."""
+    await client.list_tools()
+    await client.call_tool("test-tool", {})
+
+
+def auth() -> Any:
+    """Credentials where the scenario is about them."""
+    name = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+    if not name.startswith("auth/"):
+        return None
+    from authorization import auth_for
+
+    return auth_for(name, CONTEXT)
+
+
 def mode() -> str:
     """The era that the suite's mock speaks."""
     version = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION")
@@ -135,7 +151,7 @@ def mode() -> str:
 async def main() -> None:
     """Run the scenario."""
     name = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
-    run = SCENARIOS.get(name, list_only)
+    run = SCENARIOS.get(name, call_protected if name.startswith("auth/") else list_only)
     client = Client(
         sys.argv[1],
         mode=mode(),
@@ -147,6 +163,7 @@ async def main() -> None:
         # The mock sends a broken-off call's answer on the standing stream if there is one, and then counts a missing
         # Last-Event-ID: without that stream the call itself must be resumed.
         listen=name != "sse-retry",
+        auth=auth(),
     )
     async with client:
         await run(client)

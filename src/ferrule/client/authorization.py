@@ -73,9 +73,10 @@ def bind_auth(
         auth = OAuth()
     if isinstance(auth, str):
         return BearerAuth(auth)
-    if hasattr(auth, "bind"):
-        return cast("OAuth", auth).bind(target.url, fetch_over(http), changed)
-    return cast("HttpAuth", auth)
+    given: Any = auth
+    if hasattr(given, "bind"):
+        given = given.bind(target.url, fetch_over(http), changed)
+    return cast("HttpAuth", given)
 
 
 def fetch_over(http: Callable[[], HttpClient]) -> Fetch:

@@ -19,6 +19,7 @@ from ferrule.kernel.dispatch import StreamMessage, TransportContext
 from ferrule.protocol.errors import ConnectionClosed, LocalError
 from ferrule.transports.background import Background
 from ferrule.transports.http_client import HttpClient, HttpRequest, HttpResponse
+from ferrule.transports.streamable_client import MAX_CHALLENGES
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError, FerruleError
 from ferrule.wire.sse import EventReader, EventTooLong
@@ -139,17 +140,19 @@ class SseConnection:
 
     async def _request(self, method: str, url: str, headers: dict[str, str], body: bytes = b"") -> HttpResponse:
         request = HttpRequest(method, url, {"accept-encoding": "identity", **self._headers, **headers}, body)
-        if self._auth is not None:
-            request.headers = {**request.headers, **await self._auth.headers(request)}
-        response = await self._http.open(request)
-        auth = self._auth
-        if auth is None or response.status not in (401, 403):
-            return response
-        if not await auth.challenged(request, response.status, response.headers):
-            return response
-        await response.aclose()
-        request.headers = {**request.headers, **await auth.headers(request)}
-        return await self._http.open(request)
+        auth, own = self._auth, request.headers
+        if auth is None:
+            return await self._http.open(request)
+        attempts = 0
+        while True:
+            request.headers = {**own, **await auth.headers(request)}
+            response = await self._http.open(request)
+            if response.status not in (401, 403) or attempts >= MAX_CHALLENGES:
+                return response
+            attempts += 1
+            if not await auth.challenged(request, response.status, response.headers):
+                return response
+            await response.aclose()
 
     async def _read(self, response: HttpResponse) -> None:
         reader = EventReader(self._max_bytes)

@@ -12,8 +12,8 @@ by itself, a redirect followed to another origin, a GET stream reopened without 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeGuard, cast, runtime_checkable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 import anyio
 
@@ -67,9 +67,13 @@ __all__ = [
 
 logger = logging.getLogger("ferrule.client.http")
 
+T = TypeVar("T")
+
 DEFAULT_MAX_MESSAGE_BYTES: Final = 64 << 20
 MAX_IDLE_REOPENS: Final = 5
 """GET streams in a row that ended without a message before the client stops reopening them."""
+MAX_CHALLENGES: Final = 3
+"""Times that one request is sent again because of a 401 or 403."""
 MAX_RESUMES: Final = 20
 """Attempts in a row, without anything new, to resume the stream of one call."""
 _SETTLED_STREAM_S: Final = 30.0
@@ -99,7 +103,10 @@ class HttpAuth(Protocol):
         ...
 
     async def challenged(self, request: HttpRequest, status: int, headers: Mapping[str, str]) -> bool:
-        """The server answered 401 or 403; whether to send the request again (with new `headers`)."""
+        """The server answered 401 or 403; whether to send the request again (with new `headers`).
+
+        One that also has a method ``observed(request, status, headers)`` is told of every answer.
+        """
         ...
 
 
@@ -268,6 +275,7 @@ class StreamableHttp:
         self._on_notify = on_notify
         self._background = background
         self._auth = auth
+        self._observe: Callable[[HttpRequest, int, Mapping[str, str]], None] | None = getattr(auth, "observed", None)
         self._max_bytes = max_message_bytes
         self._ids = IdSequence()
         self._flights: dict[int, _Flight] = {}
@@ -425,30 +433,48 @@ class StreamableHttp:
 
     # -- one HTTP exchange ------------------------------------------------------------------------------------------
 
-    async def _open(self, method: str, headers: Mapping[str, str], body: bytes = b"") -> HttpResponse:
+    async def _open(
+        self, method: str, headers: Mapping[str, str], body: bytes = b"", flight: _Flight | None = None
+    ) -> HttpResponse:
         """Send one request with credentials; follows one redirect within the origin."""
-        auth = self._auth
         request = HttpRequest(method, self.url, headers, body)
-        if auth is not None:
-            request.headers = {**headers, **await auth.headers(request)}
-        response = await self._http.open(request)
-        if auth is not None and response.status in (401, 403):
-            attempts = 0
-            while response.status in (401, 403) and attempts < 3:
-                attempts += 1
-                await _read_some(response, _ERROR_BODY_BYTES)
-                if not await auth.challenged(request, response.status, response.headers):
-                    return _Emptied(response)
-                await response.aclose()
-                request.headers = {**headers, **await auth.headers(request)}
-                response = await self._http.open(request)
+        if self._auth is None:
+            response = await self._http.open(request)
+        else:
+            response = await self._authorized(request, headers, flight)
         if response.status in (307, 308) and (moved := _same_origin(self.url, response.headers.get("location"))):
             await _read_some(response, _ERROR_BODY_BYTES)
             await response.aclose()
             logger.info("%s redirects to %s; that URL is used from now on", self.url, moved)
             self.url = moved
-            return await self._http.open(HttpRequest(method, moved, request.headers, body))
+            request = HttpRequest(method, moved, headers, body)
+            if self._auth is None:
+                return await self._http.open(request)
+            return await self._authorized(request, headers, flight)
         return response
+
+    async def _authorized(
+        self, request: HttpRequest, headers: Mapping[str, str], flight: _Flight | None
+    ) -> HttpResponse:
+        """Send a request with credentials, again where the server's challenge could be met.
+
+        Getting credentials may take a person's time, so a call's clock stands still meanwhile.
+        """
+        auth = cast("HttpAuth", self._auth)
+        attempts = 0
+        while True:
+            request.headers = {**headers, **await _off_the_clock(flight, auth.headers(request))}
+            response = await self._http.open(request)
+            if self._observe is not None:
+                self._observe(request, response.status, response.headers)
+            if response.status not in (401, 403) or attempts >= MAX_CHALLENGES:
+                return response
+            attempts += 1
+            said = await _read_some(response, _ERROR_BODY_BYTES)
+            challenged = auth.challenged(request, response.status, response.headers)
+            if not await _off_the_clock(flight, challenged):
+                return _Emptied(response, said)
+            await response.aclose()
 
     async def _post_quietly(self, headers: Mapping[str, str], body: bytes) -> None:
         response = await self._open("POST", headers, body)
@@ -718,18 +744,34 @@ class _Counter:
 
 
 class _Emptied:
-    """A response whose body has been read and dropped."""
+    """A response whose body has been read as far as it matters."""
 
-    def __init__(self, response: HttpResponse) -> None:
+    def __init__(self, response: HttpResponse, said: bytes) -> None:
         self.status = response.status
         self.headers = response.headers
         self._response = response
+        self._said = said
 
     async def receive(self) -> bytes:
-        return b""
+        said, self._said = self._said, b""
+        return said
 
     async def aclose(self) -> None:
         await self._response.aclose()
+
+
+async def _off_the_clock(flight: _Flight | None, work: Awaitable[T]) -> T:
+    """Await something that no time-out of the call counts."""
+    if flight is None or flight.scope.deadline == float("inf"):
+        return await work
+    deadline, began = flight.scope.deadline, anyio.current_time()
+    flight.scope.deadline = float("inf")
+    try:
+        return await work
+    finally:
+        waited_s = anyio.current_time() - began
+        flight.cap_at += waited_s
+        flight.scope.deadline = deadline + waited_s
 
 
 def retry_delay_s(attempt: int, *, hint_ms: int | None, cap_s: float = 30.0) -> float:

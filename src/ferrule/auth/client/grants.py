@@ -1,0 +1,383 @@
+"""The ways to a token: a user's consent, a client's own credentials, an employer's identity provider, a platform's JWT.
+
+A grant is a flow from what discovery found to a token response. None of them knows where tokens are kept, and none
+falls back to another: a grant that fails has failed.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from ferrule.auth.client.discovery import Discovered
+from ferrule.auth.client.registration import ClientMetadata, check_document_url, is_usable, register
+from ferrule.auth.client.tokens import ClientIdentity, TokenEndpoint, choose_method, request_token
+from ferrule.auth.errors import AuthError, AuthorizationDenied, DiscoveryFailed, RegistrationFailed, UntrustedCallback
+from ferrule.auth.http import AskUser, AskValue, Flow, OpenRedirect
+from ferrule.auth.pkce import challenge_of, new_state, new_verifier
+from ferrule.auth.urls import HostClass, UrlPolicy
+
+__all__ = [
+    "Assertion",
+    "AuthorizationCodeGrant",
+    "ClientCredentialsGrant",
+    "EnterpriseGrant",
+    "Grant",
+    "GrantContext",
+    "Granted",
+    "WorkloadGrant",
+    "read_callback",
+]
+
+Assertion: TypeAlias = str | Callable[[], str | Awaitable[str]]
+"""A JWT, or a function that fetches one; called anew for each token request."""
+
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
+ID_JAG_PROFILE: Final = "urn:ietf:params:oauth:grant-profile:id-jag"
+
+
+@dataclass(slots=True)
+class GrantContext:
+    """What a grant may use.
+
+    Attributes:
+        found: resource and authorization server.
+        endpoint: the token endpoint.
+        scopes: to ask for; ``None`` asks for none in particular.
+        policy, host_class: limits on URLs.
+        metadata: of this client, for registration.
+        stored: reads the identity that was registered with this issuer before.
+        remember: keeps one.
+        bound_issuer: the authorization server that has seen the program's own credentials; ``None`` if none has.
+    """
+
+    found: Discovered
+    endpoint: TokenEndpoint
+    scopes: tuple[str, ...] | None
+    policy: UrlPolicy
+    host_class: HostClass
+    metadata: ClientMetadata
+    stored: Callable[[str], Awaitable[ClientIdentity | None]]
+    remember: Callable[[str, ClientIdentity], Awaitable[None]]
+    bound_issuer: str | None = None
+
+    @property
+    def scope(self) -> str | None:
+        """The scopes as one parameter."""
+        return None if self.scopes is None else " ".join(self.scopes)
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A token response and who it was given to.
+
+    Attributes:
+        answer: the token response.
+        identity: who we are there.
+        requested: the scopes that were asked for.
+    """
+
+    answer: Mapping[str, Any] = field(repr=False)
+    identity: ClientIdentity
+    requested: tuple[str, ...] | None
+
+
+class Grant(Protocol):
+    """One way to a token."""
+
+    @property
+    def is_interactive(self) -> bool:
+        """Whether a person is asked."""
+        ...
+
+    @property
+    def identity(self) -> ClientIdentity | None:
+        """The identity that the program gave; ``None`` if it gave none."""
+        ...
+
+    def obtain(self, context: GrantContext) -> Flow[Granted]:
+        """Get a token response.
+
+        Raises:
+            AuthError: this grant failed; no other is tried.
+        """
+        ...
+
+
+def _check_issuer(given: str | None, context: GrantContext) -> None:
+    """Credentials agreed with one authorization server are not shown to another."""
+    expected, named = given or context.bound_issuer, context.found.issuer
+    if expected is not None and expected != named:
+        raise RegistrationFailed(f"The client's credentials belong to {expected!r}, but the server now names {named!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizationCodeGrant:
+    """Authorization code with PKCE: a user consents in a browser.
+
+    Attributes:
+        identity: agreed with the authorization server before; ``None`` registers.
+        issuer: whose ``identity`` it is; ``None`` takes the first one that is met, and then no other.
+        client_metadata_url: URL of our metadata document, an identity everywhere that takes those.
+        redirect_uri: to use; ``None`` lets the interaction choose.
+        offline_access: ask for refresh tokens where the server lists that scope.
+    """
+
+    identity: ClientIdentity | None = None
+    issuer: str | None = None
+    client_metadata_url: str | None = None
+    redirect_uri: str | None = None
+    offline_access: bool = True
+    is_interactive: bool = True
+
+    def __post_init__(self) -> None:
+        if self.client_metadata_url is not None:
+            check_document_url(self.client_metadata_url)
+
+    def obtain(self, context: GrantContext) -> Flow[Granted]:
+        """See `Grant`."""
+        server = context.found.server
+        if server.authorization_endpoint is None or server.token_endpoint is None:
+            raise DiscoveryFailed(f"{server.issuer} has no authorization endpoint")
+        if "S256" not in (server.code_challenge_methods_supported or ()):
+            raise DiscoveryFailed(f"{server.issuer} does not say that it supports PKCE with S256, so it is not used")
+        scopes = self._scopes(context)
+        scope = None if scopes is None else " ".join(scopes)
+        identity, redirect_uri = yield from self._identify(context, scope)
+        identity = self._with_method(identity, context)
+        verifier, state = new_verifier(), new_state()
+        query = {
+            "response_type": "code",
+            "client_id": identity.client_id,
+            "redirect_uri": redirect_uri,
+            "state": state,
+            "code_challenge": challenge_of(verifier),
+            "code_challenge_method": "S256",
+            "resource": context.found.resource,
+        }
+        if scope:
+            query["scope"] = scope
+        if scopes is not None and "offline_access" in scopes:
+            query["prompt"] = "consent"  # OpenID Connect, 11: without it offline_access may be ignored
+        joint = "&" if "?" in server.authorization_endpoint else "?"
+        came_back: str = yield AskUser(f"{server.authorization_endpoint}{joint}{urlencode(query)}")
+        needs_issuer = bool(server.authorization_response_iss_parameter_supported)
+        issuer = server.issuer if context.found.has_metadata else None
+        code = read_callback(came_back, state=state, issuer=issuer, needs_issuer=needs_issuer)
+        fields = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": verifier,
+            "resource": context.found.resource,
+        }
+        answer = yield from request_token(context.endpoint, identity, fields)
+        return Granted(answer, identity, scopes)
+
+    def _scopes(self, context: GrantContext) -> tuple[str, ...] | None:
+        """With ``offline_access`` where it is listed; asking for it alone would unask the defaults."""
+        scopes, supported = context.scopes, context.found.server.scopes_supported or ()
+        if self.offline_access and scopes and "offline_access" in supported and "offline_access" not in scopes:
+            return (*scopes, "offline_access")
+        return scopes
+
+    def _identify(self, context: GrantContext, scope: str | None) -> Flow[tuple[ClientIdentity, str]]:
+        found, issuer = context.found, context.found.issuer
+        if self.identity is not None:
+            _check_issuer(self.issuer, context)
+            redirect_uri: str = yield OpenRedirect(self.redirect_uri or self.identity.redirect_uri)
+            return self.identity, redirect_uri
+        if self.client_metadata_url is not None and found.server.client_id_metadata_document_supported:
+            redirect_uri = yield OpenRedirect(self.redirect_uri)
+            return ClientIdentity(self.client_metadata_url, source="document"), redirect_uri
+        stored: ClientIdentity | None = yield AskValue(lambda: context.stored(issuer))
+        if stored is not None and not is_usable(stored, context.endpoint.now):
+            stored = None
+        preferred = self.redirect_uri or (None if stored is None else stored.redirect_uri)
+        redirect_uri = yield OpenRedirect(preferred)
+        if stored is not None and stored.redirect_uri == redirect_uri:
+            return stored, redirect_uri
+        made = yield from register(
+            found,
+            context.policy,
+            context.host_class,
+            context.metadata,
+            redirect_uri,
+            scope=scope,
+            now=context.endpoint.now,
+        )
+        yield AskValue(lambda: context.remember(issuer, made))
+        return made, redirect_uri
+
+    def _with_method(self, identity: ClientIdentity, context: GrantContext) -> ClientIdentity:
+        if identity.source == "registered":
+            return identity
+        return choose_method(identity, context.found.server.token_endpoint_auth_methods_supported)
+
+
+def read_callback(url: str, *, state: str, issuer: str | None, needs_issuer: bool) -> str:
+    """The code on the URL by which the user came back.
+
+    Args:
+        url: whole, or only its query.
+        state: that was sent.
+        issuer: recorded from metadata before the user left; ``None`` where there were none.
+        needs_issuer: the server promises ``iss`` in its responses.
+
+    Raises:
+        UntrustedCallback: it is not the answer to this request; nothing in it has been used.
+        AuthorizationDenied: the authorization server said no.
+    """
+    query = urlsplit(url).query if "?" in url else url.strip()
+    values: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name in values and name in ("code", "state", "iss", "error"):
+            raise UntrustedCallback(f"The authorization response names {name} more than once")
+        values[name] = value
+    if not hmac.compare_digest(values.get("state", "").encode(), state.encode()):
+        raise UntrustedCallback("The authorization response has another state than the request")
+    said = values.get("iss")
+    if said is None and needs_issuer:
+        raise UntrustedCallback("The authorization response does not name its issuer, which its server promises")
+    if said is not None and issuer is not None and said != issuer:  # raw strings: RFC 9207, 2.4
+        raise UntrustedCallback(f"The authorization response comes from another issuer than {issuer!r}")
+    if "error" in values:
+        code = values["error"][:64]
+        detail = " ".join(values.get("error_description", "").split())[:200]
+        raise AuthorizationDenied(f"Authorization was denied ({code}){f': {detail}' if detail else ''}", error=code)
+    if not values.get("code"):
+        raise UntrustedCallback("The authorization response holds no code")
+    return values["code"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCredentialsGrant:
+    """A program acts for itself (SEP-1046). Never registers.
+
+    Attributes:
+        identity: agreed before, with a secret or a private key.
+        issuer: whose it is; ``None`` takes the server's word.
+    """
+
+    identity: ClientIdentity
+    issuer: str | None = None
+    is_interactive: bool = False
+
+    def obtain(self, context: GrantContext) -> Flow[Granted]:
+        """See `Grant`."""
+        _check_issuer(self.issuer, context)
+        identity = choose_method(self.identity, context.found.server.token_endpoint_auth_methods_supported)
+        fields = {
+            "grant_type": "client_credentials",
+            "scope": context.scope,
+            "resource": context.found.resource,
+        }
+        answer = yield from request_token(context.endpoint, identity, fields)
+        return Granted(answer, identity, context.scopes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadGrant:
+    """A platform's JWT is the credential (RFC 7523; SEP-1933). A refusal is final.
+
+    Attributes:
+        assertion: the JWT.
+        identity: only where the authorization server wants a client id as well.
+        issuer: the only authorization server that may see the assertion; ``None`` takes the server's word.
+    """
+
+    assertion: Assertion = field(repr=False)
+    identity: ClientIdentity | None = None
+    issuer: str | None = None
+    is_interactive: bool = False
+
+    def obtain(self, context: GrantContext) -> Flow[Granted]:
+        """See `Grant`."""
+        _check_issuer(self.issuer, context)
+        identity = self.identity or ClientIdentity("")
+        if identity.client_id:
+            identity = choose_method(identity, context.found.server.token_endpoint_auth_methods_supported)
+        assertion = yield from _value_of(self.assertion)
+        fields = {
+            "grant_type": JWT_BEARER,
+            "assertion": assertion,
+            "scope": context.scope,
+            "resource": context.found.resource,
+        }
+        answer = yield from request_token(context.endpoint, identity, fields)
+        return Granted(answer, identity, context.scopes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnterpriseGrant:
+    """The employer's identity provider decides (SEP-990): its ID token becomes an ID-JAG, and that a token.
+
+    Attributes:
+        idp_token_endpoint: of the identity provider; the program's own knowledge, so its host is not judged.
+        idp_identity: who we are there.
+        subject_token: the ID token of the user's single sign-on.
+        subject_token_type: ``id_token`` or ``refresh_token``, or a whole URN.
+        identity: who we are to the MCP server's authorization server.
+        issuer: of that authorization server; ``None`` takes the server's word.
+    """
+
+    idp_token_endpoint: str
+    idp_identity: ClientIdentity
+    subject_token: Assertion = field(repr=False)
+    identity: ClientIdentity
+    subject_token_type: str = "id_token"
+    idp_issuer: str | None = None
+    issuer: str | None = None
+    is_interactive: bool = False
+
+    def obtain(self, context: GrantContext) -> Flow[Granted]:
+        """See `Grant`."""
+        _check_issuer(self.issuer, context)
+        server = context.found.server
+        profiles = server.authorization_grant_profiles_supported
+        if profiles is not None and ID_JAG_PROFILE not in profiles:
+            raise AuthError(f"{server.issuer} does not take identity assertions (ID-JAG)")
+        jag = yield from self._exchange(context)
+        identity = choose_method(self.identity, server.token_endpoint_auth_methods_supported)
+        fields = {
+            "grant_type": JWT_BEARER,
+            "assertion": jag,
+            "scope": context.scope,
+            "resource": context.found.resource,
+        }
+        answer = yield from request_token(context.endpoint, identity, fields)
+        return Granted(answer, identity, context.scopes)
+
+    def _exchange(self, context: GrantContext) -> Flow[str]:
+        kind = self.subject_token_type
+        subject_token = yield from _value_of(self.subject_token)
+        own = TokenEndpoint(
+            self.idp_token_endpoint, self.idp_issuer, context.policy, HostClass.LOOPBACK, context.endpoint.now
+        )
+        fields = {
+            "grant_type": TOKEN_EXCHANGE,
+            "requested_token_type": ID_JAG,
+            "audience": context.found.issuer,
+            "resource": context.found.resource,
+            "scope": context.scope,
+            "subject_token": subject_token,
+            "subject_token_type": kind if ":" in kind else f"urn:ietf:params:oauth:token-type:{kind}",
+        }
+        answer = yield from request_token(own, choose_method(self.idp_identity, None), fields)
+        if answer.get("issued_token_type", ID_JAG) != ID_JAG:
+            raise AuthError("The identity provider gave another kind of token than an ID-JAG")
+        return str(answer["access_token"])
+
+
+def _value_of(value: Assertion) -> Flow[str]:
+    if callable(value):
+        found: Any = yield AskValue(value)
+        if not isinstance(found, str) or not found:
+            raise AuthError("The function that fetches an assertion gave no text")
+        return found
+    return value

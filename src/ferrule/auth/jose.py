@@ -1,0 +1,193 @@
+"""Keys and signatures, behind one door: `cryptography` and `joserfc` are imported here, on first use, and nowhere else.
+
+Without the extra ``ferrule[auth]`` each function raises `MissingAuthExtra`, which names it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, cast
+
+from ferrule.auth.errors import MissingAuthExtra
+
+__all__ = [
+    "SigningKey",
+    "VerifyingKey",
+    "generate_key",
+    "import_private_key",
+    "import_public_key",
+    "key_thumbprint",
+    "sign_jwt",
+    "unverified_header",
+    "verify_jwt",
+]
+
+SigningKey = Any
+"""A private key as `joserfc` holds it."""
+VerifyingKey = Any
+"""A public key as `joserfc` holds it."""
+
+ASYMMETRIC_ALGORITHMS = (
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519",
+)  # fmt: skip
+"""What may verify with a public key. ``none`` and the HMAC family are never among them."""
+
+
+def _joserfc(what: str) -> tuple[Any, Any]:
+    try:
+        from joserfc import jwk, jwt
+    except ImportError as error:
+        raise MissingAuthExtra(what) from error
+    return jwk, jwt
+
+
+def generate_key(algorithm: str = "ES256") -> SigningKey:
+    """A new private key for ``ES256`` or ``RS256``."""
+    jwk, _ = _joserfc("making a key")
+    if algorithm.startswith("ES"):
+        return jwk.ECKey.generate_key({"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}[algorithm])
+    return jwk.RSAKey.generate_key(2048)
+
+
+def import_private_key(key: str | bytes | Mapping[str, Any] | SigningKey) -> SigningKey:
+    """A private key from PEM text, a JWK mapping, or as it is.
+
+    Raises:
+        ValueError: it is none (nothing of the key is in the message).
+    """
+    jwk, _ = _joserfc("signing")
+    if isinstance(key, str | bytes | Mapping):
+        try:
+            if isinstance(key, Mapping):
+                found = jwk.import_key(dict(cast("Mapping[str, Any]", key)))
+            else:
+                found = jwk.import_key(key, _pem_kind(key))
+        except Exception:
+            raise ValueError("The private key is neither PEM nor a JWK") from None
+    else:
+        found = key
+    if not getattr(found, "is_private", False):
+        raise ValueError("A private key is needed, and this is a public one")
+    return found
+
+
+def _pem_kind(pem: str | bytes) -> str:
+    """Which kind of key a PEM text holds, in the words of a JWK."""
+    from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    data = pem.encode() if isinstance(pem, str) else pem
+    key = load_pem_private_key(data, None)
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        return "EC"
+    if isinstance(key, rsa.RSAPrivateKey):
+        return "RSA"
+    if isinstance(key, ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey):
+        return "OKP"
+    raise ValueError("unknown kind of key")
+
+
+def import_public_key(key: Mapping[str, Any]) -> VerifyingKey:
+    """A public key from a JWK.
+
+    Raises:
+        ValueError: it is none, or it is a private or symmetric one.
+    """
+    jwk, _ = _joserfc("verifying a signature")
+    try:
+        found = jwk.import_key(dict(key))
+    except Exception:
+        raise ValueError("malformed JWK") from None
+    if getattr(found, "is_private", True):
+        raise ValueError("a public key is expected")
+    return found
+
+
+def key_thumbprint(key: SigningKey | VerifyingKey) -> str:
+    """The RFC 7638 SHA-256 thumbprint, base64url."""
+    return str(key.thumbprint())
+
+
+def sign_jwt(header: Mapping[str, Any], claims: Mapping[str, Any], key: SigningKey) -> str:
+    """A compact JWS of the claims; ``header["alg"]`` is the algorithm."""
+    _, jwt = _joserfc("signing")
+    return str(jwt.encode(dict(header), dict(claims), key, algorithms=[header["alg"]]))
+
+
+def verify_jwt(
+    token: str, key: VerifyingKey | Callable[[Any], VerifyingKey], algorithms: Collection[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and claims of a token whose signature is good; claims are not judged.
+
+    Args:
+        key: the key, or a function from the parsed token (with ``headers()``) to it.
+        algorithms: those that may have been used.
+
+    Raises:
+        ValueError: it is malformed, the algorithm is not allowed, or the signature is bad.
+    """
+    _, jwt = _joserfc("verifying a token")
+    try:
+        found = jwt.decode(token, key, algorithms=list(algorithms))
+    except MissingAuthExtra:
+        raise
+    except Exception as error:
+        raise ValueError(type(error).__name__) from None
+    claims: Any = found.claims
+    if not isinstance(claims, dict):
+        raise ValueError("claims are no object")
+    return dict(found.header), cast("dict[str, Any]", claims)
+
+
+def unverified_header(token: str) -> dict[str, Any]:
+    """The header of a token as its sender wrote it, to find the key by.
+
+    Raises:
+        ValueError: it is no JWS.
+    """
+    from base64 import urlsafe_b64decode
+
+    from ferrule.wire.codec import decode
+    from ferrule.wire.faults import DecodeError
+
+    head, dot, rest = token.partition(".")
+    if not dot or rest.count(".") != 1 or len(head) > 16_384:
+        raise ValueError("no JWS in compact form")
+    try:
+        header = decode(urlsafe_b64decode(head + "=" * (-len(head) % 4)))
+    except (DecodeError, ValueError):
+        raise ValueError("malformed header") from None
+    if not isinstance(header, dict):
+        raise ValueError("malformed header")
+    return header  # pyright: ignore[reportUnknownVariableType]
+
+
+def algorithm_of(key: SigningKey) -> str:
+    """The usual algorithm of a private key."""
+    as_dict: dict[str, Any] = key.as_dict(private=False)
+    if as_dict["kty"] == "EC":
+        return {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}[as_dict["crv"]]
+    return "RS256" if as_dict["kty"] == "RSA" else "EdDSA"
+
+
+def client_assertion(
+    client_id: str, audience: str, key: SigningKey, *, algorithm: str | None, now: float | None = None
+) -> str:
+    """A JWT by which a client authenticates itself (RFC 7523, 3)."""
+    from secrets import token_urlsafe
+
+    issued = int(time.time() if now is None else now)
+    header = {"alg": algorithm or algorithm_of(key), "typ": "JWT"}
+    kid = getattr(key, "kid", None)
+    if kid:
+        header["kid"] = kid
+    claims = {
+        "iss": client_id,
+        "sub": client_id,
+        "aud": audience,
+        "iat": issued,
+        "exp": issued + 120,
+        "jti": token_urlsafe(16),
+    }
+    return sign_jwt(header, claims, key)

@@ -1,0 +1,178 @@
+"""What a URL that came from outside may be, and what the resource's own identifier is.
+
+A client learns most URLs of an OAuth flow from the very server that it does not trust yet: each of them, and each
+redirect, is judged here (2026-07-28, security best practices, "Server-side request forgery"). The measure is the
+server's own URL, which a person chose: a server on the public internet may not send its client to a private network or
+to the client's own machine; a server on loopback may name other loopback addresses.
+
+Comparisons are of raw strings. A URL is taken apart to judge it and never put together again to compare it: two
+spellings of one URL are two issuers (RFC 8414, 3.3; RFC 9207, 2.4).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from urllib.parse import SplitResult, urlsplit
+
+from ferrule.auth.errors import UnsafeUrl
+
+__all__ = [
+    "HostClass",
+    "UrlPolicy",
+    "canonical_resource",
+    "class_of_address",
+    "class_of_host",
+    "covers_resource",
+    "origin_of",
+    "well_known_url",
+]
+
+
+class HostClass(IntEnum):
+    """How private a host is; a larger value is nearer to this machine."""
+
+    PUBLIC = 0
+    PRIVATE = 1
+    LOOPBACK = 2
+    FORBIDDEN = 3
+    """Addresses that no server has: link-local (cloud metadata services), multicast, unspecified."""
+
+
+_SHARED = ipaddress.ip_network("100.64.0.0/10")
+_PRIVATE_SUFFIXES = (".local", ".internal", ".lan", ".home", ".corp", ".intranet", ".home.arpa")
+
+
+def class_of_address(address: str) -> HostClass:
+    """The class of an IP address (IPv4 inside IPv6 is seen through).
+
+    Raises:
+        ValueError: it is no address.
+    """
+    ip: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        if inner is None and ip in ipaddress.ip_network("64:ff9b::/96"):
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        ip = inner or ip
+    if ip.is_loopback:
+        return HostClass.LOOPBACK
+    if ip.is_link_local or ip.is_multicast or ip.is_unspecified or (ip.is_reserved and not ip.is_private):
+        return HostClass.FORBIDDEN
+    if str(ip) == "255.255.255.255":
+        return HostClass.FORBIDDEN
+    if ip.is_private or (isinstance(ip, ipaddress.IPv4Address) and ip in _SHARED) or not ip.is_global:
+        return HostClass.PRIVATE
+    return HostClass.PUBLIC
+
+
+def class_of_host(host: str) -> HostClass:
+    """The class of a URL's host as far as its text tells; a name may still resolve to something else."""
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return HostClass.LOOPBACK
+    try:
+        return class_of_address(name)
+    except ValueError:
+        pass
+    if _is_odd_number(name):
+        return HostClass.FORBIDDEN
+    if "." not in name or name.endswith(_PRIVATE_SUFFIXES):
+        return HostClass.PRIVATE
+    return HostClass.PUBLIC
+
+
+def _is_odd_number(name: str) -> bool:
+    """Spellings of an IPv4 address that only some resolvers take: ``127.1``, ``0x7f000001``, ``017700000001``."""
+    return all(part and (part.isdigit() or part.startswith("0x")) for part in name.split("."))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlPolicy:
+    """Limits on discovered URLs.
+
+    Attributes:
+        allow_private: let a server on the public internet name hosts in private networks (an enterprise's
+            authorization server behind a VPN). Loopback stays closed to it.
+        insecure_hosts: host names that may be reached over plain ``http``; loopback may anyway.
+        max_bytes: of a metadata document.
+        timeout_s: seconds for one request.
+    """
+
+    allow_private: bool = False
+    insecure_hosts: Sequence[str] = ()
+    max_bytes: int = 256 * 1024
+    timeout_s: float = 10.0
+
+    def class_for(self, server_url: str) -> HostClass:
+        """The most private host class that a server at this URL may name."""
+        found = class_of_host(urlsplit(server_url).hostname or "")
+        if found is HostClass.FORBIDDEN:  # a person chose it; it opens nothing else
+            return HostClass.PUBLIC
+        return max(found, HostClass.PRIVATE) if self.allow_private else found
+
+    def check(self, url: str, host_class: HostClass) -> None:
+        """Judge a URL by its text; the address that its name resolves to is the driver's to judge.
+
+        Raises:
+            UnsafeUrl: it may not be used.
+        """
+        parts = _split(url)
+        host = parts.hostname
+        if parts.scheme not in ("https", "http") or not host:
+            raise UnsafeUrl(url, "only http and https URLs with a host are")
+        if parts.username is not None or parts.password is not None:
+            raise UnsafeUrl(f"{parts.scheme}://…@{host}", "it holds credentials")
+        found = class_of_host(host)
+        if found > host_class:
+            raise UnsafeUrl(url, f"its host is {found.name.lower()}, and the server that named it is not")
+        if parts.scheme == "http" and found is not HostClass.LOOPBACK and host not in self.insecure_hosts:
+            raise UnsafeUrl(url, "plain http is for loopback only (insecure_hosts= names exceptions)")
+
+
+def _split(url: str) -> SplitResult:
+    if any(ord(char) <= 0x20 or ord(char) == 0x7F or char == "\\" for char in url):
+        raise UnsafeUrl(url, "it holds characters that no URL has")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise UnsafeUrl(url, "it is malformed") from None
+    return parts
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a URL as it writes them, without path."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def canonical_resource(server_url: str) -> str:
+    """The RFC 8707 identifier of an MCP server: its URL without query and fragment, scheme and host in lower case.
+
+    A slash at the end is kept only where there is a path (2026-07-28, "Canonical server URI").
+    """
+    parts = urlsplit(server_url)
+    netloc = parts.netloc.rpartition("@")[2].lower()
+    path = "" if parts.path == "/" else parts.path
+    return f"{parts.scheme.lower()}://{netloc}{path}"
+
+
+def covers_resource(resource: str, server_url: str) -> bool:
+    """Whether a protected resource's identifier is this server's, or that of a path above it on the same origin.
+
+    Real servers name their origin, or a shorter path, as the resource; anything else is another server's metadata.
+    """
+    named, used = urlsplit(resource), urlsplit(canonical_resource(server_url))
+    if (named.scheme.lower(), named.netloc.lower()) != (used.scheme, used.netloc) or named.query or named.fragment:
+        return False
+    above, below = named.path.rstrip("/"), used.path.rstrip("/")
+    return below == above or below.startswith(f"{above}/")
+
+
+def well_known_url(url: str, suffix: str) -> str:
+    """The well-known URI of RFC 8615 with the path of ``url`` after it (RFC 9728, 3.1; RFC 8414, 3.1)."""
+    parts = urlsplit(url)
+    return f"{origin_of(url)}/.well-known/{suffix}{parts.path.rstrip('/')}"
