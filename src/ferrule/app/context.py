@@ -123,8 +123,11 @@ class Context(Asking, Generic[StateT]):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the client has withdrawn the request: what a sync function looks at between two steps."""
-        return self.request.session.dispatch.cancel_requested
+        """Whether this run is for nothing: the client has withdrawn the request, or the round has ended.
+
+        What a sync function looks at between two steps.
+        """
+        return self.request.session.dispatch.cancel_requested or self.suspending
 
     @property
     def session_state(self) -> dict[str, Any]:
@@ -156,6 +159,7 @@ class Context(Asking, Generic[StateT]):
             total: when known.
             message: for people (2025-03-26 on).
         """
+        await self._check_open()
         await self.request.session.progress(progress, total, message)
 
     async def log(self, level: str, data: Any, *, logger: str | None = None) -> None:
@@ -172,6 +176,7 @@ class Context(Asking, Generic[StateT]):
         Raises:
             ValueError: no such level.
         """
+        await self._check_open()
         await self.request.session.log(level, data, logger)
 
     async def debug(self, data: Any) -> None:
@@ -192,6 +197,7 @@ class Context(Asking, Generic[StateT]):
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification that belongs to this request."""
+        await self._check_open()
         await self.request.session.notify(method, params)
 
     # -- telling everyone who listens ------------------------------------------------------------------------------
@@ -220,6 +226,7 @@ class Context(Asking, Generic[StateT]):
         Raises:
             ResourceNotFound: there is none.
         """
+        await self._check_open()
         return await self.app.resources.read(self.request, uri)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
@@ -228,6 +235,7 @@ class Context(Asking, Generic[StateT]):
         Raises:
             InvalidParams: there is no such tool.
         """
+        await self._check_open()
         return await self.app.tools.call(self.request, name, dict(arguments or {}))
 
     # -- from a sync function --------------------------------------------------------------------------------------
@@ -249,8 +257,12 @@ class Context(Asking, Generic[StateT]):
 
         if hasattr(home, "call_soon_threadsafe"):
             import asyncio
+            from concurrent.futures import CancelledError
 
-            return asyncio.run_coroutine_threadsafe(call(), home).result()
+            try:
+                return asyncio.run_coroutine_threadsafe(call(), home).result()
+            except CancelledError:  # an Exception, which a body would take for a failure of its own and go on
+                raise asyncio.CancelledError from None
         import anyio.from_thread
 
         return anyio.from_thread.run(call, token=home)

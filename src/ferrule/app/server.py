@@ -20,17 +20,21 @@ from ferrule.app.errors import RegistrationError
 from ferrule.app.prompts import PromptComponent, PromptSet
 from ferrule.app.resources import ResourceComponent, ResourceSet
 from ferrule.app.results import DEFAULT_MAX_RESULT_BYTES
+from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.app.signature import SchemaMode
 from ferrule.app.threads import DEFAULT_MAX_THREADS, WorkerThreads
 from ferrule.app.tools import ToolComponent, ToolSet
 from ferrule.kernel.bus import Event
 from ferrule.kernel.server import Server
+from ferrule.stores.store import open_store
 
 if TYPE_CHECKING:
     from ferrule.app.encoders import Encoder, EncoderName
+    from ferrule.app.rounds.sealing import StateKey
     from ferrule.kernel.context import ServerMiddleware
     from ferrule.kernel.dispatch import OnProgress
     from ferrule.protocol.caching import CacheHint
+    from ferrule.stores.store import Store
     from ferrule.transports.asgi.endpoint import HttpEndpoint
     from ferrule.wire.types import (
         Annotations,
@@ -74,6 +78,13 @@ class MCPServer(Generic[StateT]):
         page_size: entries on a page of a list; ``None`` for all.
         mask_errors: tell the peer nothing of an unexpected exception; ``False`` shows its type and text.
         logging: announce that log messages may come (`Context.log`).
+        state_keys: secrets of at least 32 bytes that seal the state between the rounds of a call, newest first; the
+            same in every worker. ``None`` makes one for this process: calls do not outlive it.
+        state_ttl_s: seconds that a state may wait for its next round.
+        store: where ``once`` steps are marked and large states kept: ``"memory:"`` for this process,
+            ``"sqlite:///path"`` for all processes of this machine, a `Store`; ``None`` for nowhere.
+        max_rounds: rounds that one call may take.
+        inline_state_bytes: a larger state is kept in the store.
 
     Attributes:
         lowlevel: the kernel's registry, for what has no name here.
@@ -100,6 +111,11 @@ class MCPServer(Generic[StateT]):
         page_size: int | None = None,
         mask_errors: bool = True,
         logging: bool = True,
+        state_keys: Iterable[StateKey | bytes | str] | None = None,
+        state_ttl_s: float = 600,
+        store: str | Store | None = "memory:",
+        max_rounds: int = 32,
+        inline_state_bytes: int = 64 * 1024,
     ) -> None:
         if page_size is not None and page_size < 1:
             raise ValueError("page_size is at least 1")
@@ -121,6 +137,15 @@ class MCPServer(Generic[StateT]):
             logging=logging,
         )
         setattr(self.lowlevel, APP_ATTRIBUTE, self)
+        opened = open_store(store) if isinstance(store, str) else store
+        self.lowlevel.attachments[RoundsSettings] = RoundsSettings(
+            state_keys=state_keys,
+            state_ttl_s=state_ttl_s,
+            max_rounds=max_rounds,
+            inline_state_bytes=inline_state_bytes,
+            marks=None if opened is None else opened.marks,
+            blobs=None if opened is None else opened.blobs,
+        )
         self.threads = WorkerThreads(max_threads)
         self.tools = ToolSet(
             self.lowlevel, self.threads, page_size=page_size, on_change=lambda: self._list_changed("tools")

@@ -7,6 +7,7 @@ the same place, so that a body which works in one era works in the other.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import random
@@ -28,7 +29,7 @@ from ferrule.app.rounds.errors import (
     StepFailed,
     StepInDoubt,
 )
-from ferrule.app.rounds.journal import Entry, Journal
+from ferrule.app.rounds.journal import Entry, EntryKind, Journal
 from ferrule.app.rounds.keys import Occurrences, check_key, content_digest, current_scope, question_base, scoped
 from ferrule.app.rounds.questions import MisfitAnswer, Question
 from ferrule.app.rounds.settings import RoundsSettings
@@ -36,9 +37,10 @@ from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import CallOptions
 from ferrule.protocol.capabilities import missing_for_request
 from ferrule.protocol.errors import CapabilityNotDeclared, RequestTimeout
-from ferrule.wire.codec import decode, encode, to_builtins
+from ferrule.stores.marks import OneTimeMarks
+from ferrule.wire.codec import decode, encode
 
-__all__ = ["MAX_REFUSED_ANSWERS", "PushRounds", "Rounds", "StepCall", "bad_answer"]
+__all__ = ["MAX_REFUSED_ANSWERS", "PushRounds", "Rounds", "StepCall", "bad_answer", "close_all"]
 
 logger = logging.getLogger("ferrule.app.rounds")
 
@@ -48,7 +50,6 @@ MAX_REFUSED_ANSWERS: Final = 3
 """Answers that may misfit one question before `InvalidAnswer`."""
 
 _MARK_TTL_S: Final = 7 * 24 * 3600.0
-_MARK_WAIT_S: Final = 30.0
 _MARK_POLL_S: Final = 0.05
 
 in_step: ContextVar[str | None] = ContextVar("ferrule_step", default=None)
@@ -91,6 +92,7 @@ class Rounds(ABC):
         self._stepping: set[str] = set()
         self._gathers = Occurrences()
         self._random: random.Random | None = None
+        self._is_over = False
 
     @staticmethod
     def new_journal(settings: RoundsSettings) -> Journal:
@@ -125,6 +127,14 @@ class Rounds(ABC):
             self._random = random.Random(f"ferrule {self.journal.call_id}")  # equality is the point
         return self._random
 
+    async def check_open(self) -> None:  # noqa: B027 - in the legacy era a round does not end before its body
+        """Cancel whoever still speaks for a round that has ended; every call of ``Context`` comes here."""
+
+    def _refuse_when_over(self, what: str) -> None:
+        """A task that outlives the body can neither ask nor take effects: nobody would hear of it."""
+        if self._is_over:
+            raise NotSupportedHere(f"{what} after the call has ended; await the tasks that you start")
+
     # -- asking ---------------------------------------------------------------------------------------------------
 
     async def ask(self, question: Question) -> Any:
@@ -134,12 +144,13 @@ class Rounds(ABC):
             CapabilityNotDeclared: the client cannot be asked this; in the modern era also an `MCPError` (-32021).
             AmbiguousKey: another branch is asking under the same key.
             InvalidAnswer, QuestionExpired: no usable answer came.
-            NotSupportedHere: inside a step.
+            NotSupportedHere: inside a step, or after the call has ended.
         """
+        await self.check_open()
+        self._refuse_when_over(question.method)
         self._refuse_in_step(question.method)
         self._check_declared(question)
-        content = [question.method, question.params]
-        digest = content_digest(content)
+        digest = question.content_digest()
         base = current_scope() + question_base(question.key, question.method, digest)
         if question.shared and base in self._asking:
             return await self._join(base)
@@ -191,17 +202,20 @@ class Rounds(ABC):
             StepFailed: it raised, now or when it was recorded.
             Divergence: recorded with other arguments, or new before the recorded rounds were replayed.
             StepInDoubt: ``once``, begun elsewhere, outcome unknown.
-            NotSupportedHere: inside another step.
+            NotSupportedHere: inside another step, or after the call has ended.
         """
+        await self.check_open()
         check_key(name)
+        self._refuse_when_over(f"The step {name!r}")
         self._refuse_in_step(f"The step {name!r}")
-        base = f"{current_scope()}step.{name}"
+        base = f"{current_scope()}step:{name}"
         if base in self._stepping:
             raise AmbiguousKey(f"Two branches run the step {name!r} at once; use ctx.scope or ctx.gather")
         self._stepping.add(base)
         try:
             key = self.occurrences.next(base)
-            call = StepCall(key, content_digest([args, kwargs]), name, lambda: _call(function, args, kwargs), once)
+            run = lambda: _call(function, args, kwargs, self.settings)  # noqa: E731
+            call = StepCall(key, content_digest([args, kwargs]), name, run, once)
             return await self._step(call)
         finally:
             self._stepping.discard(base)
@@ -222,25 +236,31 @@ class Rounds(ABC):
         self.journal.entries[call.key] = entry
         return entry
 
-    async def _outcome(self, call: StepCall) -> tuple[Any, Any]:
+    async def _outcome(self, call: StepCall) -> tuple[EntryKind, Any]:
         token = in_step.set(call.name)
         try:
-            return "step", to_builtins(await call.run())
+            # Through JSON and back, so that the first round sees exactly what the later ones will.
+            return "step", decode(encode(await call.run()))
         except Exception as error:
             logger.exception("The step %r failed", call.name)
             return "step_failed", f"{type(error).__name__}: {error}"
+        except BaseException as error:
+            if not _is_own_cancellation(error):
+                raise
+            logger.exception("The step %r failed", call.name)
+            return "step_failed", "CancelledError"
         finally:
             in_step.reset(token)
 
-    async def _claim(self, marks: Any, mark: str) -> tuple[Any, Any] | None:
+    async def _claim(self, marks: OneTimeMarks, mark: str) -> tuple[EntryKind, Any] | None:
         """``None`` if the step is ours to run, else the outcome that somebody else recorded."""
-        deadline = anyio.current_time() + _MARK_WAIT_S
+        deadline = anyio.current_time() + self.settings.step_wait_s
         while True:
             found = await marks.begin(mark, ttl_s=_MARK_TTL_S)
             if found.state == "mine":
                 return None
             if found.state == "done":
-                return cast("tuple[Any, Any]", tuple(decode(found.value)))
+                return cast("tuple[EntryKind, Any]", tuple(decode(found.value or b"")))
             if anyio.current_time() >= deadline:
                 return "in_doubt", None
             await anyio.sleep(_MARK_POLL_S)
@@ -250,7 +270,7 @@ class Rounds(ABC):
         """A recorded step's result; raises what it failed with."""
         if entry.kind == "step":
             return entry.value
-        if cast("str", entry.kind) == "in_doubt":
+        if entry.kind == "in_doubt":
             raise StepInDoubt(f"The step {name!r} was begun elsewhere; whether it took effect is not known")
         raise StepFailed(name, str(entry.value))
 
@@ -265,7 +285,7 @@ class Rounds(ABC):
     def next_gather(self) -> str:
         """The scope of the next `gather` in the present scope."""
         scope = current_scope()
-        return self._gathers.next(f"{scope}g").removeprefix(scope).replace("#", "")
+        return self._gathers.next(f"{scope}gather:1").removeprefix(scope).replace(":1#", ":")
 
     @abstractmethod
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
@@ -288,6 +308,7 @@ class PushRounds(Rounds):
     def __init__(self, request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> None:
         super().__init__(request, settings, journal)
         self._shared: dict[str, _Shared] = {}
+        self._asked: set[anyio.CancelScope] = set()
 
     async def _ask(self, base: str, key: str, digest: str, question: Question) -> Any:
         shared = self._shared[base] = _Shared()
@@ -305,7 +326,7 @@ class PushRounds(Rounds):
         options: CallOptions = {"timeout_s": question.timeout_s}
         for refused in range(1, MAX_REFUSED_ANSWERS + 1):
             try:
-                raw = await self.request.session.send_request(question.method, question.params, options)
+                raw = await self._send(question, options)
             except RequestTimeout as error:
                 raise QuestionExpired(f"No answer within {question.timeout_s:g} s") from error
             try:
@@ -314,6 +335,16 @@ class PushRounds(Rounds):
                 if refused == MAX_REFUSED_ANSWERS:
                     raise bad_answer(question, error) from error
                 logger.info("An answer to %s does not fit and is asked for again: %s", question.method, error)
+        raise AssertionError("unreachable")
+
+    async def _send(self, question: Question, options: CallOptions) -> Any:
+        with anyio.CancelScope() as scope:  # a question that outlives the body is withdrawn
+            self._asked.add(scope)
+            try:
+                return await self.request.session.send_request(question.method, question.params, options)
+            finally:
+                self._asked.discard(scope)
+        self._refuse_when_over(question.method)
         raise AssertionError("unreachable")
 
     async def _join(self, base: str) -> Any:
@@ -328,6 +359,9 @@ class PushRounds(Rounds):
 
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
         """See `Rounds.gather`; on any event loop."""
+        if self._is_over:
+            close_all(awaitables)
+        self._refuse_when_over("gather")
         scope = self.next_gather()
         results: list[Any] = [None] * len(awaitables)
         errors: dict[int, Exception] = {}
@@ -347,12 +381,19 @@ class PushRounds(Rounds):
         return results
 
     async def settle(self, value: Any) -> Any:
-        """Nothing to add."""
+        """Withdraw what nobody waits for any more."""
+        self._end()
         return value
 
     async def settle_error(self, error: BaseException) -> Any:
-        """Nothing to add."""
+        """As `settle`; raises the error."""
+        self._end()
         raise error
+
+    def _end(self) -> None:
+        self._is_over = True
+        for scope in list(self._asked):
+            scope.cancel()
 
 
 class _Shared:
@@ -379,14 +420,36 @@ def bad_answer(question: Question, error: Exception) -> InvalidAnswer:
     return InvalidAnswer(f"The client answered {question.method} {MAX_REFUSED_ANSWERS} times with a misfit: {error}")
 
 
-async def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def close_all(awaitables: tuple[Awaitable[Any], ...]) -> None:
+    """Spare coroutines that will not run the warning that nobody awaited them."""
+    for awaitable in awaitables:
+        if hasattr(awaitable, "close"):
+            cast("Coroutine[Any, Any, Any]", awaitable).close()
+
+
+async def _call(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], settings: RoundsSettings
+) -> Any:
     """A sync function in a thread, an async one here."""
     from inspect import iscoroutinefunction
 
     if iscoroutinefunction(function):
         return await function(*args, **kwargs)
-    result = await anyio.to_thread.run_sync(lambda: function(*args, **kwargs))
+    # A pool of the steps' own: sync tools hold the threads of the other one while they wait for their steps.
+    result = await settings.threads.run(lambda: function(*args, **kwargs), {})
     return await result if hasattr(result, "__await__") else result
+
+
+def _is_own_cancellation(error: BaseException) -> bool:
+    """Whether a step raised asyncio's cancellation without being cancelled: then it failed, like any other."""
+    from ferrule.kernel.tasks import is_asyncio
+
+    if not is_asyncio():
+        return False
+    import asyncio
+
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()
 
 
 async def _shielded(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -402,5 +465,9 @@ async def _shielded(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        while not task.done():  # cancelled once more, it waits once more
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # retrieved: nobody else will
         raise

@@ -26,6 +26,7 @@ __all__ = [
     "StateRefused",
     "StateTampered",
     "StateTooLarge",
+    "StateUnknownKey",
     "StepFailed",
     "StepInDoubt",
     "TooManyRounds",
@@ -95,6 +96,12 @@ class StateTampered(StateRefused):
     """It was not sealed by this server, or not as it is now."""
 
     reason = "tampered"
+
+
+class StateUnknownKey(StateTampered):
+    """It was sealed under a key that this process does not have, or is no state at all."""
+
+    reason = "unknown_key"
 
 
 class StateExpired(StateRefused):

@@ -1,7 +1,8 @@
 """What the rounds of one call have settled so far, as a value that can be sealed.
 
-An `Entry` is one answer, one expiry or one step's outcome, with the sequence number of the batch in which it became
-known; replay hands entries out in that order. An `Outstanding` is a question asked and not yet answered.
+An `Entry` is one answer, one expiry, one refusal for good or one step's outcome, with the sequence number of the batch
+in which it became known; replay hands entries out in that order. An `Outstanding` is a question asked and not yet
+answered.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Any, Literal, TypeAlias, cast
 
 from ferrule.app.rounds.errors import StateTampered
 
-__all__ = ["Entry", "Journal", "Outstanding"]
+__all__ = ["Entry", "EntryKind", "Journal", "Outstanding"]
 
-EntryKind: TypeAlias = Literal["answer", "expired", "step", "step_failed"]
+EntryKind: TypeAlias = Literal["answer", "expired", "invalid", "step", "step_failed", "in_doubt"]
 
 
 @dataclass(slots=True)
@@ -24,7 +25,7 @@ class Entry:
         sequence: number of its batch; equal for answers that came together.
         kind: what it is.
         digest: of the question's content or the step's arguments when it was recorded.
-        value: the raw answer, the step's result, or the text of its failure.
+        value: the raw answer, the step's result, or the text of a failure.
         consumed: whether a round has handed it to the body already.
     """
 

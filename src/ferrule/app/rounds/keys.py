@@ -2,7 +2,7 @@
 
 A key is ``scope/base`` plus ``#n`` for its second and later occurrence. The base is what the author gave, or the
 method with a digest of the content. Explicit keys may hold letters, digits, ``_``, ``.`` and ``-`` only, so that
-none can look like an occurrence (``k#2``) or a scope (``a/k``).
+none can look like an occurrence (``k#2``), a scope (``a/k``) or a name that this library gives (``step:k``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from typing import Any, Final
 from ferrule.app.rounds.errors import RoundsError
 from ferrule.wire.codec import canonical
 
-__all__ = ["Occurrences", "check_key", "content_digest", "current_scope", "question_base", "scoped"]
+__all__ = [
+    "Occurrences",
+    "check_key",
+    "content_digest",
+    "current_scope",
+    "digest_of_texts",
+    "question_base",
+    "scoped",
+]
 
 _EXPLICIT: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 
@@ -40,11 +48,16 @@ def content_digest(content: Any) -> str:
     return hashlib.sha256(canonical(content)).hexdigest()[:16]
 
 
+def digest_of_texts(*texts: str) -> str:
+    """16 hexadecimal digits over some texts and where each ends; cheaper than `content_digest`."""
+    return hashlib.sha256("".join(f"{len(text)}:{text}" for text in texts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
 def question_base(key: str | None, method: str, digest: str) -> str:
-    """The base of a question's key: the explicit one, or the method's last word with the content's digest."""
+    """The base of a question's key: the explicit one, or the method with the content's digest."""
     if key is not None:
         return check_key(key)
-    return f"{method.replace('/', '-')}.{digest}"
+    return f"{method.replace('/', '-')}:{digest}"
 
 
 def current_scope() -> str:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 import msgspec
 
+from ferrule.app.rounds.keys import content_digest, digest_of_texts
 from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.faults import ConvertError, FerruleError
 from ferrule.wire.types import CreateMessageResult, ElicitResult, ListRootsResult, Root
 
 __all__ = [
     "Elicited",
+    "Form",
     "MisfitAnswer",
     "Question",
     "elicit_question",
@@ -65,6 +68,7 @@ class Question:
         key: the author's own key.
         timeout_s: seconds after which it expires.
         shared: two branches that ask it at once ask it once.
+        digest: of what is asked, where it is known beforehand; ``None`` has it made from method and params.
 
     Raises (``read``):
         MisfitAnswer: the result does not fit.
@@ -76,10 +80,31 @@ class Question:
     key: str | None = None
     timeout_s: float | None = None
     shared: bool = False
+    digest: str | None = None
+
+    def content_digest(self) -> str:
+        """What tells this question from another, whatever process asks it."""
+        return content_digest([self.method, self.params]) if self.digest is None else self.digest
 
 
-def form_for(wanted: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
-    """The form schema for a type, and how its content is read.
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form for the user.
+
+    Attributes:
+        schema: as published; not to be changed.
+        read: the content of an accepted answer to the author's type; raises `MisfitAnswer`.
+        digest: equal for forms that ask the same, also when a choice was built from a set, whose order differs from
+            process to process.
+    """
+
+    schema: dict[str, Any]
+    read: Callable[[Any], Any]
+    digest: str
+
+
+def form_for(wanted: Any) -> Form:
+    """The form for a type; made once per type.
 
     Args:
         wanted: a class with primitive fields (dataclass, TypedDict, Struct, attrs, pydantic), a scalar type, enum or
@@ -90,7 +115,31 @@ def form_for(wanted: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     """
     if isinstance(wanted, Mapping):
         schema: dict[str, Any] = to_builtins(wanted)
-        return schema, _checked_by(schema)
+        return _form_of(schema, _checked_by(schema))
+    try:
+        return _form_for_type(wanted)
+    except TypeError:  # perhaps only because it cannot be a key
+        return _make_form(wanted)
+
+
+def _form_of(schema: dict[str, Any], read: Callable[[Any], Any]) -> Form:
+    return Form(schema, read, content_digest(_in_order(schema)))
+
+
+def _in_order(schema: Any) -> Any:
+    """A schema with its choices sorted: what is asked does not depend on their order."""
+    if isinstance(schema, list):
+        return [_in_order(item) for item in cast("list[Any]", cast("object", schema))]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: _in_order(value) for name, value in cast("dict[str, Any]", cast("object", schema)).items()}
+    for name in ("enum", "oneOf", "anyOf", "required"):
+        if isinstance(made.get(name), list):
+            made[name] = sorted(made[name], key=content_digest)
+    return made
+
+
+def _make_form(wanted: Any) -> Form:
     from ferrule.app.annotations import shape_of
     from ferrule.app.schema import value_schema
     from ferrule.app.shapes import native
@@ -98,8 +147,7 @@ def form_for(wanted: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     shape = shape_of(wanted)
     whole = value_schema(shape, "model")
     if whole.get("type") == "object" and "properties" in whole:
-        schema = _form(whole, wanted)
-        return schema, lambda content: _native(native, content, shape)
+        return _form_of(_form(whole, wanted), lambda content: _native(native, content, shape))
     schema = _form({"type": "object", "properties": {"value": whole}, "required": ["value"]}, wanted)
 
     def read_value(content: Any) -> Any:
@@ -107,7 +155,10 @@ def form_for(wanted: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
             raise MisfitAnswer("the field value is missing")
         return _native(native, cast("Mapping[str, Any]", content)["value"], shape)
 
-    return schema, read_value
+    return _form_of(schema, read_value)
+
+
+_form_for_type = lru_cache(maxsize=512)(_make_form)
 
 
 def _form(schema: dict[str, Any], wanted: Any) -> dict[str, Any]:
@@ -155,15 +206,22 @@ def _checked_by(schema: dict[str, Any]) -> Callable[[Any], Any]:
 
 def elicit_question(message: str, wanted: Any, *, key: str | None = None, timeout_s: float | None = None) -> Question:
     """A form for the user; see `form_for` for ``wanted``."""
-    schema, read_content = form_for(wanted)
+    form = form_for(wanted)
 
     def read(raw: Any) -> Elicited[Any]:
         answer = _read(raw, ElicitResult)
         if answer.action != "accept":
             return Elicited(answer.action)
-        return Elicited("accept", read_content(answer.content or {}))
+        return Elicited("accept", form.read(answer.content or {}))
 
-    return Question("elicitation/create", {"message": message, "requestedSchema": schema}, read, key, timeout_s)
+    return Question(
+        "elicitation/create",
+        {"message": message, "requestedSchema": form.schema},
+        read,
+        key,
+        timeout_s,
+        digest=digest_of_texts("elicitation/create", message, form.digest),
+    )
 
 
 def elicit_url_question(
@@ -211,7 +269,7 @@ def roots_question(*, key: str | None = None, timeout_s: float | None = None) ->
     def read(raw: Any) -> list[Root]:
         return _read(raw, ListRootsResult).roots
 
-    return Question("roots/list", None, read, key, timeout_s, shared=True)
+    return Question("roots/list", None, read, key, timeout_s, shared=True, digest="roots")
 
 
 T = TypeVar("T")

@@ -20,8 +20,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from ferrule.app.rounds.base import MAX_REFUSED_ANSWERS, Rounds, StepCall, bad_answer
-from ferrule.app.rounds.errors import ClientLacks, Divergence, QuestionExpired, TooManyRounds
+from ferrule.app.rounds.base import MAX_REFUSED_ANSWERS, Rounds, StepCall, bad_answer, close_all
+from ferrule.app.rounds.errors import ClientLacks, Divergence, InvalidAnswer, QuestionExpired, TooManyRounds
 from ferrule.app.rounds.journal import Entry, Journal, Outstanding
 from ferrule.app.rounds.keys import scoped
 from ferrule.app.rounds.questions import MisfitAnswer, Question
@@ -29,6 +29,7 @@ from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.app.rounds.state import open_state, seal_state
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.finish import finish_result
+from ferrule.protocol.errors import InternalError
 from ferrule.wire.codec import convert
 from ferrule.wire.types import InputRequiredResult
 
@@ -86,7 +87,9 @@ class ReplayRounds(Rounds):
         self._moved: asyncio.Event = asyncio.Event()
         self._supervisor: asyncio.Task[None] | None = None
         self._suspended = False
-        self._cancelled_before = 0
+        self._is_busy = False
+        self._was_cancelled = False
+        self._cancels_before = body_task.cancelling()
         self._late_calls = 0
         self._reply: InputRequiredResult | None = None
         self._reply_error: Exception | None = None
@@ -139,16 +142,6 @@ class ReplayRounds(Rounds):
 
     # -- parking --------------------------------------------------------------------------------------------------
 
-    async def ask(self, question: Question) -> Any:
-        """See `Rounds.ask`."""
-        await self._refuse_when_over()
-        return await super().ask(question)
-
-    async def step(self, name: str, function: Any, /, *args: Any, once: bool = False, **kwargs: Any) -> Any:
-        """See `Rounds.step`."""
-        await self._refuse_when_over()
-        return await super().step(name, function, *args, once=once, **kwargs)
-
     async def _ask(self, base: str, key: str, digest: str, question: Question) -> Any:
         entry = self._due.get(key)
         asked = self.journal.outstanding.get(key)
@@ -198,7 +191,7 @@ class ReplayRounds(Rounds):
         self._fresh.discard(key)
         self.journal.entries.pop(key, None)
 
-    async def _refuse_when_over(self) -> None:
+    async def check_open(self) -> None:
         """After the suspension each call yields once and is cancelled; who goes on calling is parked for good."""
         if not self._suspended:
             return
@@ -218,7 +211,7 @@ class ReplayRounds(Rounds):
             return await self._park(_Parked(call.key, call.digest, self._loop.create_future(), step=call))
         if self._must_replay:
             await self._park(_Parked(call.key, call.digest, self._loop.create_future(), step=call))
-            await self._refuse_when_over()
+            await self.check_open()
         task = self._loop.create_task(self.run_step(call))
         self._running.add(task)
         task.add_done_callback(self._step_done)
@@ -234,6 +227,16 @@ class ReplayRounds(Rounds):
     # -- leading the body -----------------------------------------------------------------------------------------
 
     async def _supervise(self) -> None:
+        try:
+            await self._lead()
+        except Exception as error:  # a fault of this file: without us the body would wait for ever
+            logger.exception("The rounds of a call failed")
+            self._suspended = True
+            self._reply_error = self._reply_error or InternalError()
+            self._reply_error.__cause__ = error
+            await self._unwind()
+
+    async def _lead(self) -> None:
         waiting_since: float | None = None
         while not self._suspended:
             await self._until_quiet()
@@ -310,7 +313,7 @@ class ReplayRounds(Rounds):
         try:
             value = self._read(parked, entry)
         except MisfitAnswer as error:
-            self._refuse_answer(parked, error)
+            self._refuse_answer(parked, entry, error)
             return
         except Exception as error:
             parked.future.set_exception(error)
@@ -327,16 +330,21 @@ class ReplayRounds(Rounds):
         question = cast("Question", parked.question)
         if entry.kind == "expired":
             raise QuestionExpired(f"No answer within {entry.value:g} s")
+        if entry.kind == "invalid":
+            raise InvalidAnswer(entry.value)
         return question.read(entry.value)
 
-    def _refuse_answer(self, parked: _Parked, error: MisfitAnswer) -> None:
-        """An answer that does not fit is asked for again; the third one is the author's to handle."""
+    def _refuse_answer(self, parked: _Parked, entry: Entry, error: MisfitAnswer) -> None:
+        """An answer that does not fit is asked for again; the third one is the author's to handle, and recorded."""
         question = cast("Question", parked.question)
         parked.refused += 1
         if parked.refused >= MAX_REFUSED_ANSWERS:
-            parked.future.set_exception(bad_answer(question, error))
+            raised = bad_answer(question, error)
+            entry.kind, entry.value = "invalid", str(raised)
+            parked.future.set_exception(raised)
             parked.future.exception()
             self._used_new_answer = True
+            self.journal.outstanding.pop(parked.key, None)
             return
         logger.info("An answer to %s does not fit and is asked for again: %s", question.method, error)
         self._forget(parked.key)
@@ -365,20 +373,28 @@ class ReplayRounds(Rounds):
         """Decide the reply, close the context, unwind the body."""
         self._suspended = True  # first: a step that began while the state is being sealed would be forgotten
         open_questions = [parked for parked in self._parked.values() if parked.question is not None]
+        self._is_busy = True
         try:
             self._reply = await self._make_reply(open_questions)
         except Exception as error:
             self._reply_error = error
-        if self._body_task.done():
+        self._is_busy = False
+        await self._unwind()
+
+    async def _unwind(self) -> None:
+        """Cancel the body once, release whoever it left behind, and answer without it if it does not end."""
+        if self._is_over:  # it ended while the reply was being made
             return
-        self._cancelled_before = self._body_task.cancelling()
+        self._was_cancelled = True
         self._body_task.cancel()
         for _ in range(QUIET_PASSES):
             await asyncio.sleep(0)
         for parked in list(self._parked.values()):
             parked.future.cancel()
         await asyncio.sleep(self.settings.grace_s)
+        self._is_busy = True
         await self._answer_without_the_body()
+        self._is_busy = False
 
     async def _make_reply(self, open_questions: list[_Parked]) -> InputRequiredResult:
         journal, settings = self.journal, self.settings
@@ -434,10 +450,15 @@ class ReplayRounds(Rounds):
         return self._finish()
 
     def _finish(self) -> Any:
-        """Take our cancellation back; if there was another one, it stands."""
-        if self._body_task.cancelling() > self._cancelled_before:
-            self._body_task.uncancel()
-        if self._body_task.cancelling() > self._cancelled_before:
+        """Take our cancellation back; if there was another one, it stands.
+
+        Not the count at the time of our cancellation: a ``timeout`` of the body may have been expiring then, and has
+        taken its own back since.
+        """
+        left = self._body_task.cancelling()
+        if self._was_cancelled and left:
+            left = self._body_task.uncancel()
+        if left > self._cancels_before:
             raise asyncio.CancelledError
         if self._reply_error is not None:
             raise self._reply_error
@@ -445,12 +466,15 @@ class ReplayRounds(Rounds):
 
     async def _stop(self) -> None:
         """End the supervisor and wait for running steps, even while being cancelled; release whoever is parked."""
-        if self._supervisor is not None:
-            self._supervisor.cancel()
+        self._is_over = True
         interrupted = 0
-        while self._running:
+        supervisor = self._supervisor
+        if supervisor is not None and not self._is_busy:
+            supervisor.cancel()
+        while self._running or (self._is_busy and supervisor is not None and not supervisor.done()):
+            waited = {*self._running, supervisor} if self._is_busy and supervisor is not None else {*self._running}
             try:
-                await asyncio.wait(set(self._running))
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
                 interrupted += 1
         for parked in list(self._parked.values()):
@@ -460,6 +484,10 @@ class ReplayRounds(Rounds):
 
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
         """See `Rounds.gather`."""
+        if self._suspended or self._is_over:
+            close_all(awaitables)
+        await self.check_open()
+        self._refuse_when_over("gather")
         scope = self.next_gather()
 
         async def branch(index: int, awaitable: Awaitable[Any]) -> Any:

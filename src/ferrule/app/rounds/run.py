@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.kernel.context import ServerRequestContext
 
 if TYPE_CHECKING:
-    import asyncio
-
     from ferrule.app.rounds.base import Rounds
 
 __all__ = ["rounds_of", "run_body"]
@@ -63,23 +61,29 @@ def rounds_of(request: ServerRequestContext[Any]) -> Rounds:
     """The engine of a call, made on first use.
 
     Raises:
-        NotSupportedHere: a modern call on an event loop other than asyncio.
+        NotSupportedHere: not a tool, prompt or resource function.
     """
     session = request.session
     if session.rounds is None:
+        if session.body_task is None:
+            from ferrule.app.rounds.errors import NotSupportedHere
+
+            raise NotSupportedHere(f"{request.method} can neither ask nor take steps: tools, prompts and resources can")
         from ferrule.app.rounds.settings import settings_of
 
         settings = settings_of(request.server)
-        if session.connection.is_modern:
-            from ferrule.app.rounds.replay import ReplayRounds
-
-            session.rounds = ReplayRounds(
-                request, settings, ReplayRounds.new_journal(settings), _task_or_refuse(session.body_task)
-            )
-        else:
+        if not session.connection.is_modern:
             from ferrule.app.rounds.base import PushRounds
 
             session.rounds = PushRounds(request, settings, PushRounds.new_journal(settings))
+        elif session.body_task is _NO_TASK:
+            from ferrule.app.rounds.manual import ManualRounds
+
+            session.rounds = ManualRounds(request, settings, ManualRounds.new_journal(settings))
+        else:
+            from ferrule.app.rounds.replay import ReplayRounds
+
+            session.rounds = ReplayRounds(request, settings, ReplayRounds.new_journal(settings), session.body_task)
     return cast("Rounds", session.rounds)
 
 
@@ -98,14 +102,6 @@ async def _resume(request: ServerRequestContext[Any]) -> None:
     state = request.params.request_state
     journal = ManualRounds.new_journal(settings) if state is None else await open_state(request, settings, state)
     session.rounds = ManualRounds(request, settings, journal)
-
-
-def _task_or_refuse(task: Any) -> asyncio.Task[Any]:
-    if task is None or task is _NO_TASK:
-        from ferrule.app.rounds.errors import NotSupportedHere
-
-        raise NotSupportedHere("Questions of the modern era need asyncio; on trio return InputRequired by hand")
-    return cast("asyncio.Task[Any]", task)
 
 
 def _first_look() -> Any:

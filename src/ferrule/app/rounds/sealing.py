@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
-from ferrule.app.rounds.errors import StateTampered
+from ferrule.app.rounds.errors import StateTampered, StateUnknownKey
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError
 
@@ -111,7 +111,7 @@ class KeyRing:
         head, rest = raw[: 1 + _KEY_ID_BYTES], raw[1 + _KEY_ID_BYTES :]
         cipher = self._ciphers.get(head[1:])
         if head[:1] != _VERSION or cipher is None or len(rest) < _NONCE_BYTES + 16:
-            raise StateTampered("The request state was not issued by this server")
+            raise StateUnknownKey("The request state was not issued by this server")
         try:
             return decode(cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _CONTEXT + head))
         except (InvalidTag, DecodeError) as error:
@@ -150,7 +150,7 @@ class HeldStates:
         """See `Sealer`."""
         found = self._states.get(token)
         if found is None or found[0] <= self._clock():
-            raise StateTampered("The request state was not issued by this server, or long ago")
+            raise StateUnknownKey("The request state was not issued by this server, or long ago")
         return decode(found[1])
 
     def _oldest(self) -> float:

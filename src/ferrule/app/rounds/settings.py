@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.app.rounds.sealing import Sealer, StateKey, sealer_for
+from ferrule.app.threads import DEFAULT_MAX_THREADS, WorkerThreads
 from ferrule.stores.blobs import BlobStore
 from ferrule.stores.marks import OneTimeMarks
 
-__all__ = ["RoundsSettings"]
+if TYPE_CHECKING:
+    from ferrule.app.rounds.sealing import Sealer, StateKey
+
+__all__ = ["RoundsSettings", "settings_of"]
+
+logger = logging.getLogger("ferrule.app.rounds")
 
 
 class RoundsSettings:
@@ -26,6 +32,8 @@ class RoundsSettings:
         blobs: keeps states that are too large to travel; ``None`` refuses them.
         grace_s: seconds that a suspended body gets to end before the reply goes out without it.
         replay_wait_s: seconds that a replay waits for something recorded that the body has not come to yet.
+        step_wait_s: seconds that a ``once`` step waits for somebody else who began it, before it is in doubt.
+        max_step_threads: sync steps that run at the same time.
         clock: seconds since the epoch.
     """
 
@@ -41,6 +49,8 @@ class RoundsSettings:
         blobs: BlobStore | None = None,
         grace_s: float = 1.0,
         replay_wait_s: float = 1.0,
+        step_wait_s: float = 30.0,
+        max_step_threads: int = DEFAULT_MAX_THREADS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._state_keys = None if state_keys is None else list(state_keys)
@@ -53,6 +63,9 @@ class RoundsSettings:
         self.blobs = blobs
         self.grace_s = grace_s
         self.replay_wait_s = replay_wait_s
+        self.step_wait_s = step_wait_s
+        self.threads = WorkerThreads(max_step_threads)
+        self._has_warned_of_keys = False
         self.clock = clock
         self._sealer: Sealer | None = None
 
@@ -60,8 +73,19 @@ class RoundsSettings:
     def sealer(self) -> Sealer:
         """Made on first use: sealing loads a cipher."""
         if self._sealer is None:
+            from ferrule.app.rounds.sealing import sealer_for
+
             self._sealer = sealer_for(self._state_keys)
         return self._sealer
+
+    def warn_of_keys(self) -> None:
+        """A state came that is not ours: say once what is wrong when nobody configured keys."""
+        if self.uses_process_key and not self._has_warned_of_keys:
+            self._has_warned_of_keys = True
+            logger.warning(
+                "A request state was refused that another process sealed, or this one before its last start: without "
+                "state_keys each process makes a key of its own. Give every worker the same: MCPServer(state_keys=[…])"
+            )
 
 
 def settings_of(server: Any) -> RoundsSettings:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import secrets
 from typing import Any, Final, cast
 
+from ferrule.app.principals import principal_id, principal_of
 from ferrule.app.rounds.errors import (
     StateExpired,
     StateForeignCall,
     StateForeignPrincipal,
     StateTampered,
     StateTooLarge,
+    StateUnknownKey,
 )
 from ferrule.app.rounds.journal import Journal
 from ferrule.app.rounds.keys import content_digest
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.inbound import NAME_PARAMS
-from ferrule.wire.codec import decode, encode
+from ferrule.wire.codec import Encoded, decode, encode
 
 __all__ = ["open_state", "seal_state"]
 
@@ -32,11 +34,7 @@ def _binding(request: ServerRequestContext[Any]) -> list[Any]:
 
 
 def _principal(request: ServerRequestContext[Any]) -> str | None:
-    """Who sent it, as text; ``None`` for nobody in particular."""
-    principal = getattr(request.transport, "principal", None)
-    if principal is None:
-        return None
-    return str(getattr(principal, "id", principal))
+    return principal_id(principal_of(request))
 
 
 async def seal_state(request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> str:
@@ -48,7 +46,7 @@ async def seal_state(request: ServerRequestContext[Any], settings: RoundsSetting
     now = settings.clock()
     expires_at = min(now + settings.state_ttl_s, journal.started_at + settings.state_max_s)
     body = encode(journal.to_json())
-    content: Any = decode(body)
+    content: Any = Encoded(body)
     if len(body) > settings.inline_state_bytes:
         if settings.blobs is None:
             raise StateTooLarge(
@@ -66,7 +64,11 @@ async def open_state(request: ServerRequestContext[Any], settings: RoundsSetting
     Raises:
         StateTampered, StateExpired, StateForeignPrincipal, StateForeignCall: in that order of checking.
     """
-    payload = settings.sealer.open(token)
+    try:
+        payload = settings.sealer.open(token)
+    except StateUnknownKey:
+        settings.warn_of_keys()
+        raise
     if not isinstance(payload, list) or len(cast("list[Any]", cast("object", payload))) != 4:
         raise StateTampered("The request state has an unknown form")
     expires_at, principal, binding, content = cast("list[Any]", cast("object", payload))

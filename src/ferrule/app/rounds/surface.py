@@ -41,6 +41,12 @@ class Asking:
     def _rounds(self) -> Rounds:
         return rounds_of(self.request)
 
+    async def _check_open(self) -> None:
+        """Every call of a body that is being unwound yields once and is cancelled."""
+        rounds = self.request.session.rounds
+        if rounds is not None:
+            await rounds.check_open()
+
     # -- questions ------------------------------------------------------------------------------------------------
 
     @overload

@@ -1,0 +1,45 @@
+"""Who sent a request, as one text that is equal in every process: what states, limits and kept values are bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.wire.codec import encode_str, to_builtins
+from ferrule.wire.faults import EncodeError
+
+__all__ = ["principal_id", "principal_of"]
+
+_NAMES = ("id", "subject", "sub")
+
+
+def principal_of(request: ServerRequestContext[Any]) -> Any:
+    """The principal of a request, as authentication gave it; ``None`` for nobody in particular."""
+    return getattr(request.transport, "principal", None)
+
+
+def principal_id(principal: Any) -> str | None:
+    """A principal as text; ``None`` for nobody in particular.
+
+    Text and numbers stand for themselves; an object or mapping by its ``id``, ``subject`` or ``sub``; anything else
+    that has a JSON form by that.
+
+    Raises:
+        TypeError: it has none of these, so that two processes could not agree on who it is.
+    """
+    if principal is None:
+        return None
+    if isinstance(principal, str | int):
+        return str(principal)
+    facts = cast("Mapping[str, Any] | None", principal if isinstance(principal, Mapping) else None)
+    for name in _NAMES:
+        found = getattr(cast("Any", principal), name, None) if facts is None else facts.get(name)
+        if found is not None:
+            return str(found)
+    try:
+        return encode_str(to_builtins(cast("Any", principal)))
+    except EncodeError as error:
+        raise TypeError(
+            f"A principal of type {type(cast('object', principal)).__name__} has no id, subject or sub, and no JSON form"
+        ) from error

@@ -1,0 +1,78 @@
+"""Choosing a store by its URL, and what one store offers.
+
+``memory:`` lives in this process, ``sqlite:///jobs.db`` in a file that all processes of one machine share (three
+slashes and a relative path, four and an absolute one, as other libraries have it). More schemes are one line in
+`register_scheme`; a module named there is imported when the first URL of its scheme is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TypeAlias
+
+from ferrule.stores.blobs import BlobStore, MemoryBlobs
+from ferrule.stores.marks import MemoryMarks, OneTimeMarks
+from ferrule.wire.faults import FerruleError
+
+__all__ = ["OpenStore", "Store", "StoreUrlError", "open_store", "register_scheme"]
+
+
+class StoreUrlError(FerruleError, ValueError):
+    """A store's URL cannot be used (the operator's mistake)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Everything that is kept in one place.
+
+    Attributes:
+        marks: one-time marks.
+        blobs: small opaque values.
+        is_shared: whether other processes see the same.
+    """
+
+    marks: OneTimeMarks
+    blobs: BlobStore
+    is_shared: bool = False
+
+
+OpenStore: TypeAlias = Callable[[str], Store]
+"""``url -> Store``; opens nothing yet: the store is made where the server is, the file or socket on first use."""
+
+
+def _open_memory(url: str) -> Store:
+    return Store(MemoryMarks(), MemoryBlobs())
+
+
+_schemes: dict[str, OpenStore | str] = {
+    "memory": _open_memory,
+    "sqlite": "ferrule.stores.sqlite:open_sqlite",
+    "redis": "ferrule.stores.redis:open_redis",
+    "rediss": "ferrule.stores.redis:open_redis",
+}
+
+
+def register_scheme(scheme: str, opens: OpenStore | str) -> None:
+    """Serve URLs of ``scheme``: with a function, or with ``"module:function"``, imported on first use."""
+    _schemes[scheme] = opens
+
+
+def open_store(url: str) -> Store:
+    """The store that a URL names.
+
+    Raises:
+        StoreUrlError: no such scheme, its module is missing, or the rest cannot be used.
+    """
+    scheme, colon, _ = url.partition(":")
+    opens = _schemes.get(scheme) if colon else None
+    if opens is None:
+        raise StoreUrlError(f"{url!r} names no store; the schemes are {', '.join(sorted(_schemes))}")
+    if isinstance(opens, str):
+        module, _, name = opens.partition(":")
+        try:
+            opens = _schemes[scheme] = getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            raise StoreUrlError(f"A {scheme}: store needs the module {error.name!r}, which is not installed") from error
+    return opens(url)
