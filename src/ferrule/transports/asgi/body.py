@@ -13,7 +13,15 @@ _DRAIN_S: Final = 2.0
 
 
 class BodyTooLarge(Exception):
-    """The body is larger than the limit, by its own declaration or by what arrived."""
+    """The body is larger than the limit, by its own declaration or by what arrived.
+
+    Attributes:
+        has_more: a part of it has not arrived yet.
+    """
+
+    def __init__(self, has_more: bool) -> None:
+        super().__init__()
+        self.has_more = has_more
 
 
 class ClientGone(Exception):
@@ -32,22 +40,23 @@ async def read_body(receive: Receive, first: bytes, max_body_bytes: int) -> byte
         BodyTooLarge: see above.
         ClientGone: the client disconnected in mid-body.
     """
-    chunks, size = [first], len(first)
-    while size <= max_body_bytes:
+    chunks, size, has_more = [first], len(first), True
+    while has_more and size <= max_body_bytes:
         message = await receive()
         if message["type"] != "http.request":
             raise ClientGone
         chunk: bytes = message.get("body", b"")
         chunks.append(chunk)
         size += len(chunk)
-        if not message.get("more_body", False):
-            if size > max_body_bytes:
-                break
-            return b"".join(chunks)
-    raise BodyTooLarge
+        has_more = message.get("more_body", False)
+    if size > max_body_bytes:
+        raise BodyTooLarge(has_more)
+    return b"".join(chunks)
 
 
-async def refuse_body(receive: Receive, send: Send, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+async def refuse_body(
+    receive: Receive, send: Send, body: bytes, headers: list[tuple[bytes, bytes]], has_more: bool
+) -> None:
     """Answer 413 and end the connection, in an order that lets the client read the answer.
 
     A client that is still sending sees a reset, and not our answer, if the connection closes while bytes of its are
@@ -63,9 +72,8 @@ async def refuse_body(receive: Receive, send: Send, body: bytes, headers: list[t
     await send({"type": "http.response.body", "body": body, "more_body": True})
     dropped = 0
     with anyio.move_on_after(_DRAIN_S):
-        while dropped < _DRAIN_BYTES:
+        while has_more and dropped < _DRAIN_BYTES:
             message = await receive()
-            if message["type"] != "http.request" or not message.get("more_body", False):
-                break
+            has_more = message["type"] == "http.request" and message.get("more_body", False)
             dropped += len(message.get("body", b""))
     await send({"type": "http.response.body", "body": b""})

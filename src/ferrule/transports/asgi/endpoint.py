@@ -28,25 +28,20 @@ from typing import Any, cast
 from ferrule.kernel.server import Server
 from ferrule.protocol.handshake import is_handshake_version
 from ferrule.protocol.inbound import MCP_PROTOCOL_VERSION_HEADER, has_modern_envelope
-from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
-from ferrule.transports.asgi.context import HttpRefusal
 from ferrule.transports.asgi.exchange import HttpRequest
+from ferrule.transports.asgi.gate import HttpGate
 from ferrule.transports.asgi.legacy import LegacySide
-from ferrule.transports.asgi.lifecycle import ServerLife
 from ferrule.transports.asgi.media import accepts, is_json_content_type
 from ferrule.transports.asgi.modern import ModernSide
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import KeepAlive, RawHeaders, Receive, Send
-from ferrule.transports.asgi.runtime import Runtime, current_runtime
-from ferrule.transports.asgi.security import SecurityPolicy
+from ferrule.transports.asgi.runtime import Runtime
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
 from ferrule.wire.headers import MCP_SESSION_ID_HEADER
 from ferrule.wire.jsonrpc import (
     InvalidMessage,
-    JsonRpcError,
     JsonRpcErrorCode,
-    encode_error,
     message_kind,
     readable_id,
 )
@@ -57,13 +52,9 @@ log = logging.getLogger("ferrule.http")
 
 _MEMO_LIMIT = 256
 _INVALID = int(JsonRpcErrorCode.INVALID_REQUEST)
-# May stand once. Two that disagree would let a proxy and us read different requests (RFC 9110, 5.3).
-_SINGLE_HEADERS = frozenset(
-    {"host", "origin", "content-type", "content-length", "authorization", "last-event-id", "x-forwarded-host"}
-)
 
 
-class HttpEndpoint:
+class HttpEndpoint(HttpGate):
     """The ASGI callable of one server.
 
     Args:
@@ -72,26 +63,16 @@ class HttpEndpoint:
 
     Attributes:
         modern, legacy: the two eras; ``legacy`` is ``None`` when it is turned off.
-        life: the server's lifespan.
     """
 
     def __init__(self, server: Server[Any], options: HttpOptions | None = None) -> None:
-        self.options = options = options or HttpOptions()
-        self.server = server
-        self.life = ServerLife(server)
+        super().__init__(server, options)
+        options = self.options
         keep_alive = KeepAlive(options.keep_alive_s)
         self.modern = ModernSide(server, keep_alive, options.disconnect_grace_s)
         self.legacy = LegacySide(server, options, keep_alive) if options.legacy else None
-        self.security = SecurityPolicy(
-            loopback=options.loopback,
-            allowed_hosts=options.allowed_hosts,
-            allowed_origins=options.allowed_origins,
-            trusted_proxies=options.trusted_proxies,
-        )
         route = options.path.rstrip("/")
-        self._route = route
         self._paths = {route, route + "/"}
-        self._max_body_bytes = options.max_body_bytes
         # Raw (content type, Accept) pairs that were found good; bounded, because they come from outside.
         self._known_media: set[tuple[str | None, str | None]] = set()
 
@@ -219,31 +200,6 @@ class HttpEndpoint:
         path, root = scope["path"], scope.get("root_path", "").rstrip("/")
         return bool(root) and path.startswith(root) and path[len(root) :] in self._paths
 
-    async def _join_headers(self, request: HttpRequest) -> bool:
-        """Repeated headers: join what may be a list, refuse what must be one value."""
-        headers = request.headers
-        seen: dict[str, list[str]] = {}
-        for raw_name, raw_value in request.scope["headers"]:
-            seen.setdefault(raw_name.decode("latin-1").lower(), []).append(raw_value.strip().decode("latin-1"))
-        headers.clear()
-        for name, values in seen.items():
-            if len(values) > 1 and (name in _SINGLE_HEADERS or name.startswith("mcp-")):
-                code = JsonRpcErrorCode.HEADER_MISMATCH if name.startswith("mcp-") else JsonRpcErrorCode.INVALID_REQUEST
-                await request.refuse(400, int(code), f"The {name} header is given more than once")
-                return False
-            headers[name] = "; ".join(values) if name == "cookie" else ", ".join(values)
-        return True
-
-    async def _admit(self, request: HttpRequest, origin: str | None) -> bool:
-        host = self.security.effective_host(request.headers, request.scope.get("client"))
-        refusal = self.security.refuse(host, origin)
-        if refusal is not None:
-            await request.refuse(403, _INVALID, refusal)
-            return False
-        if origin is not None:
-            request.reply_headers = self.security.cors_headers(origin)
-        return True
-
     async def _serve_verb(self, request: HttpRequest) -> None:
         method = request.scope["method"]
         origin = request.headers.get("origin")
@@ -287,40 +243,6 @@ class HttpEndpoint:
         if len(self._known_media) < _MEMO_LIMIT:
             self._known_media.add((content_type, accept))
         return True
-
-    async def _authenticate(self, request: HttpRequest) -> bool:
-        authenticate = self.options.authenticate
-        try:
-            request.principal = await authenticate(request.context()) if authenticate is not None else None
-        except HttpRefusal as refusal:
-            await request.refuse(refusal.status, _INVALID, refusal.message, headers=refusal.headers)
-            return False
-        return True
-
-    async def _start(self, request: HttpRequest) -> Runtime | None:
-        """The running loop's runtime with the server's lifespan entered; ``None`` when the request has been refused."""
-        try:
-            await self.life.start()
-        except Exception as exc:
-            log.error("the server's lifespan failed to start", exc_info=exc)
-            await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), "The server could not start")
-            return None
-        return current_runtime()
-
-    async def _read_body(self, request: HttpRequest, first: bytes, more: bool) -> bytes | None:
-        """The whole body; ``None`` when the request has been refused or its client has gone."""
-        declared = request.headers.get("content-length", "0")
-        limit = self._max_body_bytes
-        try:
-            if len(first) > limit or (declared.isascii() and declared.isdigit() and int(declared[:20]) > limit):
-                raise BodyTooLarge
-            return await read_body(request.receive, first, limit) if more else first
-        except BodyTooLarge:
-            error = encode_error(None, JsonRpcError(_INVALID, f"The body is larger than {limit} bytes"))
-            await refuse_body(request.receive, request.send, error, request.reply_headers or [])
-        except ClientGone:
-            log.info("a client went away in the middle of its request")
-        return None
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

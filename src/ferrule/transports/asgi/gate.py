@@ -1,0 +1,110 @@
+"""What every HTTP request passes before anybody asks what it wants: who sends it, from where, and how much of it.
+
+Shared by the Streamable HTTP endpoint and the deprecated HTTP+SSE one. Each check answers for itself when it refuses
+and then says so by its result; nothing is raised.
+"""
+
+import logging
+from typing import Any
+
+from ferrule.kernel.server import Server
+from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
+from ferrule.transports.asgi.context import HttpRefusal
+from ferrule.transports.asgi.exchange import HttpRequest
+from ferrule.transports.asgi.lifecycle import ServerLife
+from ferrule.transports.asgi.options import HttpOptions
+from ferrule.transports.asgi.runtime import Runtime, current_runtime
+from ferrule.transports.asgi.security import SecurityPolicy
+from ferrule.wire.jsonrpc import JsonRpcError, JsonRpcErrorCode, encode_error
+
+__all__ = ["HttpGate"]
+
+log = logging.getLogger("ferrule.http")
+
+_INVALID = int(JsonRpcErrorCode.INVALID_REQUEST)
+# May stand once. Two that disagree would let a proxy and us read different requests (RFC 9110, 5.3).
+_SINGLE_HEADERS = frozenset(
+    {"host", "origin", "content-type", "content-length", "authorization", "last-event-id", "x-forwarded-host"}
+)
+
+
+class HttpGate:
+    """The checks, with the options and the state that they need.
+
+    Attributes:
+        options: the settings.
+        server: what is served.
+        life: the server's lifespan.
+        security: the Origin and Host rules.
+    """
+
+    def __init__(self, server: Server[Any], options: HttpOptions | None = None) -> None:
+        self.options = options = options or HttpOptions()
+        self.server = server
+        self.life = ServerLife(server)
+        self.security = SecurityPolicy(
+            loopback=options.loopback,
+            allowed_hosts=options.allowed_hosts,
+            allowed_origins=options.allowed_origins,
+            trusted_proxies=options.trusted_proxies,
+        )
+        self._max_body_bytes = options.max_body_bytes
+
+    async def _join_headers(self, request: HttpRequest) -> bool:
+        """Repeated headers: join what may be a list, refuse what must be one value."""
+        headers = request.headers
+        seen: dict[str, list[str]] = {}
+        for raw_name, raw_value in request.scope["headers"]:
+            seen.setdefault(raw_name.decode("latin-1").lower(), []).append(raw_value.strip().decode("latin-1"))
+        headers.clear()
+        for name, values in seen.items():
+            if len(values) > 1 and (name in _SINGLE_HEADERS or name.startswith("mcp-")):
+                code = JsonRpcErrorCode.HEADER_MISMATCH if name.startswith("mcp-") else JsonRpcErrorCode.INVALID_REQUEST
+                await request.refuse(400, int(code), f"The {name} header is given more than once")
+                return False
+            headers[name] = "; ".join(values) if name == "cookie" else ", ".join(values)
+        return True
+
+    async def _admit(self, request: HttpRequest, origin: str | None) -> bool:
+        host = self.security.effective_host(request.headers, request.scope.get("client"))
+        refusal = self.security.refuse(host, origin)
+        if refusal is not None:
+            await request.refuse(403, _INVALID, refusal)
+            return False
+        if origin is not None:
+            request.reply_headers = self.security.cors_headers(origin)
+        return True
+
+    async def _authenticate(self, request: HttpRequest) -> bool:
+        authenticate = self.options.authenticate
+        try:
+            request.principal = await authenticate(request.context()) if authenticate is not None else None
+        except HttpRefusal as refusal:
+            await request.refuse(refusal.status, _INVALID, refusal.message, headers=refusal.headers)
+            return False
+        return True
+
+    async def _start(self, request: HttpRequest) -> Runtime | None:
+        """The running loop's runtime with the server's lifespan entered; ``None`` when the request has been refused."""
+        try:
+            await self.life.start()
+        except Exception as exc:
+            log.error("the server's lifespan failed to start", exc_info=exc)
+            await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), "The server could not start")
+            return None
+        return current_runtime()
+
+    async def _read_body(self, request: HttpRequest, first: bytes, more: bool) -> bytes | None:
+        """The whole body; ``None`` when the request has been refused or its client has gone."""
+        declared = request.headers.get("content-length", "0")
+        limit = self._max_body_bytes
+        try:
+            if len(first) > limit or (declared.isascii() and declared.isdigit() and int(declared[:20]) > limit):
+                raise BodyTooLarge(more)
+            return await read_body(request.receive, first, limit) if more else first
+        except BodyTooLarge as refusal:
+            error = encode_error(None, JsonRpcError(_INVALID, f"The body is larger than {limit} bytes"))
+            await refuse_body(request.receive, request.send, error, request.reply_headers or [], refusal.has_more)
+        except ClientGone:
+            log.info("a client went away in the middle of its request")
+        return None
