@@ -17,6 +17,8 @@ MCP_PEER_VERSION=2.3.0
 FASTMCP_PEER_VERSION=4.2.3
 INSPECTOR_VERSION=2.12.0
 CONFORMANCE_VERSION=0.2.0-alpha.12
+SERVERS_PYTHON_VERSION=2026.10.19
+SERVERS_NODE_VERSION=2026.8.31
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
@@ -111,6 +113,13 @@ _install_mcp_peer() {
     pip_install "$dir" "mcp==$MCP_PEER_VERSION"
 }
 
+_install_server_peers() {
+  local dir=$CACHE/peer-servers
+  say "installing published servers ($SERVERS_PYTHON_VERSION) into an environment of their own"
+  make_venv "$dir" &&
+    pip_install "$dir" "mcp-server-time==$SERVERS_PYTHON_VERSION" "mcp-server-git==$SERVERS_PYTHON_VERSION"
+}
+
 _install_node_peers() {
   local dir=$CACHE/node
   say "installing the inspector $INSPECTOR_VERSION and the conformance suite $CONFORMANCE_VERSION (npm)"
@@ -119,7 +128,10 @@ _install_node_peers() {
   "private": true,
   "dependencies": {
     "@modelcontextprotocol/inspector": "$INSPECTOR_VERSION",
-    "@modelcontextprotocol/conformance": "$CONFORMANCE_VERSION"
+    "@modelcontextprotocol/conformance": "$CONFORMANCE_VERSION",
+    "@modelcontextprotocol/server-everything": "$SERVERS_NODE_VERSION",
+    "@modelcontextprotocol/server-filesystem": "$SERVERS_NODE_VERSION",
+    "@modelcontextprotocol/server-memory": "$SERVERS_NODE_VERSION"
   }
 }
 JSON
@@ -129,8 +141,11 @@ JSON
 # The official client, and the npm programs on the Node of our own environment; exports where they are.
 ensure_peers() {
   once "$CACHE/stamps/peer-mcp" "$(stamp_of "$MCP_PEER_VERSION")" _install_mcp_peer
-  once "$CACHE/stamps/node" "$(stamp_of "$INSPECTOR_VERSION" "$CONFORMANCE_VERSION")" _install_node_peers
+  once "$CACHE/stamps/peer-servers" "$(stamp_of "$SERVERS_PYTHON_VERSION")" _install_server_peers
+  once "$CACHE/stamps/node" "$(stamp_of "$INSPECTOR_VERSION" "$CONFORMANCE_VERSION" "$SERVERS_NODE_VERSION")" \
+    _install_node_peers
   export FERRULE_PEER_MCP_PYTHON=$CACHE/peer-mcp/$BIN/python
+  export FERRULE_PEER_SERVERS_DIR=$CACHE/peer-servers/$BIN
   export FERRULE_PEER_NODE_DIR=$CACHE/node
 }
 
