@@ -1,1 +1,1 @@
-"""Carriers: stdio, HTTP as an ASGI callable, memory, and their client halves. No rule of the protocol is decided here."""
+"""What carries messages: stdio, HTTP, memory. Each gives the kernel a stream pair, or is an ASGI application."""
