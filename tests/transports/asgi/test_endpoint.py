@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -388,7 +389,7 @@ async def test_a_server_that_cannot_start_answers_503_without_details() -> None:
     attempts = 0
 
     @asynccontextmanager
-    async def lifespan(server: Any) -> Any:
+    async def lifespan(server: Any) -> AsyncIterator[Any]:
         nonlocal attempts
         attempts += 1
         if attempts == 1:

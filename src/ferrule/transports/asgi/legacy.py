@@ -365,7 +365,8 @@ class LegacySide:
 
     def _release(self, session: LegacySession) -> None:
         self.sessions.release(session)
-        if self._sweeper is None:
+        # The timer of a loop that is gone (serverless, tests) will never fire.
+        if self._sweeper is None or self._sweeping_on is None or not self._sweeping_on.is_live():
             self._arm_sweeper()
 
     def _arm_sweeper(self) -> None:
