@@ -250,7 +250,7 @@ class _Call(ProgressSender):
         self.cancel_requested = False
         self.request_id = request_id
         self.on_progress = on_progress
-        self.progress_token = None if on_progress is None else request_id
+        self._params = None if on_progress is None else {"_meta": {"progressToken": request_id}}
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeGuard, TypeVar, cast
 import anyio
 
 from ferrule.kernel.dispatch import CallOptions, OnNotify, OnProgress, OnRequest, ProgressSender, TransportContext
-from ferrule.protocol.correlation import IdSequence, cancelled_request_id, progress_token
+from ferrule.protocol.correlation import IdSequence, cancelled_request_id
 from ferrule.protocol.errors import (
     ConnectionClosed,
     LocalError,
@@ -219,7 +219,7 @@ class _Asked(ProgressSender):
         self._gate = None
         self.request_id = request_id
         self.transport = http.transport
-        self.progress_token = progress_token(params)
+        self._params = params
         self.cancel_requested = False
 
     @property
