@@ -6,7 +6,7 @@ Cases 15 (server dies), 18 (nobody drains stderr), 31 (caller gives up), and ope
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -252,7 +252,7 @@ async def test_lifespan_of_a_server_in_this_process() -> None:
     events: list[str] = []
 
     @asynccontextmanager
-    async def lifespan(app: Any) -> Any:
+    async def lifespan(app: Any) -> AsyncIterator[Any]:
         events.append("in")
         yield {"n": 1}
         events.append("out")
@@ -263,7 +263,7 @@ async def test_lifespan_of_a_server_in_this_process() -> None:
     assert events == ["in", "out"]
 
     @asynccontextmanager
-    async def broken(app: Any) -> Any:
+    async def broken(app: Any) -> AsyncIterator[Any]:
         raise RuntimeError("no database")
         yield
 

@@ -2,8 +2,8 @@
 
 import sys
 
-from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
+from mcp.server import MCPServer  # pyright: ignore[reportMissingImports]
+from mcp.server.mcpserver import Context  # pyright: ignore[reportMissingImports]
 from pydantic import BaseModel
 
 app = MCPServer("official", instructions="Ask politely.")

@@ -1,4 +1,4 @@
-"""Settings of the property tests: no example is judged by a clock, since the machine may be busy with something else."""
+"""Settings of the property tests: no example is judged by a clock, for the machine may be busy with something else."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ def test_resource_contents_hold_text_or_blob() -> None:
         with pytest.raises(ConvertError):
             convert(wrong, t.ResourceContents)
         with pytest.raises(ValueError):
-            t.ResourceContents(**wrong)
+            t.ResourceContents(**wrong)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_prompt_message_takes_every_kind_of_content_and_two_roles() -> None:

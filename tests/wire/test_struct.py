@@ -159,9 +159,9 @@ def test_the_mapping_given_is_not_changed() -> None:
 def test_a_misspelt_attribute_is_an_error_in_both_directions() -> None:
     """`caps.smapling = …` must not vanish in an instance dict."""
     with pytest.raises(AttributeError, match="rots"):
-        Bundle().rots  # noqa: B018
+        Bundle().rots  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(AttributeError, match="rots"):
-        Bundle().rots = 1
+        Bundle().rots = 1  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_patterns_match_by_attribute() -> None:

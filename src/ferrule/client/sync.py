@@ -12,7 +12,7 @@ import atexit
 import contextlib
 import queue
 import threading
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ferrule.client.client import Client
@@ -177,7 +177,7 @@ class SyncClient:
         """See `Client.set_log_level`."""
         _loop.run(self.client.set_log_level(level))
 
-    def listen(self, **wanted: Any) -> Iterator[ChangeEvent]:
+    def listen(self, **wanted: Any) -> Generator[ChangeEvent, None, None]:
         """Changes as they come; see `Client.listen`. Ends when the iterator is closed."""
         events: queue.SimpleQueue[ChangeEvent | BaseException] = queue.SimpleQueue()
 
