@@ -1,0 +1,49 @@
+"""conformance/run.py: our own tally, which forgives less than the suite."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture
+def run(project_root: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("conformance_run", project_root / "conformance" / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def scenario(folder: Path, name: str, *statuses: str) -> None:
+    (folder / name).mkdir()
+    checks = [{"id": f"check-{i}", "status": status, "errorMessage": "why"} for i, status in enumerate(statuses)]
+    (folder / name / "checks.json").write_text(json.dumps(checks))
+
+
+def test_a_scenario_without_a_success_has_failed(run: ModuleType, tmp_path: Path) -> None:
+    """The suite gives a tick to a scenario that never connected."""
+    scenario(tmp_path, "server-empty")
+    scenario(tmp_path, "server-info", "INFO", "SKIPPED")
+    scenario(tmp_path, "server-good", "SUCCESS", "INFO")
+    assert run.tally(tmp_path)[2] == ["server-empty: nothing succeeded", "server-info: nothing succeeded"]
+
+
+def test_every_failed_check_counts_warnings_included(run: ModuleType, tmp_path: Path) -> None:
+    """Whether or not the suite scores it for the revision."""
+    scenario(tmp_path, "server-a", "SUCCESS", "FAILURE", "WARNING")
+    passed, failed, complaints = run.tally(tmp_path)
+    assert (passed, failed, len(complaints)) == (1, 2, 2)
+
+
+def test_extensions_that_are_not_served_yet_do_not_count(run: ModuleType, tmp_path: Path) -> None:
+    """And nothing else is forgiven."""
+    scenario(tmp_path, "server-tasks-lifecycle-2026", "FAILURE")
+    scenario(tmp_path, "server-sep-2640-skills-manifest-2026")
+    scenario(tmp_path, "server-ping-2026", "FAILURE")
+    assert len(run.tally(tmp_path)[2]) == 2
