@@ -133,6 +133,12 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
     keep up; the last two answer with a result, so that the client knows to listen again.
     """
     granted, filter = granted_filter(ctx.server, ctx.params.notifications)
+    for key, grant in ctx.server.filter_grants.items():
+        if key in ctx.params.notifications:
+            value, topics = await grant(ctx, ctx.params.notifications[key])
+            filter.topics.update(topics)
+            if value is not None:
+                granted[key] = value
     meta = {SUBSCRIPTION_ID_KEY: ctx.request_id}
     session = ctx.session
     with ctx.server.bus.listen(filter) as listener:

@@ -6,26 +6,31 @@ a gateway, a proxy, or a method that no decorator offers.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from ferrule.kernel.builtin import register_builtins
 from ferrule.kernel.bus import SubscriptionBus
 from ferrule.kernel.context import CallNext, Handler, ServerMiddleware, ServerRequestContext
 from ferrule.protocol.caching import CacheHint
+from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.headers import ParamHeader
 from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, REVISIONS, Revision
 from ferrule.wire.types import Icon, Implementation, ServerCapabilities
 
-__all__ = ["HandlerEntry", "InitializationOptions", "Server"]
+__all__ = ["GrantTopics", "HandlerEntry", "InitializationOptions", "Server"]
 
 LifespanT = TypeVar("LifespanT")
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
+
+GrantTopics: TypeAlias = Callable[[ServerRequestContext[Any], Any], Awaitable[tuple[Any, Iterable[tuple[str, str]]]]]
+"""``(ctx, wanted) -> (granted, topics)``: what an extension grants of its key in a ``subscriptions/listen`` filter, in
+wire shape (``None`` for nothing), and the ``(method, topic)`` pairs of the events that it stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,9 @@ class Server(Generic[LifespanT]):
         attachments: what layers above keep with the server, each under a key of its own.
         param_headers: tool name → the plan of its ``Mcp-Param-*`` headers (`compile_param_plan`), for tools that have
             any; whoever registers a tool keeps it. HTTP refuses a modern call whose headers contradict it.
+        name_params: method → the param that the ``Mcp-Name`` header mirrors; extensions add theirs.
+        filter_grants: key of a listen filter → what an extension grants of it.
+        capability_sources: ``revision -> capabilities``: what extensions add to what is announced.
     """
 
     def __init__(
@@ -125,6 +133,9 @@ class Server(Generic[LifespanT]):
         self.extensions: dict[str, dict[str, Any]] = {}
         self.param_headers: dict[str, tuple[ParamHeader, ...]] = {}
         self.result_types: dict[str, str] = {}
+        self.name_params: dict[str, str] = dict(NAME_PARAMS)
+        self.filter_grants: dict[str, GrantTopics] = {}
+        self.capability_sources: list[Callable[[Revision], Mapping[str, Any]]] = []
         self.attachments: dict[Any, Any] = {}
         self._lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]] = lifespan or _no_lifespan
         self._requests: dict[str, HandlerEntry] = {}
@@ -218,6 +229,8 @@ class Server(Generic[LifespanT]):
             bundle["logging"] = {}
         if self.extensions and revision.is_modern:
             bundle["extensions"] = {name: dict(settings) for name, settings in self.extensions.items()}
+        for source in self.capability_sources:
+            bundle.update(source(revision))
         return ServerCapabilities(bundle)
 
     def _list_capability(self, kind: str) -> dict[str, Any]:

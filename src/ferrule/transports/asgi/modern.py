@@ -58,7 +58,10 @@ class ModernSide:
         server = self._server
         id, method = body["id"], body["method"]
         route = classify_inbound_request(
-            body, headers=request.headers, supported_modern_versions=server.modern_versions
+            body,
+            headers=request.headers,
+            supported_modern_versions=server.modern_versions,
+            name_params=server.name_params,
         )
         if isinstance(route, InboundLadderRejection):
             return request.refuse(http_status(route.code, 400), route.code, route.message, id=id, data=route.data)

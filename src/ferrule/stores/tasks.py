@@ -1,0 +1,189 @@
+"""Tasks that outlive the request which began them: one record per task, changed by compare-and-swap.
+
+The store knows four facts of a record (whose it is, when it ends, whether it is still open, which version it has)
+and keeps the rest as bytes. Two writers never overwrite each other: `TaskStore.replace` refuses a record that was
+read before the last change, and the caller reads again.
+
+An open record carries a *lease*: whoever runs the task renews it, and when it has run out somebody else may `claim`
+the task. Leases are durations and the store counts them by its own clock, so that workers whose clocks differ agree.
+
+Rule a newcomer would break: a record that has expired does not exist, whether or not it was swept away yet.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+__all__ = ["MemoryTasks", "StoredTask", "TaskStore", "TooManyTasks"]
+
+
+class TooManyTasks(Exception):
+    """There is no room for another task; ``owner`` tells whether it is the caller's own share that is used up."""
+
+    def __init__(self, *, owner: bool) -> None:
+        super().__init__("This caller has too many tasks" if owner else "There are too many tasks")
+        self.owner = owner
+
+
+class StoredTask(Struct, frozen=True, kw_only=True):
+    """One record.
+
+    Attributes:
+        task_id: unguessable, chosen by the caller.
+        owner: who may list it; ``""`` for nobody.
+        version: counts the changes; 0 for a record that was never stored.
+        created_at: seconds since the epoch.
+        expires_at: seconds since the epoch; from then on the record does not exist.
+        is_open: whether the task has not ended yet.
+        body: everything else; opaque.
+    """
+
+    task_id: str
+    owner: str
+    version: int = 0
+    created_at: float
+    expires_at: float
+    is_open: bool
+    body: bytes
+
+
+class TaskStore(Protocol):
+    """Records of tasks, shared by all who name the same store."""
+
+    async def add(self, task: StoredTask, *, lease_s: float, max_tasks: int, max_per_owner: int) -> StoredTask:
+        """Keep a new record, leased to the caller; gives it as stored. It can be found once this returns.
+
+        Args:
+            task: its id must be new.
+            lease_s: seconds until somebody else may claim it.
+            max_tasks, max_per_owner: how many records there may be, before this one is added.
+
+        Raises:
+            TooManyTasks: one of the bounds is reached.
+        """
+        ...
+
+    async def get(self, task_id: str) -> StoredTask | None:
+        """The record, ``None`` when there is none (any more)."""
+        ...
+
+    async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
+        """Change a record that was read with ``task.version``; gives it as stored.
+
+        ``None``: it has changed or gone in the meantime, and nothing was written.
+
+        Args:
+            task: the record as it shall be, with the version that was read.
+            lease_s: renews the lease; ``None`` leaves it. An ended task has none.
+        """
+        ...
+
+    async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
+        """Records of an owner, newest first.
+
+        Args:
+            owner: not empty.
+            after: the id of the last record of the page before; ``None`` begins.
+            limit: at most so many.
+
+        Raises:
+            KeyError: ``after`` is no record of this owner.
+        """
+        ...
+
+    async def claim(self, *, lease_s: float, limit: int) -> list[StoredTask]:
+        """Open records whose lease has run out, leased to the caller from now on; each is given to one caller only."""
+        ...
+
+
+class MemoryTasks:
+    """Records of one process.
+
+    Args:
+        clock: seconds since the epoch, for tests.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._tasks: dict[str, StoredTask] = {}
+        self._leases: dict[str, float] = {}
+        self._owned: dict[str, dict[str, None]] = {}
+        self._expiry: list[tuple[float, str]] = []
+
+    def __len__(self) -> int:
+        self._sweep()
+        return len(self._tasks)
+
+    async def add(self, task: StoredTask, *, lease_s: float, max_tasks: int, max_per_owner: int) -> StoredTask:
+        """See `TaskStore`."""
+        self._sweep()
+        if len(self._tasks) >= max_tasks:
+            raise TooManyTasks(owner=False)
+        owned = self._owned.setdefault(task.owner, {})
+        if task.owner and len(owned) >= max_per_owner:
+            raise TooManyTasks(owner=True)
+        stored = self._tasks[task.task_id] = replace(task, version=1)
+        owned[task.task_id] = None
+        self._leases[task.task_id] = self._clock() + lease_s
+        heapq.heappush(self._expiry, (task.expires_at, task.task_id))
+        return stored
+
+    async def get(self, task_id: str) -> StoredTask | None:
+        """See `TaskStore`."""
+        found = self._tasks.get(task_id)
+        return None if found is None or found.expires_at <= self._clock() else found
+
+    async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
+        """See `TaskStore`."""
+        found = await self.get(task.task_id)
+        if found is None or found.version != task.version:
+            return None
+        stored = self._tasks[task.task_id] = replace(task, version=task.version + 1)
+        if not task.is_open:
+            self._leases.pop(task.task_id, None)
+        elif lease_s is not None:
+            self._leases[task.task_id] = self._clock() + lease_s
+        if task.expires_at != found.expires_at:
+            heapq.heappush(self._expiry, (task.expires_at, task.task_id))
+        return stored
+
+    async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
+        """See `TaskStore`."""
+        self._sweep()
+        ids = list(reversed(self._owned.get(owner, {})))
+        start = 0
+        if after is not None:
+            try:
+                start = ids.index(after) + 1
+            except ValueError:
+                raise KeyError(after) from None
+        return [self._tasks[task_id] for task_id in ids[start : start + limit]]
+
+    async def claim(self, *, lease_s: float, limit: int) -> list[StoredTask]:
+        """See `TaskStore`."""
+        self._sweep()
+        now = self._clock()
+        ids = [task_id for task_id, until in self._leases.items() if until <= now][:limit]
+        for task_id in ids:
+            self._leases[task_id] = now + lease_s
+        return [self._tasks[task_id] for task_id in ids]
+
+    def _sweep(self) -> None:
+        now = self._clock()
+        while self._expiry and self._expiry[0][0] <= now:
+            _, task_id = heapq.heappop(self._expiry)
+            task = self._tasks.get(task_id)
+            if task is None or task.expires_at > now:
+                continue
+            del self._tasks[task_id]
+            self._leases.pop(task_id, None)
+            owned = self._owned[task.owner]
+            owned.pop(task_id, None)
+            if not owned:
+                del self._owned[task.owner]
