@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
 from msgspec import UNSET
 
 from ferrule.kernel.dispatch import (
@@ -24,7 +23,7 @@ from ferrule.kernel.dispatch import (
     TransportContext,
 )
 from ferrule.kernel.pump import forward_changes, open_listener
-from ferrule.protocol.correlation import IdSequence, progress_token
+from ferrule.protocol.correlation import IdSequence
 from ferrule.protocol.errors import (
     ConnectionClosed,
     MCPError,
@@ -36,6 +35,8 @@ from ferrule.wire.codec import to_builtins
 from ferrule.wire.jsonrpc import RequestId
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup, TaskStatus
+
     from ferrule.kernel.connection import Connection
     from ferrule.kernel.server import Server
 
@@ -74,7 +75,7 @@ class _Call(ProgressSender):
         self.can_send_request = side.transport.can_send_request
         self.cancel_requested = False
         self.on_progress = on_progress
-        self.progress_token = progress_token(params)
+        self.progress_params = params
         self.own_token: RequestId | None = None  # set when the caller itself wants the progress
         self.on_touch: Callable[[], None] | None = None
 
@@ -202,7 +203,7 @@ class DirectDispatcher:
             logger.error("%s failed", method, exc_info=error)
             raise RemoteError.from_error(error_from_exception(error)) from error
         finally:
-            call.progress_token = None
+            call.progress_params = None
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Hand a notification to the peer in this task; what its handler raises is logged there."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 import anyio
-from anyio.abc import TaskStatus
 
-from ferrule.protocol.correlation import ProgressGate
+from ferrule.protocol.correlation import ProgressGate, progress_token
 from ferrule.wire.jsonrpc import JsonRpcMessage, RequestId
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
 
 __all__ = [
     "CallOptions",
@@ -169,7 +171,8 @@ class WriteStream(Protocol):
     """The outbound half of a stream pair; an anyio memory object stream fits.
 
     A stream that encodes by itself sets the class attribute ``encodes = True`` and then also gets results that are
-    Structs or ready-made bytes; any other gets builtins.
+    Structs or ready-made bytes; any other gets builtins. One that can take a message without waiting may offer
+    ``send_now(message) -> Awaitable | None``, which is then used for results: ``None`` means that it is done.
     """
 
     async def send(self, item: Any, /) -> None:
@@ -188,13 +191,18 @@ class WriteStream(Protocol):
 class ProgressSender:
     """The `progress` of a dispatch context, over its `notify`: opt-in by token, strictly rising.
 
-    Mix it in and set ``progress_token`` (``None``: the peer did not ask).
+    Mix it in, set ``progress_params`` (of the request; ``None`` once nothing more may be said) and ``_gate = None``.
     """
 
-    __slots__ = ("_gate", "progress_token")
+    __slots__ = ("_gate", "progress_params")
 
-    progress_token: RequestId | None
+    progress_params: Mapping[str, Any] | None
     _gate: ProgressGate | None
+
+    @property
+    def progress_token(self) -> RequestId | None:
+        """What the peer asked for progress under; looked up when needed, since few handlers report any."""
+        return progress_token(self.progress_params)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the peer asked for it and the value rises."""

@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
-from anyio.abc import TaskStatus
 
 from ferrule.kernel.dispatch import (
     CallOptions,
@@ -30,7 +29,7 @@ from ferrule.kernel.dispatch import (
 from ferrule.kernel.pump import forward_changes, open_listener
 from ferrule.kernel.questions import Question
 from ferrule.kernel.tasks import TaskHandle, Tasks, tasks_for_this_loop
-from ferrule.protocol.correlation import IdSequence, cancelled_request_id, progress_token
+from ferrule.protocol.correlation import IdSequence, cancelled_request_id
 from ferrule.protocol.errors import (
     ConnectionClosed,
     InternalError,
@@ -58,6 +57,8 @@ from ferrule.wire.jsonrpc import (
 from ferrule.wire.struct import WireStruct
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+
     from ferrule.kernel.connection import Connection
     from ferrule.kernel.server import Server
 
@@ -97,7 +98,7 @@ class _Inbound(ProgressSender):
         self._gate = None
         self.request_id = request_id
         self.transport = transport
-        self.progress_token = progress_token(params)
+        self.progress_params = params
         self.cancel_requested = False
         self.started = False
         self.is_over = False  # answered, being answered, or withdrawn: nothing more is sent for it
@@ -158,6 +159,7 @@ class JSONRPCDispatcher:
         self._read = read_stream
         self._write = write_stream
         self._encodes: bool = getattr(write_stream, "encodes", False)
+        self._send_now: Callable[[Any], Awaitable[None] | None] | None = getattr(write_stream, "send_now", None)
         self._transport = transport or getattr(read_stream, "transport", None) or TransportContext()
         self._raise = raise_exceptions
         self._max_in_flight = max_in_flight
@@ -232,9 +234,11 @@ class JSONRPCDispatcher:
                 await self._answer_unreadable(item)
                 continue
             if isinstance(item, StreamMessage):
-                await self._take(item.message, item.transport or self._transport)
+                waiting = self._take(item.message, item.transport or self._transport)
             else:
-                await self._take(item, self._transport)
+                waiting = self._take(item, self._transport)
+            if waiting is not None:
+                await waiting
 
     async def _answer_unreadable(self, error: Exception) -> None:
         """What the reading produced instead of a message: answered with its code, and the next message works."""
@@ -248,25 +252,25 @@ class JSONRPCDispatcher:
             logger.error("Reading a message failed", exc_info=error)
         await self._send(JsonRpcResponse(id, error=error_from_exception(error)))
 
-    async def _take(self, message: Any, transport: TransportContext) -> None:
+    def _take(self, message: Any, transport: TransportContext) -> Awaitable[None] | None:
+        """Take one message; what is left to wait for before the next one, if anything."""
         if isinstance(message, WireStruct):
             message = to_builtins(message)
         try:
             kind = message_kind(message)
         except InvalidMessage as error:
             if isinstance(message, list) and self.accepts_batches is not None and self.accepts_batches():
-                await self._take_batch(cast("list[Any]", cast("object", message)), transport)
-            elif error.wants_answer:
-                await self._answer_unreadable(error)
-            else:
-                self._drop(cast("Any", message), error)
-            return
+                return self._take_batch(cast("list[Any]", cast("object", message)), transport)
+            if error.wants_answer:
+                return self._answer_unreadable(error)
+            self._drop(cast("Any", message), error)
+            return None
         if kind == "request":
-            await self._take_request(message["id"], message["method"], message.get("params"), transport)
-        elif kind == "response":
+            return self._take_request(message["id"], message["method"], message.get("params"), transport)
+        if kind == "response":
             self._take_response(message)
-        else:
-            await self._take_notification(message["method"], message.get("params"), transport)
+            return None
+        return self._take_notification(message["method"], message.get("params"), transport)
 
     def _drop(self, message: Mapping[str, Any], error: InvalidMessage) -> None:
         """A malformed notification or response gets no answer; whoever waits for the response learns of it."""
@@ -279,36 +283,37 @@ class JSONRPCDispatcher:
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    async def _take_request(
+    def _take_request(
         self, id: RequestId, method: str, params: dict[str, Any] | None, transport: TransportContext
-    ) -> None:
-        refusal = self._refusal(id)
-        if refusal is not None:
-            await self._send(JsonRpcResponse(id, error=refusal.to_error()))
-            return
-        inbound = _Inbound(self, id, params, transport)
-        self._in_flight[id] = inbound
+    ) -> Awaitable[None] | None:
+        in_flight = self._in_flight
+        if id in in_flight or len(in_flight) >= self._max_in_flight:
+            return self._refuse(id)
+        inbound = in_flight[id] = _Inbound(self, id, params, transport)
         try:
-            inbound.awaitable = cast("OnRequest", self._on_request)(inbound, method, params)
+            inbound.awaitable = self._on_request(inbound, method, params)  # type: ignore[misc]
         except Exception as error:
-            await self.finish_error(inbound, error)
-            return
+            return self.finish_error(inbound, error)
         if method in INLINE_METHODS:
-            self._inline = method
-            try:
-                await self._serve(inbound)
-            finally:
-                self._inline = None
-        else:
-            inbound.handle = cast("Tasks", self._tasks).start(self._serve(inbound))
-
-    def _refusal(self, id: RequestId) -> MCPError | None:
-        """Why a request may not start: two in flight under one id would swap their answers."""
-        if id in self._in_flight:
-            return InvalidRequest("A request with this id is still in flight")
-        if len(self._in_flight) >= self._max_in_flight:
-            return InternalError("Too many requests are in flight")
+            return self._serve_inline(inbound, method)
+        inbound.handle = self._tasks.start_own(self._serve(inbound))  # type: ignore[union-attr]
         return None
+
+    async def _refuse(self, id: RequestId) -> None:
+        """Two in flight under one id would swap their answers; too many would grow without bound."""
+        error = (
+            InvalidRequest("A request with this id is still in flight")
+            if id in self._in_flight
+            else InternalError("Too many requests are in flight")
+        )
+        await self._send(JsonRpcResponse(id, error=error.to_error()))
+
+    async def _serve_inline(self, inbound: _Inbound, method: str) -> None:
+        self._inline = method
+        try:
+            await self._serve(inbound)
+        finally:
+            self._inline = None
 
     async def _serve(self, inbound: _Inbound) -> None:
         """Await one request and send its answer, unless the peer withdrew it."""
@@ -316,7 +321,7 @@ class JSONRPCDispatcher:
             return
         inbound.started = True
         try:
-            result = await cast("Awaitable[Any]", inbound.awaitable)
+            result = await inbound.awaitable  # type: ignore[misc]
         except Exception as error:
             await self.finish_error(inbound, error)
         except BaseException as error:  # a cancellation: the peer's, or the end of everything
@@ -326,19 +331,30 @@ class JSONRPCDispatcher:
             raise
         else:
             await self.finish(inbound, result)
+        finally:
+            if inbound.handle is not None and self._tasks is not None:
+                self._tasks.forget(inbound.handle)
 
     async def finish(self, inbound: _Inbound, result: Any) -> None:
         """Answer a request, once; what comes after its answer or its withdrawal is dropped."""
         if inbound.is_over:
             return
         inbound.is_over = True
-        inbound.progress_token = None
-        id = cast("RequestId", inbound.request_id)
+        inbound.progress_params = None
+        id = inbound.request_id
         try:
-            await self._send(JsonRpcResponse(id, result=result if self._encodes else to_builtins(result)))
+            response = JsonRpcResponse(id, result=result if self._encodes else to_builtins(result))
+            if self._send_now is None:
+                await self._send(response)
+            else:
+                waiting = self._send_now(response)
+                if waiting is not None:
+                    await waiting
         except EncodeError:
             logger.exception("The result of a request cannot be written as JSON")
             await self._send(JsonRpcResponse(id, error=InternalError().to_error()))
+        except (*_CLOSED, OSError):
+            self._gone()
         finally:
             self._forget(inbound)
 
@@ -347,7 +363,7 @@ class JSONRPCDispatcher:
         if inbound.is_over:
             return
         inbound.is_over = True
-        inbound.progress_token = None
+        inbound.progress_params = None
         try:
             if not isinstance(error, MCPError):
                 if self._raise:
@@ -368,7 +384,7 @@ class JSONRPCDispatcher:
 
     def _forget(self, inbound: _Inbound) -> None:
         """Free the id; the peer may have given it to another request since it withdrew this one."""
-        id = cast("RequestId", inbound.request_id)
+        id: Any = inbound.request_id
         if self._in_flight.get(id) is inbound:
             del self._in_flight[id]
 
@@ -381,6 +397,8 @@ class JSONRPCDispatcher:
         inbound.cancel_requested = inbound.is_over = True
         self._forget(inbound)
         inbound.handle.cancel()
+        if not inbound.started and self._tasks is not None:
+            self._tasks.forget(inbound.handle)  # on asyncio it will never run, so it cannot say so itself
         _discard(inbound)
 
     # -- notifications --------------------------------------------------------------------------------------------
@@ -439,7 +457,9 @@ class JSONRPCDispatcher:
             elif isinstance(message, list):
                 await self._answer_unreadable(InvalidMessage("A batch holds messages, not batches"))
             else:
-                await self._take(message, transport)
+                waiting = self._take(message, transport)
+                if waiting is not None:
+                    await waiting
 
     # -- answers to our questions ---------------------------------------------------------------------------------
 
@@ -525,10 +545,13 @@ class JSONRPCDispatcher:
         try:
             await self._write.send(StreamMessage(message))
         except (*_CLOSED, OSError):
-            self._closed = True
+            self._gone()
             if isinstance(message, JsonRpcRequest):
                 raise ConnectionClosed("The connection is closed") from None
-            logger.debug("The peer has gone; a message was dropped")
+
+    def _gone(self) -> None:
+        self._closed = True
+        logger.debug("The peer has gone; a message was dropped")
 
     def start_pump(self, connection: Connection, server: Server[Any]) -> None:
         """Tell a legacy peer of what the server publishes from now on; nothing happens if there is nothing to tell."""

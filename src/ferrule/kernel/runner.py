@@ -11,10 +11,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import anyio
-from anyio.abc import TaskStatus
 
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.context import (
@@ -58,6 +57,9 @@ from ferrule.wire.revisions import (
     is_core_method,
     project_result,
 )
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
 
 __all__ = [
     "CallNext",
@@ -215,8 +217,8 @@ async def _serve(ctx: ServerRequestContext[Any]) -> Any:
         raise InvalidParams(f"{method} came before initialize")
     if method == "initialize":  # a middleware made it of something else: it would be answered but never hold
         raise InvalidRequest("initialize cannot stand for another request")
-    if entry.extension is not None:
-        _require_extension(connection, entry.extension)
+    if entry.extension is not None and method not in revision.requests:
+        _require_extension(connection, entry.extension, method)
     if LOG_LEVEL_KEY in ctx.meta and connection.is_modern:
         _check_log_level(ctx.meta[LOG_LEVEL_KEY])
     result = await entry.handler(
@@ -284,7 +286,7 @@ def _typed_params(revision: Revision, entry: HandlerEntry | None, ctx: ServerReq
         InvalidParams: they have another shape.
     """
     known = revision.requests.get(ctx.method)
-    if known is None and (entry is None or (entry.extension is None and is_core_method(ctx.method))):
+    if known is None and (entry is None or (is_core_method(ctx.method) and not _is_extended(entry, revision))):
         raise MethodNotFound(ctx.method)
     params_type = entry.params_type if entry is not None and entry.params_type is not None else None
     if params_type is None:
@@ -297,9 +299,17 @@ def _typed_params(revision: Revision, entry: HandlerEntry | None, ctx: ServerReq
         raise InvalidParams(f"Invalid params for {ctx.method}: {error}") from error
 
 
-def _require_extension(connection: Connection, extension: str) -> None:
-    if not declares_extension(connection.client_capabilities_raw, extension):
-        raise MissingRequiredClientCapability({"extensions": {extension: {}}})
+def _is_extended(entry: HandlerEntry, revision: Revision) -> bool:
+    """Whether an extension brings a method back that other revisions have in their core: modern revisions only."""
+    return entry.extension is not None and revision.is_modern
+
+
+def _require_extension(connection: Connection, extension: str, method: str) -> None:
+    if declares_extension(connection.client_capabilities_raw, extension):
+        return
+    if not connection.is_modern:  # there is no such error, and for this client no such method
+        raise MethodNotFound(method)
+    raise MissingRequiredClientCapability({"extensions": {extension: {}}})
 
 
 async def _drop_early(ctx: ServerRequestContext[Any]) -> None:
@@ -519,10 +529,10 @@ class _DualEra:
         """Judge now, in the order of arrival; serve when awaited."""
         kind = message_era(method, params)
         verdict = self.lock.judge(kind)
-        refusal = self.lock.refusal(verdict, params)
-        if refusal is not None:
-            raise refusal
-        if verdict is Verdict.SERVE_LEGACY:
+        if verdict is not Verdict.SERVE_MODERN:
+            refusal = self.lock.refusal(verdict, params)
+            if refusal is not None:
+                raise refusal
             if kind is MessageEra.INITIALIZE:
                 return self._initialize(dctx, params)
             return self.runner.handle_request(dctx, method, params)

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Awaitable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
-from anyio.abc import TaskGroup
 
 if TYPE_CHECKING:
     import asyncio
+
+    from anyio.abc import TaskGroup
 
 __all__ = ["CANCEL_GRACE_S", "AnyioTasks", "AsyncioTasks", "TaskHandle", "Tasks", "is_asyncio", "tasks_for_this_loop"]
 
@@ -49,6 +51,15 @@ class Tasks(Protocol):
         """Run a coroutine in a task of its own; it must not raise."""
         ...
 
+    def start_own(self, coroutine: Coroutine[Any, Any, None]) -> TaskHandle:
+        """As `start`, for a coroutine that calls `forget` with its handle at its end: one callback per task less."""
+        ...
+
+    @property
+    def forget(self) -> Callable[[Any], None]:
+        """Called with the handle of a task of `start_own` that is about to end, or was cancelled before it began."""
+        ...
+
     async def drain(self, timeout_s: float) -> None:
         """Wait until no task runs, ``timeout_s`` seconds at most."""
         ...
@@ -67,19 +78,24 @@ def is_asyncio() -> bool:
 
 def tasks_for_this_loop() -> Tasks:
     """Plain tasks on asyncio, a task group elsewhere."""
-    return AsyncioTasks() if is_asyncio() else AnyioTasks()
+    tasks: Any = AsyncioTasks() if is_asyncio() else AnyioTasks()  # whose forget is a method, not an attribute
+    return cast("Tasks", tasks)
 
 
 class AsyncioTasks:
     """Plain asyncio tasks, kept alive by a set."""
 
-    __slots__ = ("_loop", "_running")
+    __slots__ = ("_loop", "_make", "_running", "forget")
 
     def __init__(self) -> None:
         import asyncio
 
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._running: set[asyncio.Task[None]] = set()
+        # The loop's create_task only adds a name and the factory to this; 0.6 of 2.2 µs.
+        has_factory = loop.get_task_factory() is not None
+        self._make: Callable[..., Any] = loop.create_task if has_factory else partial(asyncio.Task, loop=loop)
+        self.forget: Callable[[Any], None] = self._running.discard
 
     async def __aenter__(self) -> AsyncioTasks:
         return self
@@ -99,6 +115,12 @@ class AsyncioTasks:
         task = self._loop.create_task(coroutine)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+        return task
+
+    def start_own(self, coroutine: Coroutine[Any, Any, None]) -> TaskHandle:
+        """Run a coroutine in a plain task that says itself when it ends."""
+        task: asyncio.Task[None] = self._make(coroutine)
+        self._running.add(task)
         return task
 
     async def drain(self, timeout_s: float) -> None:
@@ -134,6 +156,11 @@ class AnyioTasks:
         self._running += 1
         self._group.start_soon(self._run, coroutine, scope)
         return scope
+
+    start_own = start
+
+    def forget(self, handle: Any, /) -> None:
+        """Nothing to do: the group knows."""
 
     async def _run(self, coroutine: Awaitable[None], scope: anyio.CancelScope) -> None:
         try:

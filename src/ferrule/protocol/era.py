@@ -25,6 +25,8 @@ __all__ = ["TRANSITIONS", "VERDICTS", "Era", "EraLock", "MessageEra", "Verdict",
 class Era(Enum):
     """The state of a connection's lock."""
 
+    __hash__ = object.__hash__  # as below
+
     OPEN = "open"
     LEGACY = "legacy"
     MODERN = "modern"
@@ -32,6 +34,8 @@ class Era(Enum):
 
 class MessageEra(Enum):
     """What a message shows of its era by itself."""
+
+    __hash__ = object.__hash__  # by identity: Enum's own is Python code, and the tables are asked for every message
 
     INITIALIZE = "initialize"
     """The request that opens the legacy era."""

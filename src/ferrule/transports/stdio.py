@@ -157,7 +157,18 @@ class StdioWriteStream:
             EncodeError: it has no JSON form; nothing was written.
             anyio.BrokenResourceError: nobody reads them any more, or this side has closed.
         """
-        message = item.message
+        waiting = self.send_now(item.message)
+        if waiting is not None:
+            await waiting
+        if self._outbox.broken:
+            raise anyio.BrokenResourceError
+
+    def send_now(self, message: Any) -> Awaitable[None] | None:
+        """As `send` for a bare message; what is left to wait for, if anything.
+
+        Raises:
+            EncodeError: it has no JSON form; nothing was written.
+        """
         outbox = self._outbox
         frame = encode_frame(message)
         flush = False
@@ -170,9 +181,8 @@ class StdioWriteStream:
                 flush = not reading.has_more
         self._writer.send_nowait(frame, flush=flush)
         if outbox.unsent_bytes > HIGH_WATER_BYTES:
-            await self._writer.wait_below(HIGH_WATER_BYTES)
-        if outbox.broken:
-            raise anyio.BrokenResourceError
+            return self._writer.wait_below(HIGH_WATER_BYTES)
+        return None
 
     async def flush(self) -> None:
         """Wait until everything is written or nobody reads it."""

@@ -219,7 +219,7 @@ class _Asked(ProgressSender):
         self._gate = None
         self.request_id = request_id
         self.transport = http.transport
-        self._params = params
+        self.progress_params = params
         self.cancel_requested = False
 
     @property

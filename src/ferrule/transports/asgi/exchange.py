@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import CallOptions, ProgressSender
-from ferrule.protocol.correlation import ProgressGate, progress_token
+from ferrule.protocol.correlation import ProgressGate
 from ferrule.protocol.errors import NoBackChannel
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.replies import (
@@ -144,7 +144,6 @@ class ModernExchange(ProgressSender):
     __slots__ = (
         "_grace_s",
         "_keep_alive",
-        "_params",
         "_request",
         "_runtime",
         "_watch",
@@ -179,17 +178,12 @@ class ModernExchange(ProgressSender):
         self.task: Task[Any] | None = None
         self.scope: CancelScope | None = None
         self._request = request
-        self._params = params
+        self.progress_params = params
         self._runtime = runtime
         self._keep_alive = keep_alive
         self._grace_s = grace_s
         self._watch: DisconnectWatch | None = None
         self._gate: ProgressGate | None = None
-
-    @property
-    def progress_token(self) -> RequestId | None:  # type: ignore[override]
-        """The token under which the client wants progress; looked up when a handler reports some."""
-        return progress_token(self._params)
 
     # --- what the handler says --------------------------------------------------------------------------------------
 

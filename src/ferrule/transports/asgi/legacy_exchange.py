@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ferrule.kernel.dispatch import CallOptions, ProgressSender
-from ferrule.protocol.correlation import ProgressGate, progress_token
+from ferrule.protocol.correlation import ProgressGate
 from ferrule.protocol.errors import ConnectionClosed, NoBackChannel
 from ferrule.transports.asgi.channel import Channel
-from ferrule.transports.asgi.context import HttpContext
+from ferrule.transports.asgi.context import HttpContext, http_form_of
 from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive, RawHeaders
 from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime
@@ -45,6 +45,8 @@ class Outlet:
     Attributes:
         channel: the stream, once somebody has spoken.
         client_is_gone: the client disconnected before that.
+        refusal: status and headers of an answer that is an HTTP refusal as well (missing scope), while there is no
+            stream; a batch answers 200.
     """
 
     __slots__ = (
@@ -56,6 +58,7 @@ class Outlet:
         "client_is_gone",
         "headers",
         "may_stream",
+        "refusal",
         "session",
     )
 
@@ -77,6 +80,7 @@ class Outlet:
         self.may_stream = may_stream
         self.channel: Channel | None = None
         self.client_is_gone = False
+        self.refusal: tuple[int, RawHeaders] | None = None
 
     async def open(self) -> Channel:
         """The stream of this response, opened now if nobody has spoken yet.
@@ -106,7 +110,8 @@ class Outlet:
         elif payload is None:
             await self._new_reply().close()
         else:
-            await self._request.reply(200, payload, self.headers)
+            status, headers = self.refusal or (200, [])
+            await self._request.reply(status, payload, [*(self.headers or ()), *headers])
 
     def watch(self, runtime: Runtime, grace_s: float) -> None:
         """Notice a client that goes away while a handler waits; called once per handler, armed once."""
@@ -141,7 +146,6 @@ class LegacyExchange(ProgressSender):
     __slots__ = (
         "_grace_s",
         "_outlet",
-        "_params",
         "_runtime",
         "cancel_requested",
         "finished",
@@ -170,7 +174,7 @@ class LegacyExchange(ProgressSender):
         self.task: Task[Any] | None = None
         self.scope: CancelScope | None = None
         self._outlet = outlet
-        self._params = params
+        self.progress_params = params
         self._runtime = runtime
         self._grace_s = grace_s
         self._gate: ProgressGate | None = None
@@ -179,11 +183,6 @@ class LegacyExchange(ProgressSender):
     def can_send_request(self) -> bool:
         """Whether the client can be asked something on this request's stream."""
         return self.transport.can_send_request and not self.finished
-
-    @property
-    def progress_token(self) -> RequestId | None:  # type: ignore[override]
-        """The token under which the client wants progress."""
-        return progress_token(self._params)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification on this request's stream; dropped after the answer, or when the client cannot get it."""
@@ -209,6 +208,11 @@ class LegacyExchange(ProgressSender):
             raise NoBackChannel(f"{method} cannot be sent: this request's answer is not a stream of a session")
         channel = await self._outlet.open()
         return await self._outlet.session.questions.ask(channel.emit, channel, method, params, opts)
+
+    def refuse(self, error: Exception) -> None:
+        """The answer is an error that has an HTTP form of its own, if it still can have one."""
+        if hasattr(error, "http_status"):
+            self._outlet.refusal = http_form_of(error)
 
     @property
     def runs_on_asyncio(self) -> bool:
