@@ -106,6 +106,19 @@ class Context(Asking, Generic[StateT]):
         """Who sent this request, as authentication said; ``None`` when nobody in particular."""
         return getattr(self.request.transport, "principal", None)
 
+    def require_scopes(self, *scopes: str) -> None:
+        """Refuse the request unless its token allows all of these: for needs that only the function can know.
+
+        Over HTTP the client gets 403 with a challenge for them, if nothing has been said yet, and may step up. On other
+        transports nothing is refused.
+
+        Raises:
+            InsufficientScope: let it through; it is the answer.
+        """
+        from ferrule.app.protection import require_scopes
+
+        require_scopes(self.request, scopes, self.app.protection)
+
     @property
     def client_info(self) -> Implementation | None:
         """The client's name and version, if it gave them. For display and logs, never for decisions."""

@@ -41,5 +41,5 @@ def principal_id(principal: Any) -> str | None:
         return encode_str(to_builtins(cast("Any", principal)))
     except EncodeError as error:
         raise TypeError(
-            f"A principal of type {type(cast('object', principal)).__name__} has no id, subject or sub, and no JSON form"
+            f"A {type(cast('object', principal)).__name__} as principal has no id, subject or sub, and no JSON form"
         ) from error

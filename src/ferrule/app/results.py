@@ -17,8 +17,11 @@ unwrap) and in the value; older ones have only text.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
+import operator
+import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, cast
@@ -349,6 +352,7 @@ def error_result(text: str) -> ToolResult:
 
 
 def _read_annotation(returns: Any) -> tuple[PlanKind, Shape | None]:
+    returns = _without_input_required(returns)
     if returns is str:
         return "text", shape_of(str)
     if returns is inspect.Parameter.empty or returns is Any or returns is object:
@@ -359,6 +363,17 @@ def _read_annotation(returns: Any) -> tuple[PlanKind, Shape | None]:
         return "content", None
     shape = shape_of(returns)
     return ("free", None) if shape.kind == "any" else ("typed", shape)
+
+
+def _without_input_required(annotation: Any) -> Any:
+    """A return type without `InputRequired`, which is no result but a question (``-> str | InputRequired``)."""
+    if getattr(annotation, "is_input_required", False):
+        return Any
+    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
+        return annotation
+    parts = typing.get_args(annotation)
+    kept = [part for part in parts if not getattr(part, "is_input_required", False)]
+    return annotation if len(kept) == len(parts) else functools.reduce(operator.or_, kept)
 
 
 def _speaks_of_content(annotation: Any) -> bool:

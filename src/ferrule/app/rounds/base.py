@@ -231,7 +231,10 @@ class Rounds(ABC):
         if outcome is None:
             outcome = await self._outcome(call)
             if marks is not None:
-                await marks.finish(mark, encode(outcome), ttl_s=_MARK_TTL_S)
+                try:
+                    await marks.finish(mark, encode(outcome), ttl_s=_MARK_TTL_S)
+                except Exception:  # it ran: this chain of rounds records it, other forks stay in doubt
+                    logger.exception("The outcome of the step %r could not be marked in the store", call.name)
         entry = Entry(self.journal.next_sequence(), outcome[0], call.digest, outcome[1])
         self.journal.entries[call.key] = entry
         return entry

@@ -7,7 +7,8 @@ that a log tells an attack from a deployment.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from ferrule.protocol.errors import CapabilityNotDeclared, InvalidParams, MissingRequiredClientCapability
 from ferrule.wire.faults import FerruleError
@@ -78,9 +79,10 @@ class NotSupportedHere(RoundsError):
 class ClientLacks(MissingRequiredClientCapability, CapabilityNotDeclared):
     """The modern form of `CapabilityNotDeclared`: uncaught, it becomes the -32021 answer."""
 
-    def __init__(self, required: dict[str, object]) -> None:
-        MissingRequiredClientCapability.__init__(self, required)
-        self.required = required
+    def __init__(self, required: Mapping[str, Any]) -> None:
+        CapabilityNotDeclared.__init__(self, required)
+        told = MissingRequiredClientCapability(required)  # its __init__ would come back to the other base
+        self.message, self.code, self.data = told.message, told.code, told.data
 
 
 class StateRefused(InvalidParams):

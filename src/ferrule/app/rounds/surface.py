@@ -8,7 +8,6 @@ is cancelled: ``finally`` runs each round (`suspending` tells), and a transactio
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from ferrule.app.rounds.run import rounds_of
 
 if TYPE_CHECKING:
+    import random
+
     from ferrule.app.rounds.base import Rounds
     from ferrule.app.rounds.questions import Elicited, Question
     from ferrule.kernel.context import ServerRequestContext

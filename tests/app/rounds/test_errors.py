@@ -1,0 +1,35 @@
+"""The family: who is told what."""
+
+from __future__ import annotations
+
+import pytest
+
+from ferrule.app.rounds import errors
+from ferrule.protocol.errors import CapabilityNotDeclared, MCPError, MissingRequiredClientCapability
+
+
+def test_each_refusal_of_a_state_has_a_reason_of_its_own():
+    """A log must tell an attack from a deployment."""
+    refusals = [getattr(errors, name) for name in errors.__all__]
+    reasons = [cls.reason for cls in refusals if issubclass(cls, errors.StateRefused)]
+    assert len(reasons) == len(set(reasons)) == 8
+
+
+def test_a_lacking_capability_is_both_eras_error():
+    """One `except CapabilityNotDeclared` serves both eras; uncaught it is -32021 in the modern one."""
+    error = errors.ClientLacks({"sampling": {}})
+    assert isinstance(error, CapabilityNotDeclared)
+    assert isinstance(error, MissingRequiredClientCapability)
+    assert (error.required, error.code, error.data) == (
+        {"sampling": {}},
+        -32021,
+        {"requiredCapabilities": {"sampling": {}}},
+    )
+    assert "sampling" in str(error)
+
+
+@pytest.mark.parametrize(
+    "name", ["AmbiguousKey", "InvalidAnswer", "NotSupportedHere", "QuestionExpired", "StepInDoubt"]
+)
+def test_the_authors_errors_are_not_the_peers(name):
+    assert not issubclass(getattr(errors, name), MCPError)

@@ -1,0 +1,151 @@
+"""Questions as values: forms from types, and how answers are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+import pytest
+
+from ferrule import Field
+from ferrule.app.rounds.questions import (
+    Elicited,
+    MisfitAnswer,
+    elicit_question,
+    elicit_url_question,
+    form_for,
+    roots_question,
+    sample_question,
+)
+
+
+@dataclass
+class Order:
+    size: Literal["S", "M"]
+    count: Annotated[int, Field(ge=1)] = 1
+
+
+class Plain(TypedDict):
+    name: str
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Nested(msgspec.Struct):
+    order: Order
+
+
+def accepted(wanted: Any, content: Any) -> Any:
+    return elicit_question("?", wanted).read({"action": "accept", "content": content})
+
+
+def test_a_class_is_a_form_of_its_fields():
+    schema = form_for(Order).schema
+    assert schema["required"] == ["size"]
+    assert schema["properties"]["size"]["enum"] == ["S", "M"]
+    assert schema["properties"]["count"]["type"] == "integer"
+    assert accepted(Order, {"size": "M"}) == Elicited("accept", Order("M", 1))
+    assert accepted(Plain, {"name": "Ada"}).data == {"name": "Ada"}
+
+
+def test_a_scalar_is_a_form_of_one_field():
+    assert form_for(int).schema == {
+        "type": "object",
+        "properties": {"value": {"type": "integer"}},
+        "required": ["value"],
+    }
+    assert accepted(int, {"value": 3}).data == 3
+    assert accepted(Colour, {"value": "blue"}).data is Colour.BLUE
+    assert accepted(list[Literal["a", "b"]], {"value": ["a"]}).data == ["a"]
+
+
+def test_a_schema_of_the_authors_own_is_asked_as_it_stands_and_enforced():
+    own = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]}
+    assert form_for(own).schema == own
+    assert accepted(own, {"n": 3}).data == {"n": 3}
+    for content in ({"n": 2}, {}, None, "x"):
+        with pytest.raises(MisfitAnswer):
+            accepted(own, content)
+
+
+@pytest.mark.parametrize("wanted", [Nested, dict[str, int], list[int], Any])
+def test_what_no_form_can_show_is_refused_when_asked(wanted):
+    """The author's mistake, before any user sees it (EL-3)."""
+    with pytest.raises(TypeError, match="cannot be asked for"):
+        form_for(wanted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "raw"),
+    [
+        (int, {"action": "accept", "content": {"value": "x"}}),
+        (int, {"action": "accept", "content": {}}),
+        (int, {"action": "accept"}),
+        (Order, {"action": "accept", "content": {"size": "XL"}}),
+        (Order, {"action": "accept", "content": {"size": "S", "count": 0}}),
+        (int, {"action": "perhaps"}),
+        (int, {"content": {"value": 1}}),
+        (int, None),
+        (int, []),
+    ],
+)
+def test_answers_that_do_not_fit_are_misfits(wanted, raw):
+    """Never a wrong value in the body, and never another exception (EL-16)."""
+    with pytest.raises(MisfitAnswer):
+        elicit_question("?", wanted).read(raw)
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_refusals_are_values(action):
+    """Also where a client sends content along."""
+    read = elicit_question("?", int).read({"action": action, "content": {"value": 1}})
+    assert (read.action, read.data, read.accepted) == (action, None, False)
+
+
+def test_a_form_is_made_once_per_type():
+    """A loop that asks must not build a schema each time."""
+    assert form_for(Order) is form_for(Order)
+    assert form_for(Annotated[int, Field(ge=1)]).schema["properties"]["value"]["minimum"] == 1
+
+
+def test_a_url_question_has_an_id_only_where_the_revision_wants_one():
+    """`elicitationId` is gone in 2026-07-28 (EL-1)."""
+    assert elicit_url_question("m", "https://x", elicitation_id="i").params == {
+        "mode": "url",
+        "message": "m",
+        "url": "https://x",
+        "elicitationId": "i",
+    }
+    asked = elicit_url_question("m", "https://x", elicitation_id=None)
+    assert "elicitationId" not in (asked.params or {})
+    assert asked.read({"action": "accept"}) == Elicited("accept")
+
+
+def test_sampling_has_wire_names_and_no_nulls():
+    asked = sample_question("hi", max_tokens=5, systemPrompt="be kind", temperature=None)
+    assert asked.params == {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
+        "maxTokens": 5,
+        "systemPrompt": "be kind",
+    }
+    assert asked.read({"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m"}).model == "m"
+    with pytest.raises(MisfitAnswer):
+        asked.read({"role": "assistant"})
+
+
+def test_roots_are_one_question():
+    assert roots_question().shared
+    assert roots_question().read({"roots": [{"uri": "file:///a"}]})[0].uri == "file:///a"
+
+
+def test_the_message_and_the_form_make_the_digest():
+    one = elicit_question("a", int)
+    assert one.content_digest() == elicit_question("a", int).content_digest()
+    assert one.content_digest() != elicit_question("b", int).content_digest()
+    assert one.content_digest() != elicit_question("a", str).content_digest()
+    assert sample_question("a", max_tokens=1).content_digest() != sample_question("a", max_tokens=2).content_digest()

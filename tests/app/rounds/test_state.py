@@ -1,0 +1,194 @@
+"""The state on its way through the client: each way to misuse it has an error of its own (rule 13, T70)."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from ferrule import Context, MCPServer
+from ferrule.app.rounds.sealing import StateKey
+from ferrule.stores.blobs import MemoryBlobs
+from tests.app.rounds.driving import KEY, Call, accept, outcome, served, settings_of
+from tests.app.support import ask
+
+pytestmark = pytest.mark.anyio
+
+
+def asking(app: MCPServer) -> MCPServer:
+    @app.tool
+    async def body(ctx: Context, amount: float = 1) -> str:
+        """Ask."""
+        first = await ctx.elicit("first", int)
+        second = await ctx.elicit("second", int)
+        return f"{first.data} {second.data}"
+
+    @app.tool
+    async def other(ctx: Context, amount: float = 1) -> str:
+        """Ask something else."""
+        return str((await ctx.elicit("first", int)).data)
+
+    return app
+
+
+@pytest.fixture
+def app() -> MCPServer:
+    return asking(served())
+
+
+async def test_a_changed_state_is_refused(app):
+    call = await Call(app).send()
+    call.state = call.state[:-2] + ("AA" if call.state[-2:] != "AA" else "BB")
+    assert await outcome(call.request({})) == "-32602 tampered"
+
+
+async def test_a_state_of_nobody_is_refused(app):
+    call = Call(app)
+    call.state = "made up"
+    assert await outcome(call.request({})) == "-32602 tampered"
+
+
+async def test_a_state_of_another_key_is_refused(app):
+    call = await Call(asking(served(state_keys=["another key of thirty-two bytes.."]))).send()
+    call.app = app
+    assert await outcome(call.request({})) == "-32602 unknown_key"
+
+
+async def test_a_late_state_is_refused(app):
+    settings = settings_of(app)
+    now = [1000.0]
+    settings.clock = lambda: now[0]
+    call = await Call(app).send()
+    now[0] += settings.state_ttl_s
+    assert await outcome(call.request({})) == "-32602 expired"
+
+
+async def test_each_round_renews_the_expiry_under_an_absolute_cap(app):
+    settings = settings_of(app)
+    now = [1000.0]
+    settings.clock, settings.state_ttl_s, settings.state_max_s = (lambda: now[0]), 100, 250
+    call = await Call(app).send()
+    for _ in range(2):
+        now[0] += 99
+        await call.send({})
+    now[0] += 60
+    assert await outcome(call.request({})) == "-32602 expired"
+
+
+async def test_a_state_of_somebody_else_is_refused(app):
+    call = await Call(app, principal="ada").send()
+    for other in ("bob", None, {"sub": "bob"}):
+        call.principal = other
+        assert await outcome(call.request({})) == "-32602 foreign_principal"
+    call.principal = {"sub": "ada"}
+    assert (await call.send({})).requests
+
+
+@pytest.mark.parametrize("changes", [{"name": "other"}, {"arguments": {"amount": 2}}, {"arguments": {}}])
+async def test_a_state_of_another_call_is_refused(app, changes):
+    """Consent to one transfer is no consent to another."""
+    call = await Call(app, amount=1).send()
+    assert await outcome(call.request({}, **changes)) == "-32602 foreign_call"
+
+
+async def test_one_and_one_point_zero_are_the_same_call(app):
+    """A client may write its own number in another way when it retries."""
+    call = await Call(app, amount=1).send()
+    assert (await call.send({}, arguments={"amount": 1.0})).requests
+
+
+async def test_a_state_of_a_prompt_opens_no_tool():
+    app = asking(served())
+
+    @app.prompt("body")
+    async def prompt(ctx: Context) -> str:
+        return str((await ctx.elicit("first", int)).data)
+
+    call = await Call(app).send(method="prompts/get", arguments={})
+    assert await outcome(call.request({})) == "-32602 foreign_call"
+
+
+async def test_prompts_and_resources_ask_too():
+    """The three methods that may answer with input requests (MR-10)."""
+    app = served()
+
+    @app.prompt
+    async def greeting(ctx: Context) -> str:
+        return f"Hello {(await ctx.elicit('who', str)).data}"
+
+    @app.resource("data://{name}")
+    async def data(name: str, ctx: Context) -> str:
+        return f"{name} {(await ctx.elicit('who', str)).data}"
+
+    call = Call(app, name="greeting")
+    await (await call.send(method="prompts/get")).send(
+        {key: accept("Ada") for key in call.requests}, method="prompts/get"
+    )
+    assert call.result["messages"][0]["content"]["text"] == "Hello Ada"
+    call = Call(app)
+    await call.send(method="resources/read", uri="data://x")
+    answers = {key: accept("Ada") for key in call.requests}
+    assert await outcome(call.request(answers, method="resources/read", uri="data://y")) == "-32602 foreign_call"
+    await call.send(answers, method="resources/read", uri="data://x")
+    assert call.result["contents"][0]["text"] == "x Ada"
+
+
+async def test_a_large_state_needs_a_store():
+    app = asking(served(inline_state_bytes=50, store=None))
+    assert "StateTooLarge" in await outcome(Call(app).request())
+
+
+async def test_a_large_state_goes_into_the_store():
+    app = asking(served(inline_state_bytes=50))
+    call = await Call(app).send()
+    assert len(call.state) < 400
+    for value in (1, 2):
+        await call.reply(accept(value))
+    assert call.result["content"][0]["text"] == "1 2"
+
+
+async def test_a_state_that_the_store_forgot_has_expired():
+    app = asking(served(inline_state_bytes=50))
+    call = await Call(app).send()
+    settings_of(app).blobs = MemoryBlobs()
+    assert await outcome(call.request({})) == "-32602 expired"
+
+
+async def test_a_rotated_key_still_opens_what_is_on_its_way():
+    old, new = "old key of thirty-two bytes ......", "new key of thirty-two bytes ......"
+    call = await Call(asking(served(state_keys=[old]))).send()
+    call.app = asking(served(state_keys=[StateKey(new), old]))
+    await call.reply(accept(1))
+    call.app = asking(served(state_keys=[new]))
+    await call.reply(accept(2))
+    assert call.result["content"][0]["text"] == "1 2"
+
+
+async def test_workers_without_keys_say_what_is_wrong(caplog: pytest.LogCaptureFixture):
+    """Two workers of a server without state_keys refuse each other's states: the log names the option, once."""
+    call = await Call(asking(served(state_keys=None))).send()
+    call.app = asking(served(state_keys=None))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert await outcome(call.request({})) == "-32602 unknown_key"
+    assert [record.message.count("state_keys=[") for record in caplog.records] == [1]
+
+
+async def test_with_keys_a_foreign_state_is_no_configuration_fault(app, caplog: pytest.LogCaptureFixture):
+    call = Call(app)
+    call.state = (await Call(asking(served(state_keys=["x" * 32]))).send()).state
+    await outcome(call.request({}))
+    assert not caplog.records
+
+
+async def test_the_state_works_in_another_process_with_the_same_key():
+    call = await Call(asking(served(state_keys=[KEY]))).send()
+    for value in (1, 2):
+        call.app = asking(served(state_keys=[KEY]))
+        await call.reply(accept(value))
+    assert call.result["content"][0]["text"] == "1 2"
+
+
+async def test_a_state_without_a_meaning_here_is_refused_everywhere(app):
+    """A method that never asks ignores what it did not issue: the field does not exist there."""
+    assert await ask(app, "tools/list", {"requestState": "x"})

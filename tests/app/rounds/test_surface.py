@@ -1,0 +1,151 @@
+"""What `Context` offers a body that asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from ferrule import Context, MCPServer
+from ferrule.app.rounds.questions import elicit_question
+from tests.app.rounds.driving import Call, Dispatch, accept, always, both, outcome, push, served
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def app() -> MCPServer:
+    return served()
+
+
+async def test_a_page_is_asked_for_until_it_is_done(app):
+    """Accepting is consent to open it, not completion (EL-13)."""
+    state = {"visits": 0}
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        async def done() -> bool:
+            state["visits"] += 1
+            return state["visits"] >= 2
+
+        answer = await ctx.elicit_url("Sign in", "https://example.com/sign-in", done=done)
+        return answer.action
+
+    accepted = {"action": "accept"}
+    call = await Call(app).send()
+    (asked,) = call.requests.values()
+    assert asked["params"] == {"mode": "url", "message": "Sign in", "url": "https://example.com/sign-in"}
+    await call.reply(accepted)
+    assert call.texts == ["Sign in"]
+    assert call.result is None
+    await call.reply(accepted)
+    assert call.result["content"][0]["text"] == "accept"
+
+
+async def test_legacy_pages_have_an_id(app):
+    asked = []
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        return (await ctx.elicit_url("Sign in", "https://example.com")).action
+
+    def answer(method, params):
+        asked.append(params)
+        return {"action": "decline"}
+
+    assert await outcome(push(app, answer)) == "decline"
+    assert asked[0]["elicitationId"]
+
+
+async def test_a_page_that_is_never_done_ends(app):
+    @app.tool
+    async def body(ctx: Context) -> str:
+        async def never() -> bool:
+            return False
+
+        try:
+            await ctx.elicit_url("x", "https://example.com", done=never)
+        except TimeoutError:
+            return "given up"
+        return "no"
+
+    assert await both(app, lambda method, params: {"action": "accept"}) == "given up"
+
+
+async def test_sampling_passes_its_options_under_wire_names(app):
+    @app.tool
+    async def body(ctx: Context) -> str:
+        message = await ctx.sample("hi", max_tokens=9, system_prompt="s", stop_sequences=("x",), temperature=0.5)
+        return message.model
+
+    call = await Call(app).send()
+    (asked,) = call.requests.values()
+    assert asked["method"] == "sampling/createMessage"
+    assert {**asked["params"], "messages": None} == {
+        "messages": None,
+        "maxTokens": 9,
+        "systemPrompt": "s",
+        "stopSequences": ["x"],
+        "temperature": 0.5,
+    }
+    await call.reply({"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m"})
+    assert call.result["content"][0]["text"] == "m"
+
+
+async def test_tools_for_the_model_need_their_own_capability(app):
+    """SA-4: a client that offers sampling may not know tools."""
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        return (await ctx.sample("hi", tools=[{"name": "t", "inputSchema": {"type": "object"}}])).model
+
+    call = Call(app)
+    call.capabilities = {"sampling": {}}
+    assert (await outcome(call.request())).startswith("-32021")
+    call.capabilities = {"sampling": {"tools": {}}}
+    assert (await call.send()).requests
+
+
+async def test_a_question_made_elsewhere(app):
+    @app.tool
+    async def body(ctx: Context) -> str:
+        return str((await ctx.ask(elicit_question("a", int))).data)
+
+    assert await both(app, always(3)) == "3"
+
+
+async def test_gather_of_nothing(app):
+    @app.tool
+    async def body(ctx: Context) -> str:
+        return str(await ctx.gather())
+
+    assert await both(app, always(3)) == "[]"
+
+
+async def test_nested_gathers_and_scopes_have_keys_of_their_own(app):
+    @app.tool
+    async def body(ctx: Context) -> str:
+        async def pair() -> list[int | None]:
+            return [one.data for one in await ctx.gather(ctx.elicit("a", int), ctx.elicit("a", int))]
+
+        return str([await ctx.gather(pair(), pair()), await pair()])
+
+    call = await Call(app).send()
+    assert len(call.requests) == 4
+    assert await both(app, always(3)) == "[[[3, 3], [3, 3]], [3, 3]]"
+
+
+async def test_a_scope_needs_a_legal_name(app):
+    @app.tool
+    async def body(ctx: Context) -> str:
+        with ctx.scope("a/b"):
+            return "no"
+
+    assert "RoundsError" in await outcome(push(app, always(1), dispatch=Dispatch()))
+
+
+async def test_declined_forms_have_no_data(app):
+    @app.tool
+    async def body(ctx: Context) -> str:
+        answer = await ctx.elicit("a", int)
+        return f"{answer.accepted} {answer.data}"
+
+    assert await both(app, lambda method, params: {**accept(1), "action": "decline"}) == "False None"
