@@ -391,8 +391,9 @@ async def test_text_and_number_are_different_ids_to_cancel(kept: Any, withdrawn:
         assert await peer.receive() == result(kept, {"slow": True})
 
 
-async def test_a_handler_that_swallows_its_cancellation_is_not_answered_for() -> None:
-    """Nor can it speak any more; and its late failure must not free the id of its successor."""
+@pytest.mark.parametrize("ends", ["returning", "failing", "cancelled"])
+async def test_a_handler_that_delays_its_cancellation_is_not_answered_for(ends: str) -> None:
+    """Nor can it speak any more; and its late end must not free the id of its successor."""
     begun, again, stop = anyio.Event(), anyio.Event(), anyio.Event()
 
     async def stubborn(dctx: DispatchContext, params: Any) -> Any:
@@ -405,7 +406,11 @@ async def test_a_handler_that_swallows_its_cancellation_is_not_answered_for() ->
                 await dctx.progress(1)
                 again.set()
                 await stop.wait()
-            raise ValueError("late") from None
+            if ends == "failing":
+                raise ValueError("late") from None
+            if ends == "cancelled":
+                raise
+        return {"late": True}
 
     slow = Slow()
     async with dispatching({"stubborn": stubborn, "slow": slow}) as (peer, dispatcher):

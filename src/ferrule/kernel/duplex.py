@@ -324,10 +324,8 @@ class JSONRPCDispatcher:
             result = await inbound.awaitable  # type: ignore[misc]
         except Exception as error:
             await self.finish_error(inbound, error)
-        except BaseException as error:  # a cancellation: the peer's, or the end of everything
+        except BaseException:  # a cancellation: the peer's, or the end of everything; it ends this task either way
             self._forget(inbound)
-            if inbound.cancel_requested and _uncancel(error):
-                return
             raise
         else:
             await self.finish(inbound, result)
@@ -566,16 +564,3 @@ def _discard(inbound: _Inbound) -> None:
     close = getattr(inbound.awaitable, "close", None)
     if close is not None and not inbound.started:
         close()
-
-
-def _uncancel(error: BaseException) -> bool:
-    """On asyncio, take the peer's cancellation back so that the task ends normally; elsewhere the scope does."""
-    import sys
-
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is None or not isinstance(error, asyncio.CancelledError):
-        return False
-    task = asyncio.current_task()
-    if task is not None:
-        task.uncancel()
-    return True
