@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ferrule.app.server import MCPServer as MCPServer
     from ferrule.client.client import Client as Client
     from ferrule.client.group import ClientGroup as ClientGroup
+    from ferrule.client.proxy import proxy as proxy
     from ferrule.client.sync import SyncClient as SyncClient
     from ferrule.kernel.server import Server as Server
     from ferrule.protocol.errors import MCPError as MCPError
@@ -54,6 +55,7 @@ _MODULES: dict[str, str] = {
     "SyncClient": "ferrule.client.sync",
     "ToolError": "ferrule.app.errors",
     "current_context": "ferrule.app.context",
+    "proxy": "ferrule.client.proxy",
 }
 
 # Public modules that `import ferrule` makes reachable as attributes.
@@ -78,6 +80,7 @@ __all__ = [
     "ToolError",
     "__version__",
     "current_context",
+    "proxy",
     "types",
 ]
 

@@ -71,7 +71,7 @@ async def test_two_hundred_clients_opened_here_and_closed_there() -> None:
                 await asyncio.sleep(0.01)
         gc.collect()
         assert open_files() == files
-        assert threading.active_count() == threads
+        assert threading.active_count() <= threads
 
 
 async def open_all(clients: list[Client]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
+from msgspec import UNSET
 
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import (
@@ -250,7 +251,7 @@ class _Call(ProgressSender):
         self.cancel_requested = False
         self.request_id = request_id
         self.on_progress = on_progress
-        self._params = None if on_progress is None else {"_meta": {"progressToken": request_id}}
+        self.progress_params = None if on_progress is None else {"_meta": {"progressToken": request_id}}
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
@@ -335,7 +336,8 @@ class DirectLink:
             logger.error("%s failed", method, exc_info=error)
             raise RemoteError.from_error(error_from_exception(error)) from error
         except MCPError as error:
-            raise RemoteError(error.message, code=error.code, data=to_builtins(error.data)) from error
+            data = UNSET if error.data is UNSET else to_builtins(error.data)
+            raise RemoteError(error.message, code=error.code, data=data) from error
         except Exception as error:
             logger.error("%s failed", method, exc_info=error)
             raise RemoteError.from_error(error_from_exception(error)) from error

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import anyio
+
 from ferrule.client.config import HttpTarget, InProcessTarget, PairTarget, StdioTarget
 from ferrule.client.errors import BadServerResponse
 from ferrule.client.links import DirectLink, Link, MemoryLink, PairLink, ServerLife, StdioLink
@@ -346,11 +348,12 @@ class Opener:
         if revision.is_modern:
             session.meta = self._envelope(settled.version)
         else:
-            await link.notify("notifications/initialized")
+            with anyio.move_on_after(self.connect_timeout_s):
+                await link.notify("notifications/initialized")
             if self.listens and isinstance(link, StreamableHttp):
                 link.start_listening()
                 if self.capabilities(False):
-                    await link.wait_listening(LISTEN_WAIT_S)
+                    await link.wait_listening(min(LISTEN_WAIT_S, self.connect_timeout_s))
         return session
 
 

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ferrule.client.calls import ClientCalls
 from ferrule.client.client import Client
 from ferrule.protocol.errors import LocalError
 
@@ -103,7 +104,7 @@ class SyncClient:
     """
 
     def __init__(self, target: Any, **options: Any) -> None:
-        self.client: Any = Client(target, **options)
+        self.client: ClientCalls = Client(target, **options)
 
     def __enter__(self) -> SyncClient:
         return self.connect()

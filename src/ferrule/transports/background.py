@@ -51,7 +51,12 @@ class Background:
 
         task = asyncio.get_running_loop().create_task(_logged(coroutine, name))
         self._running.add(task)
-        task.add_done_callback(self._forget)
+
+        def forget(task: Any) -> None:
+            coroutine.close()  # of a task that was cancelled before its first step; else it has ended already
+            self._forget(task)
+
+        task.add_done_callback(forget)
         return task
 
     def _start_on_trio(self, coroutine: Coroutine[Any, Any, Any], name: str) -> BackgroundTask:
