@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.calls import call_function
+from ferrule.app.components import Component
 from ferrule.app.errors import RegistrationError, SignatureError
 from ferrule.app.signature import FunctionSpec, compile_function
 from ferrule.app.threads import WorkerThreads
@@ -68,7 +69,7 @@ class CompletionSet:
 
     async def _complete(self, ctx: ServerRequestContext[Any]) -> CompleteResult:
         params = ctx.params
-        owner, spec = self._owner(params.ref)
+        owner, spec = self._owner(params.ref, ctx)
         name, typed = params.argument.name, params.argument.value
         parameter = next((part for part in spec.parameters if part.name == name), None)
         if parameter is None:
@@ -80,10 +81,10 @@ class CompletionSet:
         values = [str(getattr(value, "value", value)) for value in parameter.shape.values if value is not None]
         return CompleteResult(_bounded([value for value in values if value.startswith(typed)]))
 
-    def _owner(self, ref: Any) -> tuple[str, FunctionSpec]:
+    def _owner(self, ref: Any, ctx: ServerRequestContext[Any]) -> tuple[str, FunctionSpec]:
         if isinstance(ref, PromptReference):
             prompt = self._prompts.index.live.get(ref.name)
-            if prompt is None:
+            if prompt is None or not _is_visible(prompt, ctx):
                 raise InvalidParams(f"Unknown prompt: {ref.name}")
             return ref.name, prompt.spec.finish()
         template = self._resources.templates.live.get(ref.uri)
@@ -92,6 +93,8 @@ class CompletionSet:
             if found is None:
                 raise InvalidParams(f"Unknown resource template: {ref.uri}")
             template = found[0]
+        if not _is_visible(template, ctx):
+            raise InvalidParams(f"Unknown resource template: {ref.uri}")
         return template.uri, template.spec.finish()
 
     async def _ask(
@@ -105,6 +108,10 @@ class CompletionSet:
         if isinstance(value, Completion):
             return value if len(value.values) <= MAX_VALUES else _bounded(value.values, value.total)
         return _bounded([str(item) for item in cast("Iterable[Any]", value or ())])
+
+
+def _is_visible(component: Component, ctx: ServerRequestContext[Any]) -> bool:
+    return component.guard is None or component.guard.is_visible(ctx)
 
 
 def _bounded(values: list[str], total: int | None = None) -> Completion:

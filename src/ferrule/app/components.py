@@ -5,8 +5,8 @@ Every change drops the encoded pages and is published once the server is running
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ferrule.app.errors import RegistrationError
 from ferrule.app.pagination import LruCache, paginate
@@ -14,6 +14,9 @@ from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.finish import finish_result
 from ferrule.wire.codec import Encoded, encode
 from ferrule.wire.revisions import Revision
+
+if TYPE_CHECKING:
+    from ferrule.app.protection import Guard
 
 __all__ = ["Component", "ComponentIndex"]
 
@@ -25,6 +28,7 @@ class Component(Protocol):
 
     number: int
     enabled: bool
+    guard: Guard | None
 
 
 ComponentT = TypeVar("ComponentT", bound=Component)
@@ -39,6 +43,8 @@ class ComponentIndex(Generic[ComponentT]):
 
     Attributes:
         live: key → component, enabled ones only; what a call looks into.
+        is_guarded: some component has a guard, so that lists differ by who asks.
+        is_private: the server knows who asks, so that no cache may share its lists.
     """
 
     def __init__(self, kind: str, on_change: Callable[[], None]) -> None:
@@ -48,6 +54,8 @@ class ComponentIndex(Generic[ComponentT]):
         self._on_change = on_change
         self._last_number = 0
         self._pages: LruCache[Encoded] = LruCache(_MAX_CACHED_PAGES)
+        self.is_guarded = False
+        self.is_private = False
 
     def __len__(self) -> int:
         return len(self._all)
@@ -121,11 +129,18 @@ class ComponentIndex(Generic[ComponentT]):
         """
         server, connection = ctx.server, ctx.session.connection
         hints = server.cache_hints
-        key = (connection.protocol_version, cursor, hints.get(ctx.method), hints.get("*"))
+        members: Collection[ComponentT] = self.live.values()
+        visible: tuple[int, ...] | None = None
+        if self.is_guarded:
+            members = [member for member in members if member.guard is None or member.guard.is_visible(ctx)]
+            visible = tuple(member.number for member in members)
+        key = (connection.protocol_version, cursor, hints.get(ctx.method), hints.get("*"), visible)
         found = self._pages.get(key)
         if found is None:
-            page = paginate(self.live.values(), cursor, page_size)
+            page = paginate(members, cursor, page_size)
             result = make(page.members, page.next_cursor, connection.revision)
+            if self.is_private or visible is not None:
+                result.cache_scope = "private"
             found = Encoded(encode(finish_result(server, connection, ctx.method, result)))
             self._pages.put(key, found)
         return found

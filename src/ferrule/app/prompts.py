@@ -37,6 +37,7 @@ from ferrule.wire.types import (
 )
 
 if TYPE_CHECKING:
+    from ferrule.app.protection import Guard
     from ferrule.kernel.server import Server
 
 __all__ = ["PromptComponent", "PromptSet"]
@@ -48,6 +49,7 @@ class PromptComponent:
     __slots__ = (
         "_description",
         "enabled",
+        "guard",
         "icons",
         "meta",
         "name",
@@ -76,6 +78,7 @@ class PromptComponent:
         self.meta = meta
         self.tags = tags
         self.enabled = True
+        self.guard: Guard | None = None
         self.number = 0
 
     @property
@@ -159,8 +162,10 @@ class PromptSet:
             InvalidParams: no such prompt, or its arguments do not fit (PR-2).
         """
         prompt = self.index.live.get(name)
-        if prompt is None:
+        if prompt is None or (prompt.guard is not None and not prompt.guard.is_visible(ctx)):
             raise InvalidParams(f"Unknown prompt: {name}")
+        if prompt.guard is not None:
+            prompt.guard.check(ctx, dict(arguments or {}))
         try:
             value = await call_function(prompt.spec, arguments or {}, ctx, self._threads)
         except InvalidArguments as error:

@@ -42,6 +42,7 @@ from ferrule.wire.types import (
 from ferrule.wire.uri_template import MatchedValue, UriTemplate, UriTemplateError
 
 if TYPE_CHECKING:
+    from ferrule.app.protection import Guard
     from ferrule.kernel.server import Server
 
 __all__ = ["ResourceComponent", "ResourceSet", "is_safe_path"]
@@ -64,6 +65,7 @@ class ResourceComponent:
         "annotations",
         "cache_scope",
         "enabled",
+        "guard",
         "guard_paths",
         "icons",
         "meta",
@@ -114,6 +116,7 @@ class ResourceComponent:
         self.ttl_ms = ttl_ms
         self.cache_scope: Literal["public", "private"] | None = cache_scope
         self.enabled = True
+        self.guard: Guard | None = None
         self.number = 0
 
     @property
@@ -253,6 +256,10 @@ class ResourceSet:
         if found is None:
             raise self._missing(ctx, uri)
         component, values = found
+        if component.guard is not None:
+            if not component.guard.is_visible(ctx):
+                raise self._missing(ctx, uri)
+            component.guard.check(ctx, values)
         try:
             value = await call_function(component.spec, values, ctx, self._threads)
         except InvalidArguments as error:

@@ -9,9 +9,10 @@ Nothing here speaks a transport: `run` and `asgi` hand the low-level server to o
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast, overload
 
 from ferrule.app.completion import CompletionSet
 from ferrule.app.context import APP_ATTRIBUTE
@@ -23,14 +24,18 @@ from ferrule.app.results import DEFAULT_MAX_RESULT_BYTES
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.app.signature import SchemaMode
 from ferrule.app.threads import DEFAULT_MAX_THREADS, WorkerThreads
-from ferrule.app.tools import ToolComponent, ToolSet
+from ferrule.app.tools import TaskSupport, ToolComponent, ToolSet
 from ferrule.kernel.bus import Event
 from ferrule.kernel.server import Server
 from ferrule.stores.store import open_store
 
 if TYPE_CHECKING:
+    from ferrule.app.components import Component, ComponentIndex
     from ferrule.app.encoders import Encoder, EncoderName
+    from ferrule.app.protection import Allow, Protection, Scopes
     from ferrule.app.rounds.sealing import StateKey
+    from ferrule.auth.server.resource_server import ResourceServer
+    from ferrule.auth.server.verifiers import TokenVerifier
     from ferrule.kernel.context import ServerMiddleware
     from ferrule.kernel.dispatch import OnProgress
     from ferrule.protocol.caching import CacheHint
@@ -49,14 +54,43 @@ if TYPE_CHECKING:
         ToolResult,
     )
 
-__all__ = ["MCPServer"]
+__all__ = ["MCPServer", "ServerExtension"]
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 StateT = TypeVar("StateT")
 
+# Named and not imported: extensions stand above this layer, and most servers use none.
+_TASKS = "ferrule.extensions.tasks:Tasks"
+
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 Lifespan = Callable[["MCPServer[Any]"], AbstractAsyncContextManager[Any]]
+
+
+class ServerExtension(Protocol):
+    """What a server needs of an extension; `ferrule.extensions.base.Extension` is the base to write one on."""
+
+    @property
+    def identifier(self) -> str:
+        """``reverse.domain/name``."""
+        ...
+
+    @property
+    def serves_tasks(self) -> bool:
+        """Whether it makes tasks of tools that ask for it (``task=``)."""
+        ...
+
+    def attach(self, app: MCPServer[Any], /) -> None:
+        """Register what it adds."""
+        ...
+
+    def prepare_tool(self, tool: ToolComponent, /) -> None:
+        """Look at a tool, once."""
+        ...
+
+    def running(self, server: Server[Any], state: Any, /) -> AbstractAsyncContextManager[Any]:
+        """Held while the server runs."""
+        ...
 
 
 class MCPServer(Generic[StateT]):
@@ -85,10 +119,14 @@ class MCPServer(Generic[StateT]):
             ``"sqlite:///path"`` for all processes of this machine, a `Store`; ``None`` for nowhere.
         max_rounds: rounds that one call may take.
         inline_state_bytes: a larger state is kept in the store.
+        extensions: turned on at once; see `add_extension`.
 
     Attributes:
         lowlevel: the kernel's registry, for what has no name here.
         tools, resources, prompts, completions: the component sets.
+        protection: what ``auth`` became; ``None`` without.
+        store: what ``store`` became.
+        extensions: those that are on, by identifier.
     """
 
     def __init__(
@@ -116,6 +154,8 @@ class MCPServer(Generic[StateT]):
         store: str | Store | None = "memory:",
         max_rounds: int = 32,
         inline_state_bytes: int = 64 * 1024,
+        auth: ResourceServer | TokenVerifier | str | None = None,
+        extensions: Iterable[ServerExtension] = (),
     ) -> None:
         if page_size is not None and page_size < 1:
             raise ValueError("page_size is at least 1")
@@ -131,7 +171,7 @@ class MCPServer(Generic[StateT]):
             website_url=website_url,
             icons=icons,
             instructions=instructions,
-            lifespan=None if lifespan is None else lambda _: lifespan(self),
+            lifespan=lambda _: self._life(lifespan),
             middleware=middleware,
             cache_hints=cache_hints,
             logging=logging,
@@ -158,9 +198,35 @@ class MCPServer(Generic[StateT]):
         )
         self.completions = CompletionSet(self.lowlevel, self.prompts, self.resources, self.threads)
         self._local: Any = None
+        self.store: Store | None = opened
+        self.extensions: dict[str, ServerExtension] = {}
+        self.protection: Protection | None = None
+        if auth is not None:
+            from ferrule.app.protection import Protection, read_auth
+
+            self.protection = Protection(read_auth(auth))
+            for index in (self.tools.index, self.resources.fixed, self.resources.templates, self.prompts.index):
+                index.is_private = True
+
+        for extension in extensions:
+            self.add_extension(extension)
 
     def __repr__(self) -> str:
         return f"MCPServer({self.name!r})"
+
+    def _life(
+        self, lifespan: Callable[[MCPServer[StateT]], AbstractAsyncContextManager[StateT]] | None
+    ) -> AbstractAsyncContextManager[StateT]:
+        own = cast("AbstractAsyncContextManager[StateT]", nullcontext({})) if lifespan is None else lifespan(self)
+        return own if not self.extensions else self._with_extensions(own)
+
+    @asynccontextmanager
+    async def _with_extensions(self, own: AbstractAsyncContextManager[StateT]) -> AsyncGenerator[StateT]:
+        async with AsyncExitStack() as stack:
+            state = await stack.enter_async_context(own)
+            for extension in self.extensions.values():
+                await stack.enter_async_context(extension.running(self.lowlevel, state))
+            yield state
 
     @property
     def name(self) -> str:
@@ -177,6 +243,13 @@ class MCPServer(Generic[StateT]):
         if kind == "resources":
             self.lowlevel.resource_updates = True
         self.lowlevel.bus.publish(Event.list_changed(kind))
+
+    def _guard(self, component: Component, index: ComponentIndex[Any], scopes: Scopes, allow: Allow | None) -> None:
+        if scopes or allow is not None:
+            from ferrule.app.protection import make_guard
+
+            component.guard = make_guard(scopes, allow, self.protection)
+            index.is_guarded = index.is_guarded or component.guard is not None
 
     # -- tools -----------------------------------------------------------------------------------------------------
 
@@ -195,12 +268,17 @@ class MCPServer(Generic[StateT]):
         icons: list[Icon] | None = None,
         meta: dict[str, Any] | None = None,
         tags: Iterable[str] = (),
+        scopes: Scopes = (),
+        allow: Allow | None = None,
         schema: SchemaMode | None = None,
         input_schema: Mapping[str, Any] | None = None,
         output_schema: Mapping[str, Any] | None = None,
         structured: bool = True,
         text: EncoderName | Encoder | None = None,
         max_result_bytes: int | None = None,
+        task: TaskSupport = "forbidden",
+        task_after_s: float | None = 0.0,
+        resumable: bool = False,
     ) -> Callable[[FunctionT], FunctionT]: ...
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
@@ -216,6 +294,9 @@ class MCPServer(Generic[StateT]):
             annotations: hints, such as ``{"readOnlyHint": True}``.
             icons, meta: published as they stand.
             tags: free words, kept here and not published.
+            scopes: that a token must allow for using it (HTTP); or ``(principal, arguments) -> scopes``. Without them
+                the answer is 403 with a challenge for exactly these.
+            allow: a function of the principal (HTTP); where it says no, the tool does not exist.
             schema: ``"model"`` or ``"exact"``; the server's if not given.
             input_schema: your own 2020-12 schema, published untouched and enforced; the function may then take
                 ``**kwargs``.
@@ -223,6 +304,13 @@ class MCPServer(Generic[StateT]):
             structured: ``False``: no output schema, results are text only.
             text: the server's if not given.
             max_result_bytes: the server's if not given.
+            task: ``"optional"``: a call becomes a task where client and era allow it; ``"required"``: it is refused
+                otherwise. Either turns the tasks extension on (`add_extension` to set it up).
+            task_after_s: when a call becomes a task (2026-07-28): 0 at once; after so many seconds, until which the
+                client waits for the result; ``None`` only when the function calls ``ctx.begin_task()``. A legacy
+                client decides itself.
+            resumable: after a crash another process may run the function again: its recorded steps and answers are
+                replayed, and all else happens once more.
 
         Raises:
             SignatureError: the function cannot be served.
@@ -249,15 +337,20 @@ class MCPServer(Generic[StateT]):
         icons: list[Icon] | None = None,
         meta: dict[str, Any] | None = None,
         tags: Iterable[str] = (),
+        scopes: Scopes = (),
+        allow: Allow | None = None,
         schema: SchemaMode | None = None,
         input_schema: Mapping[str, Any] | None = None,
         output_schema: Mapping[str, Any] | None = None,
         structured: bool = True,
         text: EncoderName | Encoder | None = None,
         max_result_bytes: int | None = None,
+        task: TaskSupport = "forbidden",
+        task_after_s: float | None = 0.0,
+        resumable: bool = False,
     ) -> ToolComponent:
         """`tool` without the decorator: gives the component."""
-        return self.tools.add(
+        component = self.tools.add(
             function,
             name=name,
             title=title,
@@ -274,6 +367,24 @@ class MCPServer(Generic[StateT]):
             max_result_bytes=self._max_result_bytes if max_result_bytes is None else max_result_bytes,
             mask_errors=self._mask_errors,
         )
+        self._guard(component, self.tools.index, scopes, allow)
+        component.task, component.task_after_s, component.resumable = task, task_after_s, resumable
+        if task != "forbidden" and not any(extension.serves_tasks for extension in self.extensions.values()):
+            self.add_extension(_named(_TASKS)())
+        for extension in self.extensions.values():
+            extension.prepare_tool(component)
+        return component
+
+    def add_extension(self, extension: ServerExtension) -> None:
+        """Turn an extension on, for all tools, those registered before it too.
+
+        Raises:
+            ValueError: it is on already, or another one serves the same methods.
+        """
+        extension.attach(self)
+        self.extensions[extension.identifier] = extension
+        for tool in self.tools.index:
+            extension.prepare_tool(tool)
 
     def remove_tool(self, name: str) -> None:
         """Take a tool away; clients that listen are told.
@@ -299,6 +410,8 @@ class MCPServer(Generic[StateT]):
         icons: list[Icon] | None = None,
         meta: dict[str, Any] | None = None,
         tags: Iterable[str] = (),
+        scopes: Scopes = (),
+        allow: Allow | None = None,
         guard_paths: bool = True,
         ttl_ms: int | None = None,
         cache_scope: Literal["public", "private"] | None = None,
@@ -311,7 +424,7 @@ class MCPServer(Generic[StateT]):
         Args:
             uri: a URI, or an RFC 6570 template.
             name: the function's own if not given.
-            title, description, icons, annotations, meta, tags: as for a tool.
+            title, description, icons, annotations, meta, tags, scopes, allow: as for a tool.
             mime_type: ``text/plain``, ``application/json`` or ``application/octet-stream`` by what is returned, if not
                 given; announced only when given.
             size: in bytes, when known.
@@ -338,6 +451,8 @@ class MCPServer(Generic[StateT]):
                 icons=icons,
                 meta=meta,
                 tags=tags,
+                scopes=scopes,
+                allow=allow,
                 guard_paths=guard_paths,
                 ttl_ms=ttl_ms,
                 cache_scope=cache_scope,
@@ -360,6 +475,8 @@ class MCPServer(Generic[StateT]):
         icons: list[Icon] | None = None,
         meta: dict[str, Any] | None = None,
         tags: Iterable[str] = (),
+        scopes: Scopes = (),
+        allow: Allow | None = None,
         guard_paths: bool = True,
         ttl_ms: int | None = None,
         cache_scope: Literal["public", "private"] | None = None,
@@ -381,6 +498,7 @@ class MCPServer(Generic[StateT]):
             ttl_ms=ttl_ms,
             cache_scope=cache_scope,
         )
+        self._guard(component, self.resources.index_of(uri), scopes, allow)
         if component.template is not None:
             self.completions.notice(component.spec)
         return component
@@ -409,6 +527,8 @@ class MCPServer(Generic[StateT]):
         icons: list[Icon] | None = None,
         meta: dict[str, Any] | None = None,
         tags: Iterable[str] = (),
+        scopes: Scopes = (),
+        allow: Allow | None = None,
     ) -> Callable[[FunctionT], FunctionT]: ...
 
     def prompt(self, function: Any = None, /, **options: Any) -> Any:
@@ -441,11 +561,14 @@ class MCPServer(Generic[StateT]):
         icons: list[Icon] | None = None,
         meta: dict[str, Any] | None = None,
         tags: Iterable[str] = (),
+        scopes: Scopes = (),
+        allow: Allow | None = None,
     ) -> PromptComponent:
         """`prompt` without the decorator: gives the component."""
         component = self.prompts.add(
             function, name=name, title=title, description=description, icons=icons, meta=meta, tags=frozenset(tags)
         )
+        self._guard(component, self.prompts.index, scopes, allow)
         self.completions.notice(component.spec)
         return component
 
@@ -598,7 +721,10 @@ class MCPServer(Generic[StateT]):
         from ferrule.transports.asgi.endpoint import HttpEndpoint
         from ferrule.transports.asgi.options import HttpOptions
 
-        return HttpEndpoint(self.lowlevel, HttpOptions(**options))
+        settings = HttpOptions(**options)
+        if self.protection is not None:
+            settings = self.protection.protect(settings)
+        return HttpEndpoint(self.lowlevel, settings)
 
     def run(
         self,
@@ -638,3 +764,8 @@ class MCPServer(Generic[StateT]):
         endpoint = self.asgi(**options)
         serving.setdefault("on_drain", endpoint.drain)
         run_http(endpoint, host=host, port=port, **serving)
+
+
+def _named(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)

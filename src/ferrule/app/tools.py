@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.app.arguments import InvalidArguments
 from ferrule.app.components import ComponentIndex
@@ -35,17 +35,29 @@ from ferrule.protocol.errors import CapabilityNotDeclared, InvalidParams, MCPErr
 from ferrule.wire.codec import Encoded
 from ferrule.wire.headers import InvalidHeaderAnnotation, compile_param_plan
 from ferrule.wire.revisions import Revision
-from ferrule.wire.types import Icon, InputRequiredResult, ListToolsResult, Tool, ToolAnnotations, ToolResult
+from ferrule.wire.types import (
+    Icon,
+    InputRequiredResult,
+    ListToolsResult,
+    Tool,
+    ToolAnnotations,
+    ToolExecution,
+    ToolResult,
+)
 
 if TYPE_CHECKING:
     from ferrule.app.encoders import Encoder
+    from ferrule.app.protection import Guard
     from ferrule.kernel.server import Server
 
-__all__ = ["ToolComponent", "ToolSet"]
+__all__ = ["TaskSupport", "ToolComponent", "ToolSet"]
 
 logger = logging.getLogger(__name__)
 
 Run = Callable[[ServerRequestContext[Any], dict[str, Any] | None], Awaitable[Any]]
+
+TaskSupport = Literal["forbidden", "optional", "required"]
+"""Whether a call of a tool may, or must, become a task."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -61,6 +73,8 @@ class ToolComponent:
         spec: the compiled function.
         name, title, annotations, icons, meta, tags: as registered.
         enabled: whether it is listed and served.
+        task, task_after_s, resumable: whether and when a call becomes a task; see `MCPServer.tool`.
+        wrap: an extension's ``(tool, run) -> run`` around the body; set before the first call.
         has_own_schema: whether the author wrote the input schema.
         run: ``await run(ctx, arguments)`` → the result; made on first use.
     """
@@ -74,16 +88,21 @@ class ToolComponent:
         "_threads",
         "annotations",
         "enabled",
+        "guard",
         "has_own_schema",
         "icons",
         "meta",
         "name",
         "number",
+        "resumable",
         "run",
         "schema_mode",
         "spec",
         "tags",
+        "task",
+        "task_after_s",
         "title",
+        "wrap",
     )
 
     run: Run
@@ -113,7 +132,12 @@ class ToolComponent:
         self.meta = meta
         self.tags = tags
         self.enabled = True
+        self.guard: Guard | None = None
         self.number = 0
+        self.task: TaskSupport = "forbidden"
+        self.task_after_s: float | None = 0.0
+        self.resumable = False
+        self.wrap: Callable[[ToolComponent, Run], Run] | None = None
         self.schema_mode: SchemaMode = schema_mode
         self._description = description
         self._input_schema = input_schema
@@ -162,13 +186,15 @@ class ToolComponent:
             output_schema=output,
             annotations=self.annotations,
             icons=self.icons,
+            execution=None if self.task == "forbidden" else ToolExecution(task_support=self.task),
             meta=self.meta,
         )
 
     # -- calling ---------------------------------------------------------------------------------------------------
 
     async def _first_run(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
-        self.run = self._compile()
+        run = self._compile()
+        self.run = run if self.wrap is None else self.wrap(self, run)
         return await self.run(ctx, arguments)
 
     def _compile(self) -> Run:
@@ -369,15 +395,29 @@ class ToolSet:
             raise InvalidParams(f"Unknown tool: {name}")
         return tool
 
+    def _pass_guard(
+        self, ctx: ServerRequestContext[Any], tool: ToolComponent, arguments: dict[str, Any] | None
+    ) -> None:
+        """Refuse a tool that does not exist for the sender of this request, or that its token does not allow."""
+        guard = tool.guard
+        if guard is not None:
+            if not guard.is_visible(ctx):
+                raise InvalidParams(f"Unknown tool: {tool.name}")
+            guard.check(ctx, arguments)
+
     async def call(self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, Any] | None) -> ToolResult:
         """Call a tool within a request that is being served."""
-        return cast("ToolResult", await self.find(name).run(ctx, arguments))
+        tool = self.find(name)
+        self._pass_guard(ctx, tool, arguments)
+        return cast("ToolResult", await tool.run(ctx, arguments))
 
     def _call(self, ctx: ServerRequestContext[Any]) -> Awaitable[Any]:
         params = ctx.params
         tool = self.index.live.get(params.name)
         if tool is None:
             raise InvalidParams(f"Unknown tool: {params.name}")
+        if tool.guard is not None:
+            self._pass_guard(ctx, tool, params.arguments)
         return tool.run(ctx, params.arguments)
 
     async def _list(self, ctx: ServerRequestContext[Any]) -> Encoded:

@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from ferrule.auth.client.storage import MemoryStorage as MemoryStorage
     from ferrule.auth.client.storage import TokenStorage as TokenStorage
     from ferrule.auth.errors import AuthError as AuthError
+    from ferrule.auth.server.dpop import DpopPolicy as DpopPolicy
+    from ferrule.auth.server.introspection import IntrospectedTokens as IntrospectedTokens
+    from ferrule.auth.server.jwt_tokens import JwtTokens as JwtTokens
+    from ferrule.auth.server.principal import Principal as Principal
+    from ferrule.auth.server.refusals import InsufficientScope as InsufficientScope
+    from ferrule.auth.server.resource_server import ResourceServer as ResourceServer
+    from ferrule.auth.server.verifiers import InvalidToken as InvalidToken
+    from ferrule.auth.server.verifiers import StaticTokens as StaticTokens
+    from ferrule.auth.server.verifiers import TokenVerifier as TokenVerifier
     from ferrule.auth.urls import UrlPolicy as UrlPolicy
 
 # Public name -> the module that defines it.
@@ -33,13 +42,22 @@ _MODULES: dict[str, str] = {
     "CallbackInteraction": "ferrule.auth.client.interaction",
     "ClientCredentials": "ferrule.auth.client.programs",
     "ClientMetadata": "ferrule.auth.client.registration",
+    "DpopPolicy": "ferrule.auth.server.dpop",
     "EncryptedFileStorage": "ferrule.auth.client.storage",
     "EnterpriseManaged": "ferrule.auth.client.programs",
+    "InsufficientScope": "ferrule.auth.server.refusals",
+    "IntrospectedTokens": "ferrule.auth.server.introspection",
+    "InvalidToken": "ferrule.auth.server.verifiers",
+    "JwtTokens": "ferrule.auth.server.jwt_tokens",
     "KeyringStorage": "ferrule.auth.client.storage",
     "MemoryStorage": "ferrule.auth.client.storage",
     "OAuth": "ferrule.auth.client.oauth",
     "PasteInteraction": "ferrule.auth.client.interaction",
+    "Principal": "ferrule.auth.server.principal",
+    "ResourceServer": "ferrule.auth.server.resource_server",
+    "StaticTokens": "ferrule.auth.server.verifiers",
     "TokenStorage": "ferrule.auth.client.storage",
+    "TokenVerifier": "ferrule.auth.server.verifiers",
     "UrlPolicy": "ferrule.auth.urls",
     "WorkloadIdentity": "ferrule.auth.client.programs",
     "client_metadata_document": "ferrule.auth.client.registration",
@@ -51,13 +69,22 @@ __all__ = [
     "CallbackInteraction",
     "ClientCredentials",
     "ClientMetadata",
+    "DpopPolicy",
     "EncryptedFileStorage",
     "EnterpriseManaged",
+    "InsufficientScope",
+    "IntrospectedTokens",
+    "InvalidToken",
+    "JwtTokens",
     "KeyringStorage",
     "MemoryStorage",
     "OAuth",
     "PasteInteraction",
+    "Principal",
+    "ResourceServer",
+    "StaticTokens",
     "TokenStorage",
+    "TokenVerifier",
     "UrlPolicy",
     "WorkloadIdentity",
     "client_metadata_document",

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlencode, urljoin
 
 from ferrule.auth.errors import AuthError, UnsafeUrl
-from ferrule.auth.urls import HostClass, UrlPolicy
+from ferrule.auth.urls import HostClass, UrlPolicy, class_of_address
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError
 
@@ -60,6 +60,16 @@ class AuthRequest:
     host_class: HostClass = HostClass.LOOPBACK
     max_bytes: int = 256 * 1024
     timeout_s: float = 10.0
+
+    def judge_address(self, address: str) -> None:
+        """Judge an address that the host's name resolves to.
+
+        Raises:
+            UnsafeUrl: the request may not go there.
+        """
+        kind = class_of_address(address)
+        if kind > self.host_class:
+            raise UnsafeUrl(self.url, f"its name leads to a {kind.name.lower()} address")
 
 
 @dataclass(frozen=True, slots=True)

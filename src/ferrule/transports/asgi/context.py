@@ -1,12 +1,12 @@
 """What a handler may know about the HTTP request that carried its message, and how a hook refuses one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ferrule.kernel.dispatch import TransportContext
 
-__all__ = ["HttpContext", "HttpRefusal"]
+__all__ = ["HttpContext", "HttpRefusal", "http_form_of", "raw_headers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +52,16 @@ class HttpRefusal(Exception):
         super().__init__(message)
         self.status = status
         self.message = message
-        self.headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers or ()]
+        self.headers = raw_headers(headers or ())
+
+
+def raw_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    """Header pairs as ASGI wants them."""
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+
+
+def http_form_of(error: BaseException) -> tuple[int, list[tuple[bytes, bytes]]] | None:
+    """Status and headers that an error asks for over HTTP (attributes ``http_status`` and ``http_headers``): a 403 with
+    its challenge, raised by a handler. ``None`` for all others."""
+    status: Any = getattr(error, "http_status", None)
+    return None if status is None else (status, raw_headers(getattr(error, "http_headers", ())))

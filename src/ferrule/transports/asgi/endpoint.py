@@ -85,7 +85,7 @@ class HttpEndpoint(HttpGate):
         headers = {name.decode("latin-1"): value.strip().decode("latin-1") for name, value in raw_headers}
         request = HttpRequest(scope, receive, send, headers)
         if scope["path"] not in self._paths and not self._is_ours(scope):
-            await request.refuse(404, _INVALID, "There is no MCP endpoint here")
+            await self._serve_elsewhere(request)
             return
         if len(headers) != len(raw_headers) and not await self._join_headers(request):
             return

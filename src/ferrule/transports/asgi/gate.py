@@ -9,7 +9,7 @@ from typing import Any
 
 from ferrule.kernel.server import Server
 from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
-from ferrule.transports.asgi.context import HttpRefusal
+from ferrule.transports.asgi.context import HttpRefusal, raw_headers
 from ferrule.transports.asgi.exchange import HttpRequest
 from ferrule.transports.asgi.lifecycle import ServerLife
 from ferrule.transports.asgi.options import HttpOptions
@@ -74,6 +74,17 @@ class HttpGate:
         if origin is not None:
             request.reply_headers = self.security.cors_headers(origin)
         return True
+
+    async def _serve_elsewhere(self, request: HttpRequest) -> None:
+        """A request for another path than this endpoint's."""
+        documents = self.options.documents
+        found = None if documents is None else documents(request.context())
+        if found is None:
+            await request.refuse(404, _INVALID, "There is no MCP endpoint here")
+            return
+        status, body, headers = found
+        raw = raw_headers(headers)
+        await (request.reply(status, body, raw) if body else request.reply_empty(status, raw))
 
     async def _authenticate(self, request: HttpRequest) -> bool:
         authenticate = self.options.authenticate

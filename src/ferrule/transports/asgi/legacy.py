@@ -193,6 +193,7 @@ class LegacySide:
             if not isinstance(exc, MCPError):
                 log.error("%s failed", exchange.method, exc_info=exc)
             payload = encode_error(id, error_from_exception(exc))
+            exchange.refuse(exc)
         except BaseException as exc:
             if not _is_our_cancel(exchange, exc):
                 raise
@@ -275,6 +276,7 @@ class LegacySide:
             for exchange, body in zip(exchanges, requests, strict=True):
                 group.start_soon(serve, exchange, body)
         if outlet.channel is None:
+            outlet.refusal = None  # one status cannot speak for all of them
             await outlet.answer(encode(answers) if answers else None)
             return
         for answer in answers:

@@ -23,7 +23,7 @@ from ferrule.protocol.inbound import (
     classify_inbound_request,
     http_status,
 )
-from ferrule.transports.asgi.context import HttpContext
+from ferrule.transports.asgi.context import HttpContext, http_form_of
 from ferrule.transports.asgi.exchange import HttpRequest, ModernExchange
 from ferrule.transports.asgi.replies import KeepAlive, send_body
 from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime, watched
@@ -100,6 +100,10 @@ class ModernSide:
                 log.error("%s failed", method, exc_info=exc)
             payload = encode_error(exchange.request_id, error)
             status = http_status(error.code)
+            form = http_form_of(exc)
+            if form is not None:
+                status, extra = form
+                request.reply_headers = [*(request.reply_headers or ()), *extra]
         except BaseException as exc:
             if not _is_our_cancel(exchange, exc):
                 raise

@@ -8,10 +8,13 @@ from typing import Any, Literal
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.events import EventStore, MemoryEventStore
 
-__all__ = ["Authenticate", "HttpOptions"]
+__all__ = ["Authenticate", "Documents", "HttpOptions"]
 
 Authenticate = Callable[[HttpContext], Awaitable[Any]]
 """``async (context) -> principal``; raises `HttpRefusal` to answer 401 or 403."""
+
+Documents = Callable[[HttpContext], tuple[int, bytes, list[tuple[str, str]]] | None]
+"""What else is served beside the endpoint: a request to status, body and headers; ``None`` where there is nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,8 @@ class HttpOptions:
         authenticate: who sends this request; its result is ``HttpContext.principal``, and a legacy session belongs to
         the
             principal that opened it. Any value with equality will do; ``None`` means nobody in particular.
+        documents: JSON documents at other paths, such as the metadata of a protected resource; asked for a request that
+            is not the endpoint's.
         clock: monotonic seconds, for the idle time of sessions.
     """
 
@@ -57,6 +62,7 @@ class HttpOptions:
     event_store: EventStore | None = field(default_factory=MemoryEventStore)
     retry_ms: int = 1000
     authenticate: Authenticate | None = None
+    documents: Documents | None = None
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:

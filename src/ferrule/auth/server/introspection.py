@@ -1,0 +1,119 @@
+"""`IntrospectedTokens`: opaque tokens, judged by asking their authorization server (RFC 7662)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, cast
+
+from ferrule.auth.client.tokens import ClientIdentity, authenticated_fields
+from ferrule.auth.http import AuthRequest, Flow, form_body
+from ferrule.auth.server.jwks import Fetch, drive
+from ferrule.auth.server.principal import Principal
+from ferrule.auth.server.verifiers import InvalidToken, VerifierUnavailable, scopes_of
+from ferrule.auth.shapes import is_list
+from ferrule.auth.urls import UrlPolicy
+from ferrule.protocol.errors import LocalError
+
+__all__ = ["IntrospectedTokens"]
+
+MAX_TOKEN_CHARS = 16_384
+
+
+class IntrospectedTokens:
+    """Verifies tokens by introspection.
+
+    Args:
+        issuer: the authorization server.
+        endpoint: of introspection.
+        client_id, client_secret: this server's own credentials there (HTTP basic).
+        audience: further identifiers that mean this server.
+        requires_audience: refuse an answer without ``aud``. Turn it off only for an authorization server that issues
+            tokens for nobody else.
+        remember_s: seconds that an answer is trusted; a revoked token works for so long.
+        policy: limits on the endpoint's URL.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        endpoint: str,
+        client_id: str,
+        client_secret: str,
+        *,
+        audience: str | Sequence[str] = (),
+        requires_audience: bool = True,
+        remember_s: float = 30.0,
+        policy: UrlPolicy | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.fetch: Fetch | None = None
+        self.issuers: Sequence[str] = (issuer,)
+        self.remember_s = remember_s
+        self._issuer = issuer
+        self._endpoint = endpoint
+        self._identity = ClientIdentity(client_id, client_secret, "client_secret_basic")
+        self._audience = frozenset({audience} if isinstance(audience, str) else audience)
+        self._requires_audience = requires_audience
+        self._policy = policy or UrlPolicy()
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"IntrospectedTokens({self._issuer!r})"
+
+    def may_know(self, token: str) -> bool:
+        """See `TokenVerifier`: anything may be an opaque token."""
+        return len(token) <= MAX_TOKEN_CHARS
+
+    async def verify(self, token: str, audience: Collection[str]) -> Principal:
+        """See `TokenVerifier`."""
+        if self.fetch is None:
+            raise VerifierUnavailable("This verifier was given nothing to ask its authorization server with")
+        try:
+            found = await drive(self._ask(token), self.fetch)
+        except (LocalError, OSError) as error:
+            raise VerifierUnavailable(f"The introspection endpoint of {self._issuer} cannot be asked") from error
+        if found.get("active") is not True:
+            raise InvalidToken("The token is not active")
+        now = self._clock()
+        expires, begins = found.get("exp"), found.get("nbf")
+        if isinstance(expires, int | float) and now >= expires:
+            raise InvalidToken("The token has expired")
+        if isinstance(begins, int | float) and now < begins - 60:
+            raise InvalidToken("The token is not valid yet")
+        if "iss" in found and found["iss"] != self._issuer:
+            raise InvalidToken("The token is of another issuer")
+        self._judge_audience(found.get("aud"), audience)
+        confirmation: Any = found.get("cnf")
+        jkt = cast("dict[str, Any]", confirmation).get("jkt") if isinstance(confirmation, dict) else None
+        subject, client = found.get("sub", found.get("username")), found.get("client_id")
+        return Principal(
+            self._issuer,
+            subject if isinstance(subject, str) else None,
+            client if isinstance(client, str) else None,
+            scopes_of(found),
+            claims=found,
+            expires_at=float(expires) if isinstance(expires, int | float) else None,
+            confirmation=jkt if isinstance(jkt, str) else None,
+            token=token,
+        )
+
+    def _judge_audience(self, named: Any, audience: Collection[str]) -> None:
+        if named is None and not self._requires_audience:
+            return
+        listed = named if is_list(named) else [named]
+        if not any(item in audience or item in self._audience for item in listed if isinstance(item, str)):
+            raise InvalidToken("The token is meant for another resource")
+
+    def _ask(self, token: str) -> Flow[dict[str, Any]]:
+        host_class = self._policy.class_for(self._endpoint)
+        self._policy.check(self._endpoint, host_class)
+        fields, headers = authenticated_fields(
+            self._identity, {"token": token, "token_type_hint": "access_token"}, self._issuer, self._clock()
+        )
+        response = yield AuthRequest("POST", self._endpoint, headers, form_body(fields), host_class=host_class)
+        found = response.json()
+        if response.status != 200 or found is None:
+            raise VerifierUnavailable(f"The introspection endpoint answered HTTP {response.status}")
+        return cast("dict[str, Any]", found)

@@ -1,0 +1,147 @@
+"""`JwtTokens`: access tokens that are JWTs of a known issuer (RFC 9068, and those that came before it).
+
+What is pinned here and nowhere decided by the token: the algorithms, the issuer, the audience. ``none`` and HMAC are
+not algorithms for a resource server, whatever a header says; keys inside a token (``jwk``, ``jku``, ``x5u``) are not
+looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, cast
+
+from ferrule.auth.jose import ASYMMETRIC_ALGORITHMS, unverified_header, verify_jwt
+from ferrule.auth.server.jwks import KeySource
+from ferrule.auth.server.principal import Principal
+from ferrule.auth.server.verifiers import InvalidToken, scopes_of
+from ferrule.auth.shapes import is_list
+from ferrule.auth.urls import UrlPolicy
+
+__all__ = ["JwtTokens"]
+
+DEFAULT_ALGORITHMS = ("RS256", "ES256", "PS256", "EdDSA")
+MAX_TOKEN_CHARS = 16_384
+_TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt", "application/jwt"})
+
+
+class JwtTokens:
+    """Verifies JWTs of one issuer.
+
+    Args:
+        issuer: the ``iss`` that tokens must carry, character for character; also where the keys are discovered.
+        jwks_uri, jwks: where the keys are, or the keys themselves; without them the issuer's metadata say.
+        audience: further identifiers that mean this server, beside its resource URL (a client id, a name that the
+            authorization server uses).
+        algorithms: that may sign; asymmetric ones only.
+        leeway_s: seconds that the clocks may differ.
+        policy: limits on the issuer's URLs.
+        clock: seconds since the epoch.
+
+    Raises:
+        ValueError: an algorithm is not asymmetric.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        *,
+        jwks_uri: str | None = None,
+        jwks: Mapping[str, Any] | None = None,
+        audience: str | Sequence[str] = (),
+        algorithms: Sequence[str] = DEFAULT_ALGORITHMS,
+        leeway_s: float = 60.0,
+        policy: UrlPolicy | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if not algorithms or not set(algorithms) <= set(ASYMMETRIC_ALGORITHMS):
+            raise ValueError(f"algorithms are of {', '.join(ASYMMETRIC_ALGORITHMS)}")
+        self.issuers: Sequence[str] = (issuer,)
+        self.keys = KeySource(issuer, jwks_uri=jwks_uri, jwks=jwks, policy=policy)
+        self._issuer = issuer
+        self._audience = frozenset({audience} if isinstance(audience, str) else audience)
+        self._algorithms = frozenset(algorithms)
+        self._leeway_s = leeway_s
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"JwtTokens({self._issuer!r})"
+
+    def may_know(self, token: str) -> bool:
+        """See `TokenVerifier`: a JWT that says it is this issuer's (whether it is, `verify` finds out)."""
+        return _unverified_claims(token).get("iss") == self._issuer
+
+    async def verify(self, token: str, audience: Collection[str]) -> Principal:
+        """See `TokenVerifier`."""
+        if len(token) > MAX_TOKEN_CHARS:
+            raise InvalidToken("The token is too long")
+        try:
+            header = unverified_header(token)
+        except ValueError:
+            raise InvalidToken("The token is malformed") from None
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if not isinstance(algorithm, str) or algorithm not in self._algorithms:
+            raise InvalidToken("The token is signed with an algorithm that is not accepted here")
+        if "crit" in header or str(header.get("typ", "jwt")).lower() not in _TYPES:
+            raise InvalidToken("The token is not an access token")
+        claims = await self._verified(token, algorithm, kid if isinstance(kid, str) else None)
+        self._judge(claims, audience)
+        confirmation: Any = claims.get("cnf")
+        thumbprint = cast("dict[str, Any]", confirmation).get("jkt") if isinstance(confirmation, dict) else None
+        subject, client = claims.get("sub"), claims.get("client_id", claims.get("azp"))
+        return Principal(
+            self._issuer,
+            subject if isinstance(subject, str) else None,
+            client if isinstance(client, str) else None,
+            scopes_of(claims),
+            claims=claims,
+            expires_at=float(claims["exp"]) + self._leeway_s,
+            confirmation=thumbprint if isinstance(thumbprint, str) else None,
+            token=token,
+        )
+
+    async def _verified(self, token: str, algorithm: str, kid: str | None) -> dict[str, Any]:
+        for key in await self.keys.find(algorithm, kid):
+            try:
+                return verify_jwt(token, key, [algorithm])[1]
+            except ValueError:
+                continue
+        raise InvalidToken("The token's signature is not valid")
+
+    def _judge(self, claims: Mapping[str, Any], audience: Collection[str]) -> None:
+        now, leeway_s = self._clock(), self._leeway_s
+        if claims.get("iss") != self._issuer:
+            raise InvalidToken("The token is of another issuer")
+        expires, begins, issued = claims.get("exp"), claims.get("nbf"), claims.get("iat")
+        if not _is_time(expires):
+            raise InvalidToken("The token does not say when it expires")
+        if now >= cast("float", expires) + leeway_s:
+            raise InvalidToken("The token has expired")
+        for moment in (begins, issued):
+            if moment is not None and (not _is_time(moment) or now < moment - leeway_s):
+                raise InvalidToken("The token is not valid yet")
+        named: Any = claims.get("aud")
+        listed = named if is_list(named) else [named]
+        meant = {item for item in listed if isinstance(item, str)}
+        if meant.isdisjoint(audience) and meant.isdisjoint(self._audience):
+            raise InvalidToken("The token is meant for another resource")
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e11
+
+
+def _unverified_claims(token: str) -> dict[str, Any]:
+    from base64 import urlsafe_b64decode
+
+    from ferrule.wire.codec import decode
+    from ferrule.wire.faults import DecodeError
+
+    if len(token) > MAX_TOKEN_CHARS or token.count(".") != 2:
+        return {}
+    body = token.split(".")[1]
+    try:
+        claims = decode(urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    except (DecodeError, ValueError):
+        return {}
+    return cast("dict[str, Any]", claims) if isinstance(claims, dict) else {}

@@ -1,0 +1,100 @@
+"""What turns a token into a `Principal`, or refuses it.
+
+A verifier sees tokens and nothing of HTTP. It is told for whom the token must be meant (the audience) and checks that;
+a verifier that does not is no verifier.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from ferrule.auth.errors import AuthError
+from ferrule.auth.server.principal import Principal
+from ferrule.auth.shapes import is_list
+
+__all__ = ["InvalidToken", "StaticTokens", "TokenVerifier", "VerifierUnavailable", "scopes_of"]
+
+
+class InvalidToken(AuthError):
+    """The token is not accepted; the text says why in words for its sender and repeats nothing of it."""
+
+
+class VerifierUnavailable(AuthError):
+    """Whether the token is good cannot be found out at the moment (keys or introspection unreachable)."""
+
+
+class TokenVerifier(Protocol):
+    """Judges tokens of one or several issuers."""
+
+    @property
+    def issuers(self) -> Sequence[str]:
+        """Whose tokens it judges; named to clients as authorization servers."""
+        ...
+
+    def may_know(self, token: str) -> bool:
+        """Whether the token looks like one of its own; decides which of several verifiers is asked."""
+        ...
+
+    async def verify(self, token: str, audience: Collection[str]) -> Principal:
+        """The party that the token stands for.
+
+        Args:
+            audience: identifiers of this resource; the token must name one of them.
+
+        Raises:
+            InvalidToken: it is not accepted.
+            VerifierUnavailable: it could not be judged.
+        """
+        ...
+
+
+def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
+    """The scopes in claims: ``scope`` as text (RFC 9068), or ``scp`` as text or list, as some servers write them."""
+    for name in ("scope", "scp"):
+        found: Any = claims.get(name)
+        if isinstance(found, str):
+            return frozenset(found.split())
+        if is_list(found):
+            return frozenset(item for item in found if isinstance(item, str))
+    return frozenset()
+
+
+class StaticTokens:
+    """Tokens written down in the program or its settings: for development and tests.
+
+    Args:
+        tokens: token to ``{"subject": …, "scopes": [...], "client_id": …, "expires_at": …}``.
+        issuer: named as the authorization server; there need not be one.
+    """
+
+    def __init__(self, tokens: Mapping[str, Mapping[str, Any]], *, issuer: str = "http://localhost") -> None:
+        self.issuers: Sequence[str] = (issuer,)
+        self._issuer = issuer
+        # Looked up by hash: how far a wrong token agrees with a right one cannot be measured.
+        self._known = {hashlib.sha256(token.encode()).digest(): (token, dict(facts)) for token, facts in tokens.items()}
+
+    def __repr__(self) -> str:
+        return f"StaticTokens({len(self._known)} tokens)"
+
+    def may_know(self, token: str) -> bool:
+        """See `TokenVerifier`."""
+        return hashlib.sha256(token.encode()).digest() in self._known
+
+    async def verify(self, token: str, audience: Collection[str]) -> Principal:
+        """See `TokenVerifier`; these tokens are this server's own, so they need no audience."""
+        found = self._known.get(hashlib.sha256(token.encode()).digest())
+        if found is None or not hmac.compare_digest(found[0].encode(), token.encode()):
+            raise InvalidToken("The token is not known")
+        facts = found[1]
+        return Principal(
+            self._issuer,
+            facts.get("subject"),
+            facts.get("client_id"),
+            frozenset(facts.get("scopes", ())),
+            claims=facts,
+            expires_at=facts.get("expires_at"),
+            token=token,
+        )
