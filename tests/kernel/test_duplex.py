@@ -810,6 +810,39 @@ async def test_an_os_error_while_writing_is_a_closed_peer() -> None:
             await JSONRPCDispatcher(reads, Broken()).run(on_request, on_notify)
 
 
+async def test_cancelling_the_run_before_its_requests_began_leaves_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """No coroutine that was never awaited, and no word of tasks that did not end."""
+    to_us, reads = anyio.create_memory_object_stream[Any](100)
+    writes, from_us = anyio.create_memory_object_stream[Any](100)
+
+    async def on_request(dctx: Any, method: str, params: Any) -> Any:
+        await anyio.sleep_forever()
+
+    async def on_notify(dctx: Any, method: str, params: Any) -> None:
+        await anyio.sleep_forever()
+
+    class Rude:
+        """Hands over everything without ever giving way, then cancels its reader."""
+
+        def __init__(self) -> None:
+            self.left = [message for id in range(5) for message in (request(id, "x"), note("n"))]
+
+        async def receive(self) -> Any:
+            if self.left:
+                return self.left.pop()
+            tasks.cancel_scope.cancel()
+            await checkpoint()
+            raise AssertionError("a cancelled reader reads on")
+
+        async def aclose(self) -> None:
+            return
+
+    with to_us, reads, writes, from_us:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(JSONRPCDispatcher(Rude(), writes).run, on_request, on_notify)
+    assert caplog.text == ""
+
+
 async def test_cancelling_the_run_waits_for_the_clean_up_of_its_requests() -> None:
     """Handlers must not outlive the server that they belong to."""
     ended: list[str] = []

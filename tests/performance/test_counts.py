@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import inspect
 import queue
 import sys
 from collections import Counter
@@ -53,6 +54,23 @@ class Counts:
         return f"{self.calls} calls\n" + "\n".join(f"{count:3} {name}" for name, count in self.where.most_common())
 
 
+class CountedTask(asyncio.Task[Any]):
+    """Stands in for `asyncio.Task`, however it is made."""
+
+    made = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        CountedTask.made += 1
+        super().__init__(*args, **kwargs)
+
+
+@pytest.fixture(autouse=True)
+def counted_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before any loop runs, because whoever makes tasks may keep the class."""
+    monkeypatch.setattr(asyncio, "Task", CountedTask)
+    monkeypatch.setattr(asyncio.tasks, "Task", CountedTask)
+
+
 @contextmanager
 def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counts]:
     """Count Python calls, the test's own ``send`` included, started tasks and made queues."""
@@ -60,32 +78,37 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counts]:
 
     def profile(frame: FrameType, event: str, arg: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_name not in ("counting", "made") and code.co_filename != contextlib.__file__:
+        if event == "call" and code not in OWN and code.co_filename != contextlib.__file__:
             counts.calls += 1
             counts.where[f"{code.co_filename.rpartition('/src/')[2]}:{code.co_qualname}"] += 1
 
-    def noting(kind: str, make: Callable[..., Any]) -> Callable[..., Any]:
-        def made(*args: Any, **kwargs: Any) -> Any:
-            setattr(counts, kind, getattr(counts, kind) + 1)
+    def noting(make: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            counts.queues += 1
             return make(*args, **kwargs)
 
-        return made
+        OWN.add(noted.__code__)
+        return noted
 
-    loop = asyncio.get_running_loop()
+    before = CountedTask.made
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "create_task", noting("tasks", loop.create_task))
         for owner, name in (
             (asyncio, "Queue"),
             (queue, "Queue"),
             (queue, "SimpleQueue"),
             (anyio, "create_memory_object_stream"),
         ):
-            patched.setattr(owner, name, noting("queues", getattr(owner, name)))
+            patched.setattr(owner, name, noting(getattr(owner, name)))
         sys.setprofile(profile)
         try:
             yield counts
         finally:
             sys.setprofile(None)
+            counts.tasks = CountedTask.made - before
+
+
+OWN = {CountedTask.__init__.__code__, inspect.unwrap(counting).__code__}
+"""Frames of the counter itself."""
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:

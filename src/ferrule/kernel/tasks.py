@@ -107,8 +107,9 @@ class AsyncioTasks:
             task.cancel()
         with anyio.CancelScope(shield=True):  # the end may itself be a cancellation, which must not leave tasks behind
             await self.drain(CANCEL_GRACE_S)
-        if self._running:
-            logger.warning("%d tasks did not end within %g s of their cancellation", len(self._running), CANCEL_GRACE_S)
+        left = sum(not task.done() for task in self._running)  # one that never ran could not say that it ended
+        if left:
+            logger.warning("%d tasks did not end within %g s of their cancellation", left, CANCEL_GRACE_S)
 
     def start(self, coroutine: Coroutine[Any, Any, None]) -> TaskHandle:
         """Run a coroutine in a plain task."""
