@@ -12,23 +12,32 @@ by itself, a redirect followed to another origin, a GET stream reopened without 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar, cast
 
 import anyio
 
-from ferrule.kernel.dispatch import CallOptions, OnNotify, OnProgress, OnRequest, ProgressSender, TransportContext
+from ferrule.kernel.dispatch import CallOptions, OnNotify, OnRequest, ProgressSender, TransportContext
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id
 from ferrule.protocol.errors import (
     ConnectionClosed,
     LocalError,
-    RemoteError,
     RequestTimeout,
     error_from_exception,
 )
 from ferrule.protocol.inbound import NAME_PARAMS, PROTOCOL_VERSION_KEY
 from ferrule.transports.background import Background, BackgroundTask
+from ferrule.transports.http_bodies import Emptied, finish, read_all, read_some
 from ferrule.transports.http_client import HttpClient, HttpConnectionLost, HttpRequest, HttpResponse
+from ferrule.transports.http_errors import (
+    HttpAuth,
+    HttpCallOptions,
+    HttpRemoteError,
+    HttpStatusError,
+    SessionLost,
+    retry_delay_s,
+)
+from ferrule.transports.http_flight import Flight, off_the_clock, result_of, with_token
 from ferrule.wire.codec import decode, to_builtins
 from ferrule.wire.faults import DecodeError, FerruleError
 from ferrule.wire.headers import (
@@ -41,7 +50,6 @@ from ferrule.wire.headers import (
 )
 from ferrule.wire.jsonrpc import (
     InvalidMessage,
-    JsonRpcError,
     RequestId,
     encode_error,
     encode_notification,
@@ -79,134 +87,8 @@ MAX_RESUMES: Final = 20
 _SETTLED_STREAM_S: Final = 30.0
 """A GET stream that lived this long was worth having, even if it was silent."""
 _ERROR_BODY_BYTES: Final = 64 * 1024
-_QUOTE_CHARS: Final = 300
 _GOODBYE_S: Final = 3.0
-_FINISH_S: Final = 0.5
 _ACCEPT: Final = "application/json, text/event-stream"
-
-
-class HttpCallOptions(CallOptions, total=False):
-    """`CallOptions`, and what HTTP adds.
-
-    headers: further headers of this request (mirrored parameters).
-    """
-
-    headers: Mapping[str, str]
-
-
-@runtime_checkable
-class HttpAuth(Protocol):
-    """Credentials for requests. Never called with a lock held; concurrent calls are its own affair."""
-
-    async def headers(self, request: HttpRequest) -> Mapping[str, str]:
-        """Headers to add, usually ``authorization``."""
-        ...
-
-    async def challenged(self, request: HttpRequest, status: int, headers: Mapping[str, str]) -> bool:
-        """The server answered 401 or 403; whether to send the request again (with new `headers`).
-
-        One that also has a method ``observed(request, status, headers)`` is told of every answer.
-        """
-        ...
-
-
-class HttpStatusError(LocalError):
-    """The server answered with an HTTP error, and nothing in it was a JSON-RPC error.
-
-    Attributes:
-        status: HTTP status.
-        headers: of the answer, lower-case names.
-        body: its text, at most 64 KiB.
-        url: what was asked.
-    """
-
-    def __init__(self, status: int, headers: Mapping[str, str], body: str, url: str) -> None:
-        hint = ""
-        if 300 <= status < 400 and "location" in headers:
-            hint = f"; it redirects to {headers['location']}, use that URL if you trust it"
-        elif body.strip():
-            hint = f": {' '.join(body.split())[:_QUOTE_CHARS]}"
-        super().__init__(f"The server at {url} answered HTTP {status}{hint}")
-        self.status = status
-        self.headers = headers
-        self.body = body
-        self.url = url
-
-
-class HttpRemoteError(RemoteError):
-    """The server answered with a JSON-RPC error under an HTTP status of its own.
-
-    Attributes:
-        http_status: of that answer.
-    """
-
-    http_status: int = 200
-
-
-class SessionLost(LocalError):
-    """The server has forgotten the session (404): a new handshake is needed.
-
-    Attributes:
-        session_id: the one that it no longer knows.
-    """
-
-    def __init__(self, session_id: str) -> None:
-        super().__init__("The server no longer knows this session")
-        self.session_id = session_id
-
-
-class _Flight:
-    """One request under way."""
-
-    __slots__ = (
-        "cap_at",
-        "id",
-        "lost",
-        "method",
-        "on_progress",
-        "reader",
-        "reason",
-        "resets",
-        "result",
-        "scope",
-        "stray",
-        "timeout_s",
-    )
-
-    def __init__(self, id: int, method: str, options: CallOptions) -> None:
-        self.id = id
-        self.method = method
-        self.result: Any = None
-        self.reason: LocalError | None = None
-        self.stray: Mapping[str, Any] | None = None
-        self.reader: EventReader | None = None
-        self.lost: Exception | None = None
-        self.on_progress = options.get("on_progress")
-        self.timeout_s = options.get("timeout_s")
-        self.resets = options.get("reset_on_progress", False)
-        cap_s = options.get("max_total_s")
-        now = anyio.current_time()
-        self.cap_at = float("inf") if cap_s is None else now + cap_s
-        self.scope = anyio.CancelScope()
-        if self.timeout_s is not None or cap_s is not None:
-            self.scope.deadline = min(self.cap_at, now + (float("inf") if self.timeout_s is None else self.timeout_s))
-
-    async def progressed(self, params: Mapping[str, Any]) -> None:
-        """Progress came for it."""
-        if self.resets and self.timeout_s is not None:
-            self.scope.deadline = min(self.cap_at, anyio.current_time() + self.timeout_s)
-        if self.on_progress is not None:
-            await call_progress(self.on_progress, params)
-
-
-async def call_progress(on_progress: OnProgress, params: Mapping[str, Any]) -> None:
-    """Hand progress to a callback; what it raises is logged."""
-    try:
-        waiting = on_progress(params.get("progress", 0.0), params.get("total"), params.get("message"))
-        if waiting is not None:
-            await waiting
-    except Exception:
-        logger.exception("A progress callback failed")
 
 
 class _Asked(ProgressSender):
@@ -278,7 +160,7 @@ class StreamableHttp:
         self._observe: Callable[[HttpRequest, int, Mapping[str, str]], None] | None = getattr(auth, "observed", None)
         self._max_bytes = max_message_bytes
         self._ids = IdSequence()
-        self._flights: dict[int, _Flight] = {}
+        self._flights: dict[int, Flight] = {}
         self._served: dict[RequestId, BackgroundTask] = {}
         self._listening: BackgroundTask | None = None
         self._first_listen = anyio.Event()
@@ -312,10 +194,10 @@ class StreamableHttp:
         if self._is_closed:
             raise ConnectionClosed(f"The connection to {self.url} is closed")
         options = opts or {}
-        flight = _Flight(self._ids.next(), method, options)
+        flight = Flight(self._ids.next(), method, options)
         headers, is_modern = self._headers_for(method, params, cast("HttpCallOptions", options).get("headers"))
         if flight.on_progress is not None or flight.resets:
-            params = _with_token(params, flight.id)
+            params = with_token(params, flight.id)
         body = encode_request(flight.id, method, params)
         self._flights[flight.id] = flight
         is_answered = False
@@ -333,7 +215,7 @@ class StreamableHttp:
                 self._background.start(self._withdraw(flight.id), "ferrule-withdraw")
         if not is_answered:
             if flight.stray is not None:
-                return cast("dict[str, Any]", _result_of(flight.stray))
+                return cast("dict[str, Any]", result_of(flight.stray))
             if flight.reason is not None:
                 raise flight.reason
             raise RequestTimeout(method, flight.timeout_s or 0.0)
@@ -371,7 +253,7 @@ class StreamableHttp:
             headers[MCP_SESSION_ID_HEADER] = self.session_id
         return headers, False
 
-    async def _exchange(self, flight: _Flight, headers: Mapping[str, str], body: bytes) -> Any:
+    async def _exchange(self, flight: Flight, headers: Mapping[str, str], body: bytes) -> Any:
         response = await self._open("POST", headers, body)
         is_ours = True
         try:
@@ -386,8 +268,8 @@ class StreamableHttp:
                 is_ours = answer is None
                 if answer is None:
                     answer = await self._resume_or_fail(flight)
-                return _result_of(answer)
-            data = await _read_all(response, self._max_bytes)
+                return result_of(answer)
+            data = await read_all(response, self._max_bytes)
             if kind.startswith("application/json") or (data and not kind):
                 return await self._read_json(data, flight)
         finally:
@@ -396,7 +278,7 @@ class StreamableHttp:
         what = f"content of type {kind!r}" if data else "no content"
         raise HttpStatusError(status, response.headers, f"{what} where an answer was due", self.url)
 
-    async def _read_json(self, data: bytes, flight: _Flight) -> Any:
+    async def _read_json(self, data: bytes, flight: Flight) -> Any:
         try:
             message = decode(data)
         except DecodeError as error:
@@ -412,11 +294,11 @@ class StreamableHttp:
             raise ConnectionClosed(
                 f"The server at {self.url} answered {flight.method} with something that is no answer"
             )
-        return _result_of(answer)
+        return result_of(answer)
 
     async def _failure(self, response: HttpResponse, sent: Mapping[str, str]) -> Exception:
         """The error for an HTTP error status."""
-        data = await _read_some(response, _ERROR_BODY_BYTES)
+        data = await read_some(response, _ERROR_BODY_BYTES)
         session_id = sent.get(MCP_SESSION_ID_HEADER)
         if response.status == 404 and session_id is not None:
             return SessionLost(session_id)
@@ -434,7 +316,7 @@ class StreamableHttp:
     # -- one HTTP exchange ------------------------------------------------------------------------------------------
 
     async def _open(
-        self, method: str, headers: Mapping[str, str], body: bytes = b"", flight: _Flight | None = None
+        self, method: str, headers: Mapping[str, str], body: bytes = b"", flight: Flight | None = None
     ) -> HttpResponse:
         """Send one request with credentials; follows one redirect within the origin."""
         request = HttpRequest(method, self.url, headers, body)
@@ -443,7 +325,7 @@ class StreamableHttp:
         else:
             response = await self._authorized(request, headers, flight)
         if response.status in (307, 308) and (moved := _same_origin(self.url, response.headers.get("location"))):
-            await _read_some(response, _ERROR_BODY_BYTES)
+            await read_some(response, _ERROR_BODY_BYTES)
             await response.aclose()
             logger.info("%s redirects to %s; that URL is used from now on", self.url, moved)
             self.url = moved
@@ -454,7 +336,7 @@ class StreamableHttp:
         return response
 
     async def _authorized(
-        self, request: HttpRequest, headers: Mapping[str, str], flight: _Flight | None
+        self, request: HttpRequest, headers: Mapping[str, str], flight: Flight | None
     ) -> HttpResponse:
         """Send a request with credentials, again where the server's challenge could be met.
 
@@ -463,17 +345,17 @@ class StreamableHttp:
         auth = cast("HttpAuth", self._auth)
         attempts = 0
         while True:
-            request.headers = {**headers, **await _off_the_clock(flight, auth.headers(request))}
+            request.headers = {**headers, **await off_the_clock(flight, auth.headers(request))}
             response = await self._http.open(request)
             if self._observe is not None:
                 self._observe(request, response.status, response.headers)
             if response.status not in (401, 403) or attempts >= MAX_CHALLENGES:
                 return response
             attempts += 1
-            said = await _read_some(response, _ERROR_BODY_BYTES)
+            said = await read_some(response, _ERROR_BODY_BYTES)
             challenged = auth.challenged(request, response.status, response.headers)
-            if not await _off_the_clock(flight, challenged):
-                return _Emptied(response, said)
+            if not await off_the_clock(flight, challenged):
+                return Emptied(response, said)
             await response.aclose()
 
     async def _post_quietly(self, headers: Mapping[str, str], body: bytes) -> None:
@@ -481,13 +363,13 @@ class StreamableHttp:
         try:
             if response.status >= 300:
                 logger.debug("The server answered a notification or response with HTTP %d", response.status)
-            await _read_some(response, _ERROR_BODY_BYTES)
+            await read_some(response, _ERROR_BODY_BYTES)
         finally:
             await response.aclose()
 
     # -- event streams ----------------------------------------------------------------------------------------------
 
-    async def _read_call_stream(self, response: HttpResponse, flight: _Flight) -> Mapping[str, Any] | None:
+    async def _read_call_stream(self, response: HttpResponse, flight: Flight) -> Mapping[str, Any] | None:
         """Messages until the answer to a call; ``None``: the stream ended without it, and the flight says from where
         to go on. With an answer the response has found another owner."""
         reader = flight.reader = EventReader(self._max_bytes)
@@ -497,10 +379,10 @@ class StreamableHttp:
             flight.lost = error
             return None
         if answer is not None:
-            self._background.start(_finish(response), "ferrule-finish")
+            self._background.start(finish(response), "ferrule-finish")
         return answer
 
-    async def _resume_or_fail(self, flight: _Flight) -> Mapping[str, Any]:
+    async def _resume_or_fail(self, flight: Flight) -> Mapping[str, Any]:
         reader = flight.reader
         if reader is not None and reader.last_event_id and not self.is_modern:
             return await self._resume(reader, flight)
@@ -508,7 +390,7 @@ class StreamableHttp:
             f"The server at {self.url} ended the stream of {flight.method} without an answer"
         ) from flight.lost
 
-    async def _read_stream(self, response: HttpResponse, reader: EventReader, flight: _Flight | None) -> Any:
+    async def _read_stream(self, response: HttpResponse, reader: EventReader, flight: Flight | None) -> Any:
         """Take messages until the answer to ``flight``, which is returned, or the end of the stream: ``None``."""
         while chunk := await response.receive():
             for event in reader.feed(chunk):
@@ -530,7 +412,7 @@ class StreamableHttp:
             logger.warning("Skipped an event from %s that is not JSON: %s", self.url, error)
             return None
 
-    async def _resume(self, reader: EventReader, flight: _Flight) -> Mapping[str, Any]:
+    async def _resume(self, reader: EventReader, flight: Flight) -> Mapping[str, Any]:
         """Go on with a call's stream over GET, waiting as long as the server asked (2025-11-25, "SSE polling")."""
         attempt = 0
         last_id, retry_ms = reader.last_event_id, reader.retry_ms
@@ -572,7 +454,7 @@ class StreamableHttp:
 
     # -- messages ---------------------------------------------------------------------------------------------------
 
-    async def _take(self, message: Any, flight: _Flight | None) -> Mapping[str, Any] | None:
+    async def _take(self, message: Any, flight: Flight | None) -> Mapping[str, Any] | None:
         """Act on one message; the message itself if it answers ``flight``."""
         try:
             kind = message_kind(message)
@@ -733,7 +615,7 @@ class StreamableHttp:
         with anyio.move_on_after(_GOODBYE_S):
             try:
                 response = await self._open("DELETE", headers)
-                await _read_some(response, _ERROR_BODY_BYTES)
+                await read_some(response, _ERROR_BODY_BYTES)
                 await response.aclose()
             except (FerruleError, OSError) as error:
                 logger.debug("The session could not be ended: %s", error)
@@ -743,110 +625,8 @@ class _Counter:
     count = 0
 
 
-class _Emptied:
-    """A response whose body has been read as far as it matters."""
-
-    def __init__(self, response: HttpResponse, said: bytes) -> None:
-        self.status = response.status
-        self.headers = response.headers
-        self._response = response
-        self._said = said
-
-    async def receive(self) -> bytes:
-        said, self._said = self._said, b""
-        return said
-
-    async def aclose(self) -> None:
-        await self._response.aclose()
-
-
-async def _off_the_clock(flight: _Flight | None, work: Awaitable[T]) -> T:
-    """Await something that no time-out of the call counts."""
-    if flight is None or flight.scope.deadline == float("inf"):
-        return await work
-    deadline, began = flight.scope.deadline, anyio.current_time()
-    flight.scope.deadline = float("inf")
-    try:
-        return await work
-    finally:
-        waited_s = anyio.current_time() - began
-        flight.cap_at += waited_s
-        flight.scope.deadline = deadline + waited_s
-
-
-def retry_delay_s(attempt: int, *, hint_ms: int | None, cap_s: float = 30.0) -> float:
-    """Seconds to wait before reopening an event stream.
-
-    A server's ``retry`` field wins over back-off (WHATWG HTML, "Server-sent events"; 2025-11-25, "SSE polling").
-
-    Args:
-        attempt: 0 for the first reconnect.
-        hint_ms: the last ``retry`` value in milliseconds; ``None`` if the server sent none.
-        cap_s: upper bound of the back-off in seconds.
-    """
-    if hint_ms is not None:
-        return hint_ms / 1000
-    return min(cap_s, 0.5 * 2.0**attempt)
-
-
 def _is_batch(value: Any) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
-
-
-def _with_token(params: Mapping[str, Any] | None, token: int) -> dict[str, Any]:
-    sent = dict(params or {})
-    sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": token}
-    return sent
-
-
-def _result_of(message: Mapping[str, Any]) -> Any:
-    if "error" not in message:
-        return message["result"]
-    error = message["error"]
-    raised = RemoteError.from_error(JsonRpcError(error["code"], error["message"]))
-    if "data" in error:
-        raised.data = error["data"]
-    raise raised
-
-
-async def _read_all(response: HttpResponse, max_bytes: int) -> bytes:
-    first = await response.receive()
-    if not first:
-        return b""
-    second = await response.receive()
-    if not second:
-        return first
-    pieces, size = [first, second], len(first) + len(second)
-    while piece := await response.receive():
-        pieces.append(piece)
-        size += len(piece)
-        if size > max_bytes:
-            raise ConnectionClosed(f"An answer is longer than max_message_bytes ({max_bytes})")
-    return b"".join(pieces)
-
-
-async def _finish(response: HttpResponse) -> None:
-    """The answer is here; a body that ends by itself within a moment leaves a connection that can be used again."""
-    try:
-        with anyio.move_on_after(_FINISH_S):
-            while await response.receive():
-                pass
-    except FerruleError:
-        pass
-    finally:
-        await response.aclose()
-
-
-async def _read_some(response: HttpResponse, max_bytes: int) -> bytes:
-    """The body up to a bound; what fails while reading it does not matter any more."""
-    found = b""
-    try:
-        with anyio.move_on_after(_GOODBYE_S):
-            while len(found) < max_bytes and (piece := await response.receive()):
-                found += piece
-    except ConnectionClosed:
-        pass
-    return found[:max_bytes]
 
 
 def _same_origin(url: str, location: str | None) -> str | None:

@@ -1,0 +1,121 @@
+"""One request under way over HTTP: its clock, its progress and what became of its stream."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+from ferrule.kernel.dispatch import CallOptions, OnProgress
+from ferrule.protocol.errors import LocalError, RemoteError
+from ferrule.wire.jsonrpc import JsonRpcError
+
+if TYPE_CHECKING:
+    from ferrule.wire.sse import EventReader
+
+__all__ = ["Flight", "off_the_clock", "result_of", "with_token"]
+
+logger = logging.getLogger("ferrule.client.http")
+
+T = TypeVar("T")
+
+
+class Flight:
+    """One request under way.
+
+    Attributes:
+        id: of the request, and its progress token.
+        scope: ends the waiting: by time, or because ``stray`` or ``reason`` is set.
+        stray: the answer, if it came on another stream.
+        reason: why nobody waits any more, if not for lack of time.
+        reader: of its last stream, to go on from.
+        lost: what broke that stream.
+    """
+
+    __slots__ = (
+        "cap_at",
+        "id",
+        "lost",
+        "method",
+        "on_progress",
+        "reader",
+        "reason",
+        "resets",
+        "result",
+        "scope",
+        "stray",
+        "timeout_s",
+    )
+
+    def __init__(self, id: int, method: str, options: CallOptions) -> None:
+        self.id = id
+        self.method = method
+        self.result: Any = None
+        self.reason: LocalError | None = None
+        self.stray: Mapping[str, Any] | None = None
+        self.reader: EventReader | None = None
+        self.lost: Exception | None = None
+        self.on_progress = options.get("on_progress")
+        self.timeout_s = options.get("timeout_s")
+        self.resets = options.get("reset_on_progress", False)
+        cap_s = options.get("max_total_s")
+        now = anyio.current_time()
+        self.cap_at = float("inf") if cap_s is None else now + cap_s
+        self.scope = anyio.CancelScope()
+        if self.timeout_s is not None or cap_s is not None:
+            self.scope.deadline = min(self.cap_at, now + (float("inf") if self.timeout_s is None else self.timeout_s))
+
+    async def progressed(self, params: Mapping[str, Any]) -> None:
+        """Progress came for it."""
+        if self.resets and self.timeout_s is not None:
+            self.scope.deadline = min(self.cap_at, anyio.current_time() + self.timeout_s)
+        if self.on_progress is not None:
+            await _call_progress(self.on_progress, params)
+
+
+async def _call_progress(on_progress: OnProgress, params: Mapping[str, Any]) -> None:
+    """Hand progress to a callback; what it raises is logged."""
+    try:
+        waiting = on_progress(params.get("progress", 0.0), params.get("total"), params.get("message"))
+        if waiting is not None:
+            await waiting
+    except Exception:
+        logger.exception("A progress callback failed")
+
+
+async def off_the_clock(flight: Flight | None, work: Awaitable[T]) -> T:
+    """Await something that no time-out of the call counts."""
+    if flight is None or flight.scope.deadline == float("inf"):
+        return await work
+    deadline, began = flight.scope.deadline, anyio.current_time()
+    flight.scope.deadline = float("inf")
+    try:
+        return await work
+    finally:
+        waited_s = anyio.current_time() - began
+        flight.cap_at += waited_s
+        flight.scope.deadline = deadline + waited_s
+
+
+def with_token(params: Mapping[str, Any] | None, token: int) -> dict[str, Any]:
+    """Params that ask for progress under a token."""
+    sent = dict(params or {})
+    sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": token}
+    return sent
+
+
+def result_of(message: Mapping[str, Any]) -> Any:
+    """The result in a response.
+
+    Raises:
+        RemoteError: it is an error.
+    """
+    if "error" not in message:
+        return message["result"]
+    error = message["error"]
+    raised = RemoteError.from_error(JsonRpcError(error["code"], error["message"]))
+    if "data" in error:
+        raised.data = error["data"]
+    raise raised
