@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ferrule.auth.client.storage import MemoryStorage as MemoryStorage
     from ferrule.auth.client.storage import TokenStorage as TokenStorage
     from ferrule.auth.errors import AuthError as AuthError
+    from ferrule.auth.issuer.app import DemoIssuer as DemoIssuer
+    from ferrule.auth.issuer.provider import MemoryProvider as MemoryProvider
+    from ferrule.auth.issuer.provider import RegisteredClient as RegisteredClient
     from ferrule.auth.server.dpop import DpopPolicy as DpopPolicy
     from ferrule.auth.server.introspection import IntrospectedTokens as IntrospectedTokens
     from ferrule.auth.server.jwt_tokens import JwtTokens as JwtTokens
@@ -42,6 +45,7 @@ _MODULES: dict[str, str] = {
     "CallbackInteraction": "ferrule.auth.client.interaction",
     "ClientCredentials": "ferrule.auth.client.programs",
     "ClientMetadata": "ferrule.auth.client.registration",
+    "DemoIssuer": "ferrule.auth.issuer.app",
     "DpopPolicy": "ferrule.auth.server.dpop",
     "EncryptedFileStorage": "ferrule.auth.client.storage",
     "EnterpriseManaged": "ferrule.auth.client.programs",
@@ -50,10 +54,12 @@ _MODULES: dict[str, str] = {
     "InvalidToken": "ferrule.auth.server.verifiers",
     "JwtTokens": "ferrule.auth.server.jwt_tokens",
     "KeyringStorage": "ferrule.auth.client.storage",
+    "MemoryProvider": "ferrule.auth.issuer.provider",
     "MemoryStorage": "ferrule.auth.client.storage",
     "OAuth": "ferrule.auth.client.oauth",
     "PasteInteraction": "ferrule.auth.client.interaction",
     "Principal": "ferrule.auth.server.principal",
+    "RegisteredClient": "ferrule.auth.issuer.provider",
     "ResourceServer": "ferrule.auth.server.resource_server",
     "StaticTokens": "ferrule.auth.server.verifiers",
     "TokenStorage": "ferrule.auth.client.storage",
@@ -69,6 +75,7 @@ __all__ = [
     "CallbackInteraction",
     "ClientCredentials",
     "ClientMetadata",
+    "DemoIssuer",
     "DpopPolicy",
     "EncryptedFileStorage",
     "EnterpriseManaged",
@@ -77,10 +84,12 @@ __all__ = [
     "InvalidToken",
     "JwtTokens",
     "KeyringStorage",
+    "MemoryProvider",
     "MemoryStorage",
     "OAuth",
     "PasteInteraction",
     "Principal",
+    "RegisteredClient",
     "ResourceServer",
     "StaticTokens",
     "TokenStorage",

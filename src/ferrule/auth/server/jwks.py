@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import anyio
 
@@ -23,13 +23,15 @@ from ferrule.protocol.errors import LocalError
 
 __all__ = ["KeySource", "drive"]
 
+T = TypeVar("T")
+
 Fetch = Callable[[AuthRequest], Awaitable[AuthResponse]]
 
 _KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 _MAX_KEYS = 64
 
 
-async def drive(flow: Flow[Any], fetch: Fetch) -> Any:
+async def drive(flow: Flow[T], fetch: Fetch) -> T:
     """Run a flow that asks nobody."""
     reply: Any = None
     error: Exception | None = None
@@ -38,7 +40,7 @@ async def drive(flow: Flow[Any], fetch: Fetch) -> Any:
             try:
                 step = flow.throw(error) if error is not None else flow.send(reply)
             except StopIteration as stop:
-                return stop.value
+                return stop.value  # type: ignore[no-any-return]
             assert not isinstance(step, OpenRedirect | AskUser | AskValue)
             reply, error = None, None
             try:

@@ -1,0 +1,156 @@
+"""The settings of a `DemoIssuer`, its keys, and the values that its endpoints take and give."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ferrule.auth.documents import AuthorizationServer
+from ferrule.auth.errors import AuthError
+from ferrule.auth.issuer.provider import Provider
+from ferrule.auth.jose import SigningKey, generate_key, key_thumbprint, sign_jwt
+from ferrule.wire.codec import encode
+
+__all__ = ["Denied", "IssuerRequest", "IssuerSettings", "Reply", "hashed", "json_reply"]
+
+
+@dataclass(slots=True)
+class IssuerRequest:
+    """What an endpoint is asked.
+
+    Attributes:
+        method: HTTP method.
+        url: of the endpoint as clients see it.
+        headers: lower-case names.
+        query, form: decoded parameters; a repeated one is refused before.
+        body: as it came.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    query: dict[str, str]
+    form: dict[str, str]
+    body: bytes = field(default=b"", repr=False)
+
+
+@dataclass(slots=True)
+class Reply:
+    """What an endpoint answers."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes = b""
+
+
+class Denied(AuthError):
+    """A request that is answered with an OAuth error.
+
+    Attributes:
+        error: its code.
+        status: HTTP status.
+        headers: further ones.
+    """
+
+    def __init__(
+        self, error: str, message: str, *, status: int = 400, headers: list[tuple[str, str]] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.error = error
+        self.status = status
+        self.headers = headers or []
+
+
+def json_reply(value: Any, status: int = 200, headers: list[tuple[str, str]] | None = None) -> Reply:
+    """A JSON answer that nobody keeps."""
+    common = [("content-type", "application/json"), ("cache-control", "no-store"), ("pragma", "no-cache")]
+    return Reply(status, [*common, *(headers or ())], encode(value))
+
+
+def hashed(secret: str) -> str:
+    """The name under which a secret's record is kept: whoever reads the records gets no tokens."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+@dataclass(slots=True, kw_only=True)
+class IssuerSettings:
+    """How a `DemoIssuer` behaves.
+
+    Attributes:
+        issuer: its identifier: the URL under which its endpoints are, without a slash at the end.
+        provider: its memory and judgement.
+        scopes: that it knows; anything else is refused. Empty knows every scope.
+        default_scopes: granted where a request names none.
+        resources: that tokens may be for; empty allows every resource.
+        access_ttl_s, refresh_ttl_s, code_ttl_s: life times in seconds.
+        grace_s: seconds for which a refresh token that was used may be used again: for a client that lost the answer.
+        allows_registration, allows_documents: dynamic registration, and client metadata documents.
+        key: signs access tokens; made on first use.
+        clock: seconds since the epoch.
+    """
+
+    issuer: str
+    provider: Provider
+    scopes: tuple[str, ...] = ()
+    default_scopes: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    access_ttl_s: float = 3600.0
+    refresh_ttl_s: float = 30 * 86_400.0
+    code_ttl_s: float = 60.0
+    grace_s: float = 60.0
+    allows_registration: bool = True
+    allows_documents: bool = True
+    clock: Callable[[], float] = time.time
+    key: SigningKey = field(default=None, repr=False)
+
+    @property
+    def signing_key(self) -> SigningKey:
+        """The key that access tokens are signed with."""
+        if self.key is None:
+            self.key = generate_key("ES256")
+        return self.key
+
+    def key_set(self) -> dict[str, Any]:
+        """The public half, as published."""
+        public = self.signing_key.as_dict(private=False)
+        return {"keys": [{**public, "kid": key_thumbprint(self.signing_key), "use": "sig", "alg": "ES256"}]}
+
+    def metadata(self) -> AuthorizationServer:
+        """What is published about this server (RFC 8414)."""
+        return AuthorizationServer(
+            issuer=self.issuer,
+            authorization_endpoint=f"{self.issuer}/authorize",
+            token_endpoint=f"{self.issuer}/token",
+            registration_endpoint=f"{self.issuer}/register" if self.allows_registration else None,
+            revocation_endpoint=f"{self.issuer}/revoke",
+            introspection_endpoint=f"{self.issuer}/introspect",
+            jwks_uri=f"{self.issuer}/jwks",
+            scopes_supported=list(self.scopes) or None,
+            response_types_supported=["code"],
+            response_modes_supported=["query"],
+            grant_types_supported=["authorization_code", "refresh_token", "client_credentials"],
+            token_endpoint_auth_methods_supported=["none", "client_secret_basic", "client_secret_post"],
+            revocation_endpoint_auth_methods_supported=["none", "client_secret_basic", "client_secret_post"],
+            introspection_endpoint_auth_methods_supported=["client_secret_basic"],
+            code_challenge_methods_supported=["S256"],
+            client_id_metadata_document_supported=True if self.allows_documents else None,
+            authorization_response_iss_parameter_supported=True,
+            dpop_signing_alg_values_supported=["ES256"],
+        )
+
+    def sign_access_token(self, claims: Mapping[str, Any]) -> str:
+        """An access token with these claims (RFC 9068)."""
+        header = {"alg": "ES256", "typ": "at+jwt", "kid": key_thumbprint(self.signing_key)}
+        now = int(self.clock())
+        whole = {
+            "iss": self.issuer,
+            "iat": now,
+            "exp": now + int(self.access_ttl_s),
+            "jti": secrets.token_urlsafe(16),
+            **claims,
+        }
+        return sign_jwt(header, {name: value for name, value in whole.items() if value is not None}, self.signing_key)
