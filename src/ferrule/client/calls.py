@@ -286,7 +286,7 @@ class ClientCalls(ClientCore):
                 wanted[f"{kind}ListChanged"] = True
         if named := [str(uri) for uri in uris]:
             wanted["resourceSubscriptions"] = named
-        return Subscription(self, wanted)
+        return Subscription(self.subscriptions, wanted)
 
     # -- how ----------------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from ferrule.client.errors import BadServerResponse, InputNotProvided, note_fact
 from ferrule.client.negotiate import mutual_versions
 from ferrule.client.opening import Opener, Session
 from ferrule.client.rounds import DEFAULT_MAX_ROUNDS, is_input_required, run_rounds
-from ferrule.client.subscriptions import ChangeEvent, Subscription
+from ferrule.client.subscriptions import SubscriptionSet
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, OnProgress
 from ferrule.protocol.errors import ConnectionClosed, MCPError, MethodNotFound, RemoteError
 from ferrule.protocol.inbound import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
@@ -151,9 +151,7 @@ class ClientCore:
         self._is_open = False
         self._waiting_notes: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque(maxlen=MAX_WAITING_NOTES)
         self._is_handing_on = False
-        self._subscriptions: list[Subscription] = []
-        self._asking: Subscription | None = None
-        self._asking_lock: anyio.Lock | None = None
+        self.subscriptions = SubscriptionSet(self)
         if isinstance(prior_discover, DiscoverResult):
             prior_discover = cast("Mapping[str, Any]", to_builtins(prior_discover))
         self._opener = Opener(
@@ -266,8 +264,7 @@ class ClientCore:
         self._is_open = False
         async with self._locked():
             session, self._session = self._session, None
-            for subscription in list(self._subscriptions):
-                await subscription.aclose()
+            await self.subscriptions.aclose()
             with anyio.CancelScope(shield=True):
                 if session is not None:
                     await session.link.aclose()
@@ -314,7 +311,7 @@ class ClientCore:
             return
         if self.log_level is not None and session.capabilities.logging is not None:
             await self._tell_level(session, self.log_level)
-        for uri in {uri for subscription in self._subscriptions for uri in subscription.uris}:
+        for uri in self.subscriptions.uris():
             await session.link.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
 
     async def _tell_level(self, session: Session, level: str) -> None:
@@ -331,8 +328,7 @@ class ClientCore:
             await self.cache.invalidate(*(method for methods in _LISTS.values() for method in methods))
             self._session = renewed = await self._opener.reinitialize(lost)
             await self._after_opening(renewed)
-            for subscription in self._subscriptions:
-                subscription.put(ChangeEvent("gap"))
+            self.subscriptions.tell_gap()
             return renewed
 
     def _switch_version(self, session: Session, error: RemoteError) -> Session | None:
@@ -523,8 +519,7 @@ class ClientCore:
         changed = _LISTS.get(method)
         if changed is not None:
             await self.cache.invalidate(*changed)
-        for subscription in list(self._subscriptions):
-            subscription.take(method, params)
+        self.subscriptions.take(method, params)
         if method == "notifications/message" and self._log_handler is not None:
             try:
                 self._hand_on(self._log_handler, convert(dict(params or {}), LoggingMessageNotificationParams))
@@ -548,76 +543,24 @@ class ClientCore:
         finally:
             self._is_handing_on = False
 
-    # -- subscriptions ----------------------------------------------------------------------------------------------
+    # -- what subscriptions stand on (see `SubscriptionHost`) ---------------------------------------------------------
 
-    def add_subscription(self, subscription: Subscription, run: Coroutine[Any, Any, None]) -> BackgroundTask:
-        """Keep a subscription running until it is closed. For `Subscription`."""
-        self._subscriptions.append(subscription)
-        return self._background.start(run, "ferrule-subscription")
+    def start_task(self, work: Coroutine[Any, Any, None], name: str) -> BackgroundTask:
+        """Run something until it ends or this client closes."""
+        return self._background.start(work, name)
 
-    async def drop_subscription(self, subscription: Subscription) -> None:
-        """A subscription was closed. For `Subscription`."""
-        if subscription not in self._subscriptions:
-            return
-        self._subscriptions.remove(subscription)
+    def session_now(self) -> Session | None:
+        """The session in use, if there is one that works."""
         session = self._session
-        if session is None or session.is_modern or session.link.is_closed:
-            return
-        kept = {uri for other in self._subscriptions for uri in other.uris}
-        for uri in subscription.uris:
-            if uri not in kept:
-                try:
-                    await session.link.send_raw_request("resources/unsubscribe", {"uri": uri}, {"timeout_s": 10})
-                except (FerruleError, OSError) as error:
-                    logger.debug("Unsubscribing from %s failed: %s", uri, error)
+        return None if session is None or session.link.is_closed else session
 
-    def is_asking(self, subscription: Subscription) -> bool:
-        """Whether the next acknowledgement belongs to this subscription. For `Subscription`."""
-        return self._asking is subscription
+    async def session_again(self) -> Session:
+        """A session that works, newly opened if need be."""
+        return self.session_now() or await self._ensure_session()
 
-    async def run_subscription(self, subscription: Subscription, wanted: dict[str, Any]) -> None:
-        """Listen until the server ends it. For `Subscription`."""
-        session = self._session
-        if session is None or session.link.is_closed:
-            session = await self._ensure_session()
-        if not session.is_modern:
-            await self._run_legacy_subscription(session, subscription, wanted)
-            return
-        if self._asking_lock is None:
-            self._asking_lock = anyio.Lock()
-        # The acknowledgement names the id; asking one at a time tells whose it is, on every link alike.
-        async with self._asking_lock:
-            self._asking = subscription
-            task = self._background.start(self._listen(session, subscription, wanted), "ferrule-listen")
-            try:
-                await subscription.granted_or_ended()
-            except BaseException:
-                task.cancel()
-                raise
-            finally:
-                self._asking = None
-        try:
-            await subscription.ended()
-        finally:
-            task.cancel()
-
-    async def _listen(self, session: Session, subscription: Subscription, wanted: dict[str, Any]) -> None:
-        error: Exception | None = None
-        try:
-            await self._send_once(session, "subscriptions/listen", {"notifications": wanted}, None, {}, None)
-        except Exception as raised:
-            error = raised
-        subscription.note_ended(error)
-
-    async def _run_legacy_subscription(
-        self, session: Session, subscription: Subscription, wanted: dict[str, Any]
-    ) -> None:
-        """Everybody is told everything; only single resources must be asked for. Ends when the link does."""
-        for uri in subscription.uris:
-            await session.link.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
-        subscription.acknowledge(wanted)
-        await session.link.wait_closed()
-        raise ConnectionClosed("The connection ended")
+    async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:
+        """Send ``subscriptions/listen``; returns when the server ends it."""
+        await self._send_once(session, "subscriptions/listen", {"notifications": wanted}, None, {}, None)
 
     # -- HTTP -------------------------------------------------------------------------------------------------------
 

@@ -9,25 +9,27 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
 
 import anyio
 
 from ferrule.protocol.errors import ConnectionClosed, FerruleError, MCPError
-from ferrule.transports.streamable_client import retry_delay_s
+from ferrule.transports.http_errors import retry_delay_s
 from ferrule.wire.types import META_SUBSCRIPTION_ID
 
 if TYPE_CHECKING:
-    from ferrule.client.core import ClientCore
+    from ferrule.client.opening import Session
     from ferrule.transports.background import BackgroundTask
 
-__all__ = ["ChangeEvent", "Subscription"]
+__all__ = ["ChangeEvent", "Subscription", "SubscriptionHost", "SubscriptionSet"]
 
 logger = logging.getLogger("ferrule.client")
 
 MAX_WAITING_EVENTS: Final = 1024
+ACKNOWLEDGE_S: Final = 30.0
+"""Seconds that a server has to acknowledge a subscription before it is asked again."""
 
 ChangeKind: TypeAlias = Literal["tools", "prompts", "resources", "resource", "gap", "other"]
 
@@ -63,8 +65,8 @@ class Subscription:
         granted: the filter that the server granted (modern); ``None`` until it said so.
     """
 
-    def __init__(self, client: ClientCore, wanted: Mapping[str, Any]) -> None:
-        self._client = client
+    def __init__(self, owner: SubscriptionSet, wanted: Mapping[str, Any]) -> None:
+        self._set = owner
         self._wanted = dict(wanted)
         self._events: deque[ChangeEvent] = deque()
         self._came = anyio.Event()
@@ -123,7 +125,7 @@ class Subscription:
         self._end()
         if self._task is not None:
             self._task.cancel()
-        await self._client.drop_subscription(self)
+        await self._set.drop(self)
 
     # -- the client's side ------------------------------------------------------------------------------------------
 
@@ -135,14 +137,14 @@ class Subscription:
     def start(self) -> None:
         """Begin, once."""
         if self._task is None and not self._is_closed:
-            self._task = self._client.add_subscription(self, self._run())
+            self._task = self._set.add(self, self._run())
 
     def take(self, method: str, params: Mapping[str, Any] | None) -> None:
         """A notification came; whether it is for this subscription is decided here."""
         meta = (params or {}).get("_meta")
         id = cast("Mapping[str, Any]", meta).get(META_SUBSCRIPTION_ID) if isinstance(meta, Mapping) else None
         if method == "notifications/subscriptions/acknowledged":
-            if self._attempt.id is None and self._client.is_asking(self):
+            if self._attempt.id is None and self._set.is_asking(self):
                 self._attempt.id = id
                 self.acknowledge(cast("Mapping[str, Any]", (params or {}).get("notifications") or {}))
         elif id is not None and id == self._attempt.id:
@@ -180,7 +182,7 @@ class Subscription:
         while not self._is_closed:
             self._attempt = attempt = _Attempt()
             try:
-                await self._client.run_subscription(self, self._wanted)
+                await self._set.run(self, self._wanted)
             except MCPError as error:
                 self._error = error
                 self._end()
@@ -190,7 +192,7 @@ class Subscription:
                     self._error = error
                     self._end()
                     return
-                logger.debug("A subscription to %s broke: %s", self._client.label, error)
+                logger.debug("A subscription to %s broke: %s", self._set.label, error)
             if attempt.was_granted:
                 self.put(ChangeEvent("gap"))
                 failures = 0
@@ -230,6 +232,137 @@ class _Attempt:
         self.error: Exception | None = None
         self.turned = anyio.Event()
         self.over = anyio.Event()
+
+
+class SubscriptionHost(Protocol):
+    """What subscriptions need of their client."""
+
+    @property
+    def label(self) -> str:
+        """What to call the server."""
+        ...
+
+    def start_task(self, work: Coroutine[Any, Any, None], name: str) -> BackgroundTask:
+        """Run something until it ends or the client closes."""
+        ...
+
+    def session_now(self) -> Session | None:
+        """The session in use, if there is one that works."""
+        ...
+
+    async def session_again(self) -> Session:
+        """A session that works, newly opened if need be."""
+        ...
+
+    async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:
+        """Send ``subscriptions/listen``; returns when the server ends it."""
+        ...
+
+
+class SubscriptionSet:
+    """The subscriptions of one client."""
+
+    def __init__(self, host: SubscriptionHost) -> None:
+        self._host = host
+        self._open: list[Subscription] = []
+        self._asking: Subscription | None = None
+        self._lock: anyio.Lock | None = None
+
+    @property
+    def label(self) -> str:
+        """What to call the server."""
+        return self._host.label
+
+    def uris(self) -> set[str]:
+        """The single resources that somebody listens to."""
+        return {uri for subscription in self._open for uri in subscription.uris}
+
+    def take(self, method: str, params: Mapping[str, Any] | None) -> None:
+        """A notification came."""
+        for subscription in list(self._open):
+            subscription.take(method, params)
+
+    def tell_gap(self) -> None:
+        """Something may have been missed."""
+        for subscription in self._open:
+            subscription.put(ChangeEvent("gap"))
+
+    async def aclose(self) -> None:
+        """End them all."""
+        for subscription in list(self._open):
+            await subscription.aclose()
+
+    def add(self, subscription: Subscription, run: Coroutine[Any, Any, None]) -> BackgroundTask:
+        """Keep a subscription running until it is closed."""
+        self._open.append(subscription)
+        return self._host.start_task(run, "ferrule-subscription")
+
+    async def drop(self, subscription: Subscription) -> None:
+        """A subscription was closed: a legacy server is told what nobody listens to any more."""
+        if subscription not in self._open:
+            return
+        self._open.remove(subscription)
+        session = self._host.session_now()
+        if session is None or session.is_modern:
+            return
+        kept = self.uris()
+        for uri in subscription.uris:
+            if uri not in kept:
+                try:
+                    await session.link.send_raw_request("resources/unsubscribe", {"uri": uri}, {"timeout_s": 10})
+                except (FerruleError, OSError) as error:
+                    logger.debug("Unsubscribing from %s failed: %s", uri, error)
+
+    def is_asking(self, subscription: Subscription) -> bool:
+        """Whether the next acknowledgement belongs to this subscription."""
+        return self._asking is subscription
+
+    async def run(self, subscription: Subscription, wanted: Mapping[str, Any]) -> None:
+        """Listen until the server ends it.
+
+        Raises:
+            Whatever ended it.
+        """
+        session = await self._host.session_again()
+        if not session.is_modern:
+            await self._run_legacy(session, subscription, wanted)
+            return
+        if self._lock is None:
+            self._lock = anyio.Lock()
+        # The acknowledgement names the id; asking one at a time tells whose it is, on every link alike.
+        async with self._lock:
+            self._asking = subscription
+            task = self._host.start_task(self._listen(session, subscription, wanted), "ferrule-listen")
+            try:
+                with anyio.fail_after(ACKNOWLEDGE_S):
+                    await subscription.granted_or_ended()
+            except BaseException as error:
+                task.cancel()
+                if isinstance(error, TimeoutError):
+                    raise ConnectionClosed(f"No acknowledgement within {ACKNOWLEDGE_S:g} s") from None
+                raise
+            finally:
+                self._asking = None
+        try:
+            await subscription.ended()
+        finally:
+            task.cancel()
+
+    async def _listen(self, session: Session, subscription: Subscription, wanted: Mapping[str, Any]) -> None:
+        error: Exception | None = None
+        try:
+            await self._host.send_listen(session, wanted)
+        except Exception as raised:
+            error = raised
+        subscription.note_ended(error)
+
+    async def _run_legacy(self, session: Session, subscription: Subscription, wanted: Mapping[str, Any]) -> None:
+        """Everybody is told everything; only single resources must be asked for. Ends when the link does."""
+        for uri in subscription.uris:
+            await session.link.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
+        subscription.acknowledge(wanted)
+        await session.link.wait_closed()
+        raise ConnectionClosed("The connection ended")
 
 
 def _event(method: str, params: Mapping[str, Any] | None) -> ChangeEvent | None:
