@@ -152,12 +152,15 @@ async def serving(
     *,
     lifespan_state: Any = None,
     buffer: float = 1000,
+    drain_s: float | None = None,
     **options: Any,
 ) -> AsyncIterator[Peer]:
     """A running driver and its peer; leaving hangs up and waits. What the driver raised is in ``peer.error``."""
     to_server, server_reads = anyio.create_memory_object_stream[Any](1000)
     server_writes, from_server = anyio.create_memory_object_stream[Any](buffer)
     peer = Peer(to_server, from_server)
+    if drain_s is not None:
+        setattr(server_reads, "drain_s", drain_s)  # noqa: B010 - what a read stream may say of itself
 
     async def drive() -> None:
         try:

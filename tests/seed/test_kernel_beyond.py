@@ -389,22 +389,20 @@ async def test_a_listener_that_cannot_keep_up_is_ended() -> None:
 @pytest.mark.parametrize("pipelined", [True, False])
 async def test_the_end_of_input_ends_subscriptions_at_once(pipelined: bool) -> None:
     """The drain must not wait for them, also when they arrive together with the end."""
-    async with serving(listen_server(), serve_dual_era_loop) as peer:
+    async with serving(listen_server(), serve_dual_era_loop, drain_s=3600) as peer:
         peer.send(listening(1, toolsListChanged=True))
         if not pipelined:
             await peer.receive()
-        started = anyio.current_time()
         await peer.finish()
-        assert anyio.current_time() - started < 2
         answer = (await peer.waiting())[-1]
         assert answer["result"]["_meta"][SUBSCRIPTION_ID] == 1
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_legacy_client_is_told_of_changes_beside_all_requests(driver: Any) -> None:
-    """From `initialized` on, list changes unasked, resources once it subscribed."""
+    """From `initialized` on, list changes unasked, resources once it subscribed; the drain does not wait for it."""
     bus = SubscriptionBus()
-    async with serving(listen_server(bus=bus), driver) as peer:
+    async with serving(listen_server(bus=bus), driver, drain_s=3600) as peer:
         await peer.result(initialize(0))
         bus.publish(Event.list_changed("tools"))
         peer.send(note("notifications/initialized"))
@@ -420,8 +418,6 @@ async def test_a_legacy_client_is_told_of_changes_beside_all_requests(driver: An
         assert await peer.result(request(2, "resources/unsubscribe", {"uri": "r://1"})) == {}
         bus.publish(Event.resource_updated("r://1"))
         assert await peer.waiting() == []
-        started = anyio.current_time()
-    assert anyio.current_time() - started < 2, "the drain waited for the pump"
     assert len(bus) == 0
 
 
