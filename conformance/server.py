@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
+import tasks_fixtures
 
 from ferrule.kernel.bus import Event
 from ferrule.kernel.context import ServerRequestContext
@@ -575,6 +576,9 @@ async def complete(ctx: Ctx) -> dict[str, Any]:
     """Completions of the argument of `test_prompt_with_arguments`."""
     words = [word for word in ("test", "testing", "tested") if word.startswith(ctx.params.argument.value)]
     return {"completion": {"values": words, "total": len(words), "hasMore": False}}
+
+
+tasks_fixtures.install(server, TOOLS)
 
 
 def main() -> None:

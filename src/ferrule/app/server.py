@@ -12,7 +12,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast, overload
 
 from ferrule.app.completion import CompletionSet
 from ferrule.app.context import APP_ATTRIBUTE
@@ -70,15 +70,11 @@ Lifespan = Callable[["MCPServer[Any]"], AbstractAsyncContextManager[Any]]
 class ServerExtension(Protocol):
     """What a server needs of an extension; `ferrule.extensions.base.Extension` is the base to write one on."""
 
-    @property
-    def identifier(self) -> str:
-        """``reverse.domain/name``."""
-        ...
+    identifier: ClassVar[str]
+    """``reverse.domain/name``."""
 
-    @property
-    def serves_tasks(self) -> bool:
-        """Whether it makes tasks of tools that ask for it (``task=``)."""
-        ...
+    serves_tasks: ClassVar[bool]
+    """Whether it makes tasks of tools that ask for it (``task=``)."""
 
     def attach(self, app: MCPServer[Any], /) -> None:
         """Register what it adds."""
@@ -217,7 +213,8 @@ class MCPServer(Generic[StateT]):
     def _life(
         self, lifespan: Callable[[MCPServer[StateT]], AbstractAsyncContextManager[StateT]] | None
     ) -> AbstractAsyncContextManager[StateT]:
-        own = cast("AbstractAsyncContextManager[StateT]", nullcontext({})) if lifespan is None else lifespan(self)
+        nothing: AbstractAsyncContextManager[Any] = nullcontext(cast("Any", {}))
+        own = nothing if lifespan is None else lifespan(self)
         return own if not self.extensions else self._with_extensions(own)
 
     @asynccontextmanager

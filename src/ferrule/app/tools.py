@@ -197,6 +197,10 @@ class ToolComponent:
         self.run = run if self.wrap is None else self.wrap(self, run)
         return await self.run(ctx, arguments)
 
+    def body(self) -> Run:
+        """What runs the function, without `wrap`: for whoever stands around it."""
+        return self._compile()
+
     def _compile(self) -> Run:
         spec, project, failed = self.spec.finish(), self.plan.project, self._failed
         context_name = spec.context_parameter

@@ -8,12 +8,13 @@ slashes and a relative path, four and an absolute one, as other libraries have i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TypeAlias
 
 from ferrule.stores.blobs import BlobStore, MemoryBlobs
 from ferrule.stores.marks import MemoryMarks, OneTimeMarks
+from ferrule.stores.tasks import MemoryTasks, TaskStore
 from ferrule.wire.faults import FerruleError
 
 __all__ = ["OpenStore", "Store", "StoreUrlError", "open_store", "register_scheme"]
@@ -30,12 +31,14 @@ class Store:
     Attributes:
         marks: one-time marks.
         blobs: small opaque values.
+        tasks: records of tasks.
         is_shared: whether other processes see the same.
     """
 
     marks: OneTimeMarks
     blobs: BlobStore
     is_shared: bool = False
+    tasks: TaskStore = field(default_factory=MemoryTasks)
 
 
 OpenStore: TypeAlias = Callable[[str], Store]

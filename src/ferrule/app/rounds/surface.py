@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ferrule.app.rounds.base import Rounds
     from ferrule.app.rounds.questions import Elicited, Question
+    from ferrule.app.rounds.waiting import TaskSide
     from ferrule.kernel.context import ServerRequestContext
     from ferrule.wire.types import CreateMessageResult, Root
 
@@ -203,6 +204,37 @@ class Asking:
     def idempotency_key(self, name: str) -> str:
         """A key for a third party, equal in every round and fork of this call: pass it to a payment provider."""
         return self._rounds.idempotency_key(name)
+
+    # -- tasks ----------------------------------------------------------------------------------------------------
+
+    async def begin_task(self) -> str | None:
+        """From here on this call is a task, if it can be one (``task=`` of the tool, and the client's support).
+
+        Questions before it are rounds of the call; later ones wait in the task. Without tasks nothing happens and the
+        call goes on as it is.
+
+        Returns:
+            The task's id; ``None``: it is no task.
+        """
+        side = self._task_side
+        return None if side is None else await side.begin()
+
+    async def set_status(self, message: str | None) -> None:
+        """Say how the task stands, for people and models; does nothing where the call is no task."""
+        await self._check_open()
+        side = self._task_side
+        if side is not None:
+            await side.say(message)
+
+    @property
+    def task_id(self) -> str | None:
+        """The id of the task that this call is; ``None`` when it is none (yet)."""
+        side = self._task_side
+        return None if side is None else side.task_id
+
+    @property
+    def _task_side(self) -> TaskSide | None:
+        return getattr(self.request.session.rounds, "side", None)
 
     # -- branches -------------------------------------------------------------------------------------------------
 

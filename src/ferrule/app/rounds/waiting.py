@@ -1,0 +1,187 @@
+"""The rounds of a call that may become a task: the same engine, which waits instead of ending the round.
+
+Until a `Keeper` is attached this is `ReplayRounds`: questions end the round and the client asks again. With one, the
+body stays where it is. What it asks is handed to the keeper, answers come in through `WaitingRounds.accept`, and the
+journal is handed to the keeper whenever something was settled, so that another process could go on from there: it
+would re-enact the body up to its last recorded step or answer, exactly as a further round does.
+
+Rule a newcomer would break: what the keeper was told must be safe before anybody acts on it. A step's result is kept
+before the body sees it, an answer before its sender hears that it was taken.
+
+asyncio only, as `ReplayRounds`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, cast
+
+from ferrule.app.rounds.base import StepCall
+from ferrule.app.rounds.journal import Entry, Journal, Outstanding
+from ferrule.app.rounds.replay import ReplayRounds
+from ferrule.protocol.errors import CapabilityNotDeclared
+
+__all__ = ["Answer", "AskedQuestion", "Keeper", "TaskSide", "WaitingRounds"]
+
+Answer: TypeAlias = tuple[Literal["answer", "invalid"], Any]
+"""``("answer", raw result)``, or ``("invalid", why)`` where the client refused with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedQuestion:
+    """A question that a body waits at.
+
+    Attributes:
+        key: its place in the body.
+        digest: of its content.
+        refused: how many answers did not fit; each time it counts as asked anew.
+        method, params: the request that asks it.
+    """
+
+    key: str
+    digest: str
+    refused: int
+    method: str
+    params: dict[str, Any]
+
+
+class Keeper(Protocol):
+    """Where the journal and the questions of a waiting body are kept."""
+
+    async def keep(self, journal: Journal, questions: Sequence[AskedQuestion] | None) -> None:
+        """Keep what is settled and, unless ``None``, what is asked now (nothing else is, then)."""
+        ...
+
+
+class TaskSide(Protocol):
+    """What a body may do about the task that it is, or may become."""
+
+    async def begin(self) -> str:
+        """Become a task unless it is one; its id."""
+        ...
+
+    async def say(self, message: str | None) -> None:
+        """Set the task's status message."""
+        ...
+
+    @property
+    def task_id(self) -> str | None:
+        """The task's id, ``None`` while the call is none."""
+        ...
+
+
+class WaitingRounds(ReplayRounds):
+    """See the module.
+
+    Attributes:
+        side: the task.
+    """
+
+    side: TaskSide | None = None
+    _keeper: Keeper | None = None
+    _keeping: asyncio.Task[None] | None = None
+
+    def attach(self, keeper: Keeper) -> None:
+        """From now on the body waits. Not after `suspending`."""
+        self._keeper = keeper
+        self._touch()
+
+    def _lacks(self, missing: dict[str, Any]) -> Exception:
+        is_modern = self.request.session.connection.is_modern
+        return super()._lacks(missing) if is_modern else CapabilityNotDeclared(missing)
+
+    def accept(self, answers: Mapping[str, Answer]) -> None:
+        """Take answers by the keys of their questions; the first is final, what is not asked is ignored.
+
+        The body gets them in its own order and later; keep the journal before you tell anybody.
+        """
+        taken = {
+            key: answer
+            for key, answer in answers.items()
+            if key in self.journal.outstanding and key not in self.journal.entries
+        }
+        self._record({key: (kind, value) for key, (kind, value) in taken.items()})
+
+    def _record(self, settled: Mapping[str, tuple[str, Any]]) -> None:
+        if not settled:
+            return
+        sequence = self.journal.next_sequence()
+        for key, (kind, value) in settled.items():
+            entry = Entry(sequence, cast("Any", kind), self.journal.outstanding[key].digest, value)
+            self.journal.entries[key] = self._due[key] = entry
+            self._fresh.add(key)
+        self._touch()
+
+    async def run_step(self, call: StepCall) -> Entry:
+        """As `Rounds.run_step`; the outcome is kept before the body sees it."""
+        entry = await super().run_step(call)
+        if self._keeper is not None:
+            await self._keeper.keep(self.journal, None)
+        return entry
+
+    async def _suspend(self) -> None:
+        """The body stands: end the round, or say what is asked and wait."""
+        keeper = self._keeper
+        if keeper is None:
+            await super()._suspend()
+            return
+        seen = self._activity
+        # In a task of its own: the supervisor is cancelled when the body ends, and a half-done write helps nobody.
+        self._keeping = self._loop.create_task(keeper.keep(self.journal, self._questions()))
+        await asyncio.shield(self._keeping)
+        if self._activity == seen:
+            await self._next_move(self._next_expiry_in_s())
+        self._expire()
+
+    def _questions(self) -> list[AskedQuestion]:
+        """What is asked now, also noted in the journal."""
+        now = self.settings.clock()
+        before, self.journal.outstanding = self.journal.outstanding, {}
+        asked: list[AskedQuestion] = []
+        for parked in self._parked.values():
+            question = parked.question
+            if question is None or parked.future.done():
+                continue
+            known = before.get(parked.key)
+            asked_at = now if known is None else known.asked_at
+            self.journal.outstanding[parked.key] = Outstanding(
+                parked.digest, asked_at, parked.refused, question.timeout_s
+            )
+            asked.append(
+                AskedQuestion(parked.key, parked.digest, parked.refused, question.method, dict(question.params or {}))
+            )
+        return asked
+
+    def _next_expiry_in_s(self) -> float | None:
+        ends = [asked.asked_at + asked.timeout_s for asked in self.journal.outstanding.values() if asked.timeout_s]
+        return max(0.0, min(ends) - self.settings.clock()) if ends else None
+
+    def _expire(self) -> None:
+        now = self.settings.clock()
+        self._record(
+            {
+                key: ("expired", asked.timeout_s)
+                for key, asked in self.journal.outstanding.items()
+                if asked.timeout_s and now >= asked.asked_at + asked.timeout_s and key not in self.journal.entries
+            }
+        )
+
+    async def settle(self, value: Any) -> Any:
+        """See `Rounds.settle`."""
+        await self._kept()
+        return await super().settle(value)
+
+    async def settle_error(self, error: BaseException) -> Any:
+        """See `Rounds.settle_error`."""
+        await self._kept()
+        return await super().settle_error(error)
+
+    async def _kept(self) -> None:
+        """Let a write that has begun end, so that it cannot overtake the one of the outcome."""
+        while self._keeping is not None and not self._keeping.done():
+            try:
+                await asyncio.wait([self._keeping])
+            except asyncio.CancelledError:
+                continue

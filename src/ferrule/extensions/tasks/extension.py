@@ -1,0 +1,426 @@
+"""`Tasks`: tool calls that outlive their request, on both wires.
+
+========================  ==============================================  ===========================================
+                          2025-11-25 (core)                               2026-07-28 on (extension)
+========================  ==============================================  ===========================================
+who decides               the client, with ``params.task``                the server, for clients that declare it
+handle                    ``CreateTaskResult.task``                       flat, ``resultType: "task"``
+outcome                   ``tasks/result``, which waits                   inside ``tasks/get``
+questions                 asked on the stream of ``tasks/result``         in ``tasks/get``, answered by ``tasks/update``
+list                      ``tasks/list``                                  none
+========================  ==============================================  ===========================================
+
+Execution is in this process. With a store that outlives it, a task whose tool is ``resumable`` is run again by
+whoever claims it first, and its recorded steps and answers are replayed; any other task fails with a clear reason.
+
+asyncio only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from ferrule.app.principals import principal_id, principal_of
+from ferrule.app.rounds.journal import Journal
+from ferrule.extensions.base import Extension, ExtensionMethod
+from ferrule.extensions.tasks.desk import CHANGED, Desk, TaskGone, new_task_id, owner_of
+from ferrule.extensions.tasks.legacy import LegacyTasks
+from ferrule.extensions.tasks.record import TaskRecord, legacy_task, modern_task, read_record, related_meta
+from ferrule.extensions.tasks.run import TaskRun, rebuilt_context
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import GrantTopics, Server
+from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound
+from ferrule.stores.tasks import MemoryTasks, StoredTask, TaskStore
+from ferrule.wire.codec import to_builtins
+from ferrule.wire.jsonrpc import JsonRpcErrorCode
+from ferrule.wire.revisions import Revision
+from ferrule.wire.types.base import EmptyResult
+from ferrule.wire.types.tasks import (
+    CancelTaskRequestParams,
+    CreateTaskResult,
+    GetTaskRequestParams,
+    UpdateTaskRequestParams,
+)
+
+if TYPE_CHECKING:
+    from ferrule.app.server import MCPServer
+    from ferrule.app.tools import Run, ToolComponent
+
+__all__ = ["Tasks"]
+
+logger = logging.getLogger("ferrule.tasks")
+
+_MAX_LISTENED: Final = 256
+"""Task ids in one listen filter."""
+
+
+class Tasks(Extension):
+    """The tasks extension; ``MCPServer(extensions=[Tasks(…)])``, or implied by ``@app.tool(task=…)``.
+
+    Args:
+        store: where records are kept; the server's own store if not given.
+        ttl_s: life of a task from its creation, in seconds; a legacy client may ask for less or, up to
+            ``max_ttl_s``, for more. When it ends, a task that still runs is cancelled.
+        poll_interval_ms: how often clients should ask.
+        max_tasks, max_per_owner: records that may exist, in all and per principal (or legacy session).
+        max_task_bytes: size of one record, outcome and journal included; a larger one fails.
+        lease_s: seconds after which a task belongs to nobody when its process is silent.
+        patience_s: seconds that an unreachable store is waited for.
+    """
+
+    identifier: ClassVar[str] = "io.modelcontextprotocol/tasks"
+    serves_tasks: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        store: TaskStore | None = None,
+        ttl_s: float = 3600.0,
+        max_ttl_s: float = 24 * 3600.0,
+        poll_interval_ms: int = 1000,
+        max_tasks: int = 10_000,
+        max_per_owner: int = 1_000,
+        max_task_bytes: int = 4 * 1024 * 1024,
+        lease_s: float = 15.0,
+        patience_s: float = 10.0,
+    ) -> None:
+        self.ttl_ms = int(ttl_s * 1000)
+        self.max_ttl_ms = int(max_ttl_s * 1000)
+        self.poll_interval_ms = poll_interval_ms
+        self._store = store
+        self._bounds: dict[str, Any] = {
+            "lease_s": lease_s,
+            "patience_s": patience_s,
+            "max_tasks": max_tasks,
+            "max_per_owner": max_per_owner,
+            "max_task_bytes": max_task_bytes,
+        }
+        self._desk: Desk | None = None
+        self._runs: dict[TaskRun, None] = {}
+        self._tools: dict[str, ToolComponent] = {}
+        self._legacy = LegacyTasks(self)
+
+    @property
+    def desk(self) -> Desk:
+        """The records."""
+        if self._desk is None:
+            self._desk = Desk(self._store if self._store is not None else MemoryTasks(), **self._bounds)
+        return self._desk
+
+    @property
+    def running_here(self) -> int:
+        """Bodies that run in this process, tasks or not (yet)."""
+        return len(self._runs)
+
+    # -- what it adds ---------------------------------------------------------------------------------------------
+
+    def methods(self) -> Mapping[str, ExtensionMethod]:
+        legacy = self._legacy
+        return {
+            "tasks/get": ExtensionMethod(self._get, GetTaskRequestParams, "taskId"),
+            "tasks/update": ExtensionMethod(self._update, UpdateTaskRequestParams, "taskId"),
+            "tasks/cancel": ExtensionMethod(self._cancel, CancelTaskRequestParams, "taskId"),
+            "tasks/result": ExtensionMethod(legacy.result, needs_opt_in=False),
+            "tasks/list": ExtensionMethod(legacy.list, needs_opt_in=False),
+        }
+
+    def result_types(self) -> Iterable[str]:
+        return ("task",)
+
+    def filters(self) -> Mapping[str, GrantTopics]:
+        return {"taskIds": self._grant}
+
+    def capabilities(self, revision: Revision) -> Mapping[str, Any]:
+        if not revision.task_methods:
+            return {}
+        return {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
+
+    def install(self, server: Server[Any]) -> None:
+        super().install(server)
+        self.desk.serve(server)
+
+    def attach(self, app: MCPServer[Any]) -> None:
+        if self._store is None and app.store is not None:
+            self._store = app.store.tasks
+        super().attach(app)
+
+    def prepare_tool(self, tool: ToolComponent) -> None:
+        tool.wrap = self.wrap
+        if tool.task != "forbidden":
+            self._tools[tool.name] = tool
+
+    # -- calls ----------------------------------------------------------------------------------------------------
+
+    def wrap(self, tool: ToolComponent, inner: Run) -> Run:
+        """What serves a tool: its plain ``inner``, or a task around it where tool, client and era say so."""
+        if tool.task == "forbidden":
+
+            def forbidden(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
+                if getattr(ctx.params, "task", None) is not None and ctx.revision.task_methods:
+                    raise MethodNotFound("tools/call with task")
+                return inner(ctx, arguments)
+
+            return forbidden
+
+        async def capable(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
+            if ctx.session.body_task is not None:  # a tool called by a tool: part of the same call
+                return await inner(ctx, arguments)
+            if ctx.session.connection.is_modern:
+                if tool.task == "required":
+                    self.require(ctx)
+                elif not self.is_declared(ctx):
+                    return await inner(ctx, arguments)
+                return await self._serve_modern(tool, inner, ctx, arguments or {})
+            if not ctx.revision.task_methods or ctx.params.task is None:
+                if tool.task == "required":
+                    raise MethodNotFound(f"tools/call without task: the tool {tool.name!r} runs as a task only")
+                return await inner(ctx, arguments)
+            return await self._serve_legacy(tool, inner, ctx, arguments or {})
+
+        return capable
+
+    async def _serve_modern(
+        self, tool: ToolComponent, inner: Run, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
+    ) -> Any:
+        run = TaskRun(
+            self.desk, tool.name, inner, arguments, ctx, ctx.session.dispatch, on_end=lambda run: self._forget(run)
+        )
+        await run.prepare(lambda journal: self._make(tool, ctx, arguments, self.ttl_ms, journal))
+        if tool.task_after_s is not None and tool.task_after_s <= 0:
+            await run.begin()
+            self._start(run)
+            return run.handle()
+        self._start(run)
+        outcome = await self._outlast(run, tool.task_after_s)
+        return outcome if run.task_id is None else run.handle()
+
+    async def _outlast(self, run: TaskRun, task_after_s: float | None) -> Any:
+        """Wait for the body, or until the run is a task."""
+        body = cast("asyncio.Task[Any]", run.body)
+        promoted = asyncio.ensure_future(run.promoted.wait())
+        try:
+            await asyncio.wait({body, promoted}, timeout=task_after_s, return_when=asyncio.FIRST_COMPLETED)
+            if body.done() or run.promoted.is_set():
+                return None if run.is_task else body.result()
+            try:
+                await run.begin()
+            except MCPError as error:  # no room for a task: the client waits as if there were none
+                logger.info("A call of %r outlasts its threshold but cannot become a task: %s", run.tool, error)
+            except Exception as error:
+                logger.debug("A call of %r is not made a task: %s", run.tool, error)
+            if not run.is_task:
+                await asyncio.wait({body, promoted}, return_when=asyncio.FIRST_COMPLETED)
+            return None if run.is_task else body.result()
+        except asyncio.CancelledError:
+            if not run.is_task:  # the client withdrew its request: that is no cancellation of a task
+                run.cancel()
+                await asyncio.wait({body})
+            raise
+        finally:
+            promoted.cancel()
+
+    async def _serve_legacy(
+        self, tool: ToolComponent, inner: Run, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
+    ) -> Any:
+        wanted = ctx.params.task.ttl_ms
+        ttl_ms = self.ttl_ms if wanted is None else max(1000, min(wanted, self.max_ttl_ms))
+        run = TaskRun(
+            self.desk, tool.name, inner, arguments, ctx, ctx.session.dispatch, on_end=lambda run: self._forget(run)
+        )
+        await run.prepare(lambda journal: self._make(tool, ctx, arguments, ttl_ms, journal))
+        await run.begin()
+        record = cast("TaskRecord", run.record)
+        self._start(run)
+        return CreateTaskResult(task=legacy_task(record), meta=related_meta(record.task_id))
+
+    def _start(self, run: TaskRun) -> None:
+        self._runs[run] = None
+        run.start()
+
+    def _forget(self, run: TaskRun) -> None:
+        self._runs.pop(run, None)
+
+    async def _make(
+        self,
+        tool: ToolComponent,
+        ctx: ServerRequestContext[Any],
+        arguments: dict[str, Any],
+        ttl_ms: int,
+        journal: Journal,
+    ) -> tuple[StoredTask, TaskRecord]:
+        now = self.desk.clock()
+        connection = ctx.session.connection
+        record = TaskRecord(
+            task_id=new_task_id(),
+            tool=tool.name,
+            arguments=arguments,
+            protocol_version=connection.protocol_version,
+            capabilities=to_builtins(connection.client_capabilities_raw),
+            client_info=to_builtins(connection.client_info_raw),
+            meta=dict(ctx.meta),
+            principal=principal_id(principal_of(ctx)),
+            created_at=now,
+            updated_at=now,
+            ttl_ms=ttl_ms,
+            poll_interval_ms=self.poll_interval_ms,
+            journal=journal.to_json(),
+            resumable=tool.resumable,
+        )
+        return await self.desk.add(record, owner_of(ctx)), record
+
+    # -- methods of both wires ------------------------------------------------------------------------------------
+
+    async def _get(self, ctx: ServerRequestContext[Any]) -> Any:
+        record = await self.desk.seen_by(ctx, ctx.params.task_id)
+        return modern_task(record) if ctx.session.connection.is_modern else self._legacy.get(ctx, record)
+
+    async def _update(self, ctx: ServerRequestContext[Any]) -> EmptyResult:
+        if not ctx.session.connection.is_modern:
+            raise MethodNotFound(ctx.method)
+        await self.desk.seen_by(ctx, ctx.params.task_id)
+        await self.answer(ctx.params.task_id, {key: ("answer", raw) for key, raw in ctx.params.input_responses.items()})
+        return EmptyResult()
+
+    async def answer(self, task_id: str, answers: Mapping[str, tuple[str, Any]]) -> None:
+        """Keep answers by wire key and tell whoever runs the task; what is not asked is ignored."""
+
+        def mutate(record: TaskRecord) -> bool:
+            taken = [wire_key for wire_key in answers if wire_key in record.questions]
+            for wire_key in taken:
+                asked = record.questions.pop(wire_key)
+                record.answers[wire_key] = (asked.key, *answers[wire_key])
+            if taken and not record.questions:
+                record.status = "working"
+            return bool(taken)
+
+        try:
+            await self.desk.change(task_id, mutate)
+        except TaskGone as error:
+            raise InvalidParams("There is no such task; it may have expired") from error
+        self.desk.poke(task_id)
+
+    async def _cancel(self, ctx: ServerRequestContext[Any]) -> Any:
+        task_id = ctx.params.task_id
+        record = await self.desk.seen_by(ctx, task_id)
+        is_modern = ctx.session.connection.is_modern
+        if record.is_over:
+            if is_modern:
+                return EmptyResult()
+            raise InvalidParams(f"The task is {record.status} already")
+
+        def mutate(record: TaskRecord) -> bool:
+            TaskRun.close(record, "cancelled")
+            record.status_message = "Cancelled by the client"
+            return True
+
+        try:
+            record = await self.desk.change(task_id, mutate)
+        except TaskGone as error:
+            raise InvalidParams("There is no such task; it may have expired") from error
+        self.desk.poke(task_id)
+        return EmptyResult() if is_modern else self._legacy.cancelled(ctx, record)
+
+    async def _grant(self, ctx: ServerRequestContext[Any], wanted: Any) -> tuple[Any, Iterable[tuple[str, str]]]:
+        """Task ids in a listen filter: those that exist and are the caller's."""
+        self.require(ctx)
+        if not isinstance(wanted, list):
+            raise InvalidParams("taskIds is a list of task ids")
+        ids = list(dict.fromkeys(str(task_id) for task_id in cast("list[Any]", cast("object", wanted))))
+        if len(ids) > _MAX_LISTENED:
+            raise InvalidParams(f"A subscription names {_MAX_LISTENED} tasks at most")
+        granted: list[str] = []
+        for task_id in ids:
+            found = await self.desk.find(task_id)
+            if found is not None and self.desk.is_theirs(ctx, found[1]):
+                granted.append(task_id)
+        return granted, [(CHANGED, task_id) for task_id in granted]
+
+    # -- the process ----------------------------------------------------------------------------------------------
+
+    def running(self, server: Server[Any], state: Any) -> AbstractAsyncContextManager[Any]:
+        return self._running(server, state)
+
+    @asynccontextmanager
+    async def _running(self, server: Server[Any], state: Any) -> AsyncGenerator[None]:
+        keeper = None
+        if not isinstance(self.desk.store, MemoryTasks):
+            keeper = asyncio.get_running_loop().create_task(self._keep(server, state))
+        try:
+            yield
+        finally:
+            if keeper is not None:
+                keeper.cancel()
+            await self._give_up()
+
+    async def _give_up(self) -> None:
+        """End what runs here; resumable tasks may be claimed elsewhere at once."""
+        runs = list(self._runs)
+        for run in runs:
+            run.give_up()
+        bodies = [run.body for run in runs if run.body is not None]
+        if bodies:
+            await asyncio.wait(bodies, timeout=5)
+
+    async def _keep(self, server: Server[Any], state: Any) -> None:
+        """Renew the leases of what runs here, and take over what belongs to nobody."""
+        pause_s = self.desk.lease_s / 5
+        while True:
+            try:
+                for run in list(self._runs):
+                    await run.beat()
+                await self._claim(server, state)
+            except Exception:
+                logger.exception("The tasks of this process could not be looked after; trying again")
+            await asyncio.sleep(pause_s)
+
+    async def _claim(self, server: Server[Any], state: Any) -> None:
+        desk = self.desk
+        for stored in await desk.store.claim(lease_s=desk.lease_s, limit=16):
+            record = read_record(stored.body)
+            if any(run.task_id == record.task_id for run in self._runs):
+                continue  # ours, and late with its lease
+            tool = self._tools.get(record.tool)
+            if tool is None or not tool.resumable or not record.resumable:
+                await self._fail(record, "The process that ran this task has ended, and its tool is not resumable")
+                continue
+            try:
+                await self._resume(server, state, record, tool)
+            except TaskGone:
+                continue
+            except Exception:
+                logger.exception("Task %s could not be resumed", record.task_id)
+                await self._fail(record, "The task could not be resumed")
+
+    async def _resume(self, server: Server[Any], state: Any, record: TaskRecord, tool: ToolComponent) -> None:
+        logger.info("Resuming task %s of tool %r, which another process began", record.task_id, record.tool)
+
+        def mutate(record: TaskRecord) -> bool:
+            record.runs += 1
+            return True
+
+        record = await self.desk.change(record.task_id, mutate, renew=True, announce=False)
+        stored = await self.desk.find(record.task_id)
+        if record.is_over or stored is None:
+            return
+        ctx = rebuilt_context(record, server, state)
+        run = TaskRun(
+            self.desk, record.tool, tool.body(), record.arguments, ctx, None, on_end=lambda run: self._forget(run)
+        )
+        run.resume(*stored)
+        self._start(run)
+
+    async def _fail(self, record: TaskRecord, why: str) -> None:
+        def mutate(record: TaskRecord) -> bool:
+            TaskRun.close(record, "failed")
+            record.status_message = why
+            record.error = {"code": int(JsonRpcErrorCode.INTERNAL_ERROR), "message": why}
+            return True
+
+        try:
+            await self.desk.change(record.task_id, mutate)
+        except TaskGone:
+            return

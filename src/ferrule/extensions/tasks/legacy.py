@@ -1,0 +1,128 @@
+"""Tasks as revision 2025-11-25 has them: what its four methods answer, and questions on the stream of ``tasks/result``.
+
+Source: 2025-11-25 "Tasks".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from ferrule.extensions.tasks.desk import owner_of
+from ferrule.extensions.tasks.record import (
+    KeptQuestion,
+    TaskRecord,
+    legacy_result,
+    legacy_task,
+    read_record,
+    related_meta,
+)
+from ferrule.kernel.bus import Listener
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.errors import InvalidParams, LocalError, MCPError, RemoteError
+from ferrule.wire.types.tasks import CancelTaskResult, GetTaskResult, ListTasksResult
+
+if TYPE_CHECKING:
+    from ferrule.extensions.tasks.extension import Tasks
+
+__all__ = ["LegacyTasks"]
+
+logger = logging.getLogger("ferrule.tasks")
+
+_LOOK_EVERY_S: Final = 1.0
+"""A word over the bus may be lost; whoever waits looks into the store as often."""
+
+_PAGE: Final = 50
+
+
+class LegacyTasks:
+    """See the module."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._asking: set[tuple[str, str]] = set()
+
+    def get(self, ctx: ServerRequestContext[Any], record: TaskRecord) -> GetTaskResult:
+        """The answer to ``tasks/get``."""
+        return legacy_result(record, GetTaskResult)
+
+    def cancelled(self, ctx: ServerRequestContext[Any], record: TaskRecord) -> CancelTaskResult:
+        """The answer to ``tasks/cancel``."""
+        result = legacy_result(record, CancelTaskResult)
+        assert isinstance(result, CancelTaskResult)
+        return result
+
+    async def list(self, ctx: ServerRequestContext[Any]) -> ListTasksResult:
+        """``tasks/list``: the caller's own, newest first."""
+        owner = owner_of(ctx)
+        if not owner:
+            return ListTasksResult(tasks=[])
+        try:
+            found = await self._tasks.desk.store.page(owner, ctx.params.cursor, _PAGE + 1)
+        except KeyError as error:
+            raise InvalidParams("The cursor is unknown; it may have expired") from error
+        tasks = [legacy_task(read_record(stored.body)) for stored in found[:_PAGE]]
+        return ListTasksResult(tasks=tasks, next_cursor=found[_PAGE - 1].task_id if len(found) > _PAGE else None)
+
+    async def result(self, ctx: ServerRequestContext[Any]) -> dict[str, Any]:
+        """``tasks/result``: wait for the end; meanwhile ask on this request's stream what the task asks."""
+        task_id = ctx.params.task_id
+        desk = self._tasks.desk
+        questions: set[asyncio.Task[None]] = set()
+        with desk.changes(ctx, task_id) as changes:
+            try:
+                while True:
+                    record = await desk.seen_by(ctx, task_id)
+                    if record.is_over:
+                        return self._outcome(record)
+                    for wire_key, asked in record.questions.items():
+                        if (task_id, wire_key) not in self._asking:
+                            self._asking.add((task_id, wire_key))
+                            question = asyncio.ensure_future(self._ask(ctx, task_id, wire_key, asked))
+                            questions.add(question)
+                            question.add_done_callback(questions.discard)
+                    changes = await self._until_change(ctx, changes, task_id)
+            finally:
+                changes.end()
+                for question in list(questions):
+                    question.cancel()
+
+    async def _until_change(self, ctx: ServerRequestContext[Any], changes: Listener, task_id: str) -> Listener:
+        try:
+            async with asyncio.timeout(_LOOK_EVERY_S):
+                await changes.next()
+        except TimeoutError:
+            return changes
+        changes.drain()
+        return self._tasks.desk.changes(ctx, task_id) if changes.ended else changes
+
+    async def _ask(self, ctx: ServerRequestContext[Any], task_id: str, wire_key: str, asked: KeptQuestion) -> None:
+        params = {**asked.params, "_meta": related_meta(task_id)}
+        try:
+            raw = await ctx.session.send_request(asked.method, params)
+        except RemoteError as error:
+            if asked.method == "elicitation/create":  # there the user's refusal has a form of its own
+                await self._tasks.answer(task_id, {wire_key: ("answer", {"action": "cancel"})})
+            else:
+                await self._tasks.answer(task_id, {wire_key: ("invalid", f"The client refused: {error.message}")})
+        except LocalError as error:  # this stream has gone; the next ``tasks/result`` asks again
+            logger.debug("A question of task %s could not be asked: %s", task_id, error)
+        else:
+            await self._tasks.answer(task_id, {wire_key: ("answer", raw)})
+        finally:
+            self._asking.discard((task_id, wire_key))
+
+    @staticmethod
+    def _outcome(record: TaskRecord) -> dict[str, Any]:
+        """Exactly what the request would have been answered, and whose it is (TA-8, TA-10)."""
+        if record.result is not None:
+            own: dict[str, Any] = record.result.get("_meta") or {}
+            meta = {**own, **related_meta(record.task_id)}
+            return {**record.result, "_meta": meta}
+        if record.error is not None:
+            error = record.error
+            if "data" in error:
+                raise MCPError(error["message"], code=error["code"], data=error["data"])
+            raise MCPError(error["message"], code=error["code"])
+        raise InvalidParams(f"The task is {record.status} and has no result")

@@ -1,0 +1,552 @@
+"""One body that is, or may become, a task, in the process that runs it.
+
+The body runs in an asyncio task of its own from the start, so that it can outlive its request. Until it is *promoted*
+(at once, after ``task_after_s``, or when the body calls ``begin_task``) the request waits for it and questions are
+rounds of the call. From then on its record says how it stands, questions wait in the record, and the answer to the
+request was the task's handle.
+
+Rule a newcomer would break: a promoted run never tells the request anything any more, and a run that is not promoted
+never touches the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ferrule.app.rounds.journal import Journal
+from ferrule.app.rounds.settings import settings_of
+from ferrule.app.rounds.state import open_state
+from ferrule.app.rounds.waiting import AskedQuestion, WaitingRounds
+from ferrule.extensions.tasks.desk import Desk, TaskGone, legacy_status_params
+from ferrule.extensions.tasks.record import KeptQuestion, TaskRecord, modern_task, related_meta
+from ferrule.kernel.connection import Connection, NotifyOnly
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.dispatch import CallOptions, DispatchContext, TransportContext
+from ferrule.kernel.finish import finish_result
+from ferrule.kernel.session import ServerSession
+from ferrule.protocol.errors import LocalError, MCPError, NoBackChannel, error_from_exception
+from ferrule.wire.codec import to_builtins
+from ferrule.wire.jsonrpc import JsonRpcErrorCode
+from ferrule.wire.revisions import REVISIONS
+from ferrule.wire.types import CallToolRequestParams
+from ferrule.wire.types.tasks import DetailedTask
+
+if TYPE_CHECKING:
+    from ferrule.app.tools import Run
+    from ferrule.stores.tasks import StoredTask
+
+Promote: TypeAlias = "Callable[[Journal], Awaitable[tuple[StoredTask, TaskRecord]]]"
+"""Makes the record of a call that becomes a task."""
+
+__all__ = ["TaskDispatch", "TaskRun", "TaskTransport", "rebuilt_context"]
+
+logger = logging.getLogger("ferrule.tasks")
+
+_STATUS_EVERY_S: Final = 0.2
+"""Progress is written no more often than this; the last word always is."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTransport(TransportContext):
+    """What a task that was resumed elsewhere knows of the request that began it.
+
+    Attributes:
+        principal: as text; ``None`` for nobody in particular.
+    """
+
+    kind: str = "task"
+    can_send_request: bool = False
+    principal: Any = None
+
+
+class TaskDispatch:
+    """The way back of a call that may become a task: its request's until then, the record's afterwards."""
+
+    __slots__ = ("_run", "cancel_requested", "inner", "request_id", "transport")
+
+    can_send_request = False
+
+    def __init__(self, run: TaskRun, inner: DispatchContext | None, transport: TransportContext) -> None:
+        self._run = run
+        self.inner = inner
+        self.request_id = None if inner is None else inner.request_id
+        self.transport = transport
+        self.cancel_requested = False
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Always refuses: questions are asked through ``ctx.elicit`` and its kind."""
+        raise NoBackChannel(f"{method} cannot be sent from a task; use ctx.elicit, ctx.sample or ctx.roots")
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """While the request waits, to its client; then to a legacy client that has a stream, else to nobody."""
+        if self.inner is not None:
+            await self.inner.notify(method, params)
+        else:
+            await self._run.tell(method, params)
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """While the request waits, its progress; then the task's status message."""
+        if self.inner is not None:
+            await self.inner.progress(progress, total, message)
+        else:
+            await self._run.report(progress, total, message)
+
+
+class TaskRun:
+    """See the module.
+
+    Args:
+        desk: the records.
+        tool: name of the tool.
+        inner: runs the tool's body: ``await inner(ctx, arguments)``.
+        arguments: of the call.
+        ctx: of the request, or rebuilt from a record.
+        dispatch: of the request; ``None`` for a resumed task.
+        on_end: called once when the body has ended and its outcome is kept.
+
+    Attributes:
+        body: the asyncio task of the body.
+        promoted: set when the run has become a task.
+        record: as last written; ``None`` before the promotion.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        tool: str,
+        inner: Run,
+        arguments: dict[str, Any],
+        ctx: ServerRequestContext[Any],
+        dispatch: DispatchContext | None,
+        *,
+        on_end: Callable[[TaskRun], None],
+    ) -> None:
+        self.tool = tool
+        self.arguments = arguments
+        self.record: TaskRecord | None = None
+        self.promoted = asyncio.Event()
+        self.body: asyncio.Task[Any] | None = None
+        self._desk = desk
+        self._inner = inner
+        self._on_end = on_end
+        self._stored: StoredTask | None = None
+        self._rounds: WaitingRounds | None = None
+        self._journal: Journal | None = None
+        self._lock = asyncio.Lock()
+        self._answers: dict[str, Any] = {}
+        self._promote: Promote | None = None
+        self._undo_poke: Callable[[], None] | None = None
+        self._poked: asyncio.Task[None] | None = None
+        self._pending_status: tuple[str | None] | None = None
+        self._status_task: asyncio.Task[None] | None = None
+        self._status_at = 0.0
+        self._is_cancelled = False
+        self._gives_up = False
+        transport = ctx.transport
+        self._dispatch = TaskDispatch(self, dispatch, transport)
+        connection = ctx.session.connection
+        self.legacy = None if connection.is_modern else connection
+        if connection.is_modern:  # its own ends with the request
+            connection = Connection.from_envelope(
+                connection.protocol_version,
+                connection.client_info_raw,
+                connection.client_capabilities_raw,
+                outbound=self._dispatch,
+            )
+        self.ctx = ServerRequestContext(
+            ServerSession(connection, self._dispatch, ctx.meta),
+            ctx.lifespan_context,
+            ctx.method,
+            ctx.params,
+            ctx.request_id,
+            ctx.meta,
+            ctx.protocol_version,
+            transport,
+            ctx.server,
+        )
+
+    # -- its life -------------------------------------------------------------------------------------------------
+
+    async def prepare(self, promote: Promote) -> None:
+        """Read what the request brings from earlier rounds; before `begin` and `start`.
+
+        Args:
+            promote: makes the record when the time has come.
+
+        Raises:
+            StateRefused: it brings a state that may not be used.
+        """
+        self._promote = promote
+        params = self.ctx.params
+        settings = settings_of(self.ctx.server)
+        if params.request_state is None:
+            self._journal = WaitingRounds.new_journal(settings)
+            return
+        self._journal = await open_state(self.ctx, settings, params.request_state)
+        self._answers = params.input_responses or {}
+
+    def resume(self, stored: StoredTask, record: TaskRecord) -> None:
+        """Take over a task that another process began; instead of `prepare` and `begin`."""
+        self._stored, self.record = stored, record
+        self._journal = Journal.from_json(record.journal)
+        self._is_promoted()
+
+    def start(self) -> None:
+        """Begin to run the body."""
+        self.body = asyncio.get_running_loop().create_task(self._run(), name=f"ferrule-task-{self.tool}")
+
+    async def begin(self) -> str:
+        """Become a task, unless it is one already; gives its id.
+
+        Raises:
+            MCPError: there are too many tasks.
+            LocalError: the round has ended already.
+        """
+        async with self._lock:
+            if self.record is None:
+                rounds = self._rounds
+                if rounds is not None and rounds.suspending:
+                    raise LocalError("The round of this call has ended; it cannot become a task any more")
+                assert self._promote is not None
+                assert self._journal is not None
+                self._stored, self.record = await self._promote(self._journal)
+                self._is_promoted()
+            return self.record.task_id
+
+    @property
+    def task_id(self) -> str | None:
+        """The task's id, ``None`` while the call is none."""
+        return None if self.record is None else self.record.task_id
+
+    @property
+    def is_task(self) -> bool:
+        """Whether it has a record."""
+        return self.record is not None
+
+    def handle(self) -> DetailedTask:
+        """The answer to the request that became this task; after `begin`."""
+        assert self.record is not None
+        return modern_task(self.record, "task")
+
+    def _is_promoted(self) -> None:
+        assert self.record is not None
+        self._dispatch.inner = None
+        self._undo_poke = self._desk.on_poke(self.record.task_id, self.poke)
+        if self._rounds is not None:
+            self._rounds.attach(self)
+        self.promoted.set()
+
+    async def _run(self) -> Any:
+        session = self.ctx.session
+        session.body_task = asyncio.current_task()
+        settings = settings_of(self.ctx.server)
+        assert self._journal is not None
+        rounds = self._rounds = WaitingRounds(self.ctx, settings, self._journal, session.body_task)
+        rounds.side = self
+        session.rounds = rounds
+        rounds.accept({key: ("answer", value) for key, value in self._answers.items()})
+        if self.record is not None:
+            rounds.attach(self)
+            if self.record.answers:
+                self.poke()
+        try:
+            try:
+                value = await self._inner(self.ctx, self.arguments)
+            except BaseException as error:
+                value = await rounds.settle_error(error)
+            else:
+                value = await rounds.settle(value)
+        except BaseException as error:
+            if self.record is None:
+                raise
+            await self._ended_by(error)
+        else:
+            if self.record is None:
+                return value
+            await self._completed(value)
+        finally:
+            self._over()
+        return None
+
+    def _over(self) -> None:
+        if self._undo_poke is not None:
+            self._undo_poke()
+        for task in (self._status_task, self._poked):
+            if task is not None:
+                task.cancel()
+        self._on_end(self)
+
+    async def _completed(self, value: Any) -> None:
+        ctx = self.ctx
+        try:
+            finished = finish_result(ctx.server, ctx.session.connection, ctx.method, value)
+            result: dict[str, Any] = to_builtins(finished)
+        except Exception as error:
+            await self._ended_by(error)
+            return
+
+        def complete(record: TaskRecord) -> bool:
+            self.close(record, "completed")
+            record.result = result
+            return True
+
+        await self._settle(complete)
+
+    async def _ended_by(self, error: BaseException) -> None:
+        if isinstance(error, asyncio.CancelledError):
+            await self._interrupted()
+            return
+        if not isinstance(error, MCPError):
+            logger.error("Task %s of tool %r failed", self.record and self.record.task_id, self.tool, exc_info=error)
+        told = error_from_exception(error)
+        body: dict[str, Any] = {"code": int(told.code), "message": told.message}
+        if isinstance(error, MCPError) and told.data is not None:
+            data = to_builtins(told)
+            if "data" in data:
+                body["data"] = data["data"]
+
+        def fail(record: TaskRecord) -> bool:
+            self.close(record, "failed")
+            record.error = body
+            record.status_message = told.message
+            return True
+
+        await self._settle(fail)
+
+    async def _interrupted(self) -> None:
+        """The body was cancelled: by its client (then the record says so already), or because this process stops."""
+        if self._is_cancelled:
+            return
+        if self._gives_up and self.record is not None and self.record.resumable:
+            await self._settle(lambda record: True, release=True)
+            return
+        why = "The server was stopped" if self._gives_up else "The task ended itself by cancellation"
+
+        def fail(record: TaskRecord) -> bool:
+            self.close(record, "failed")
+            record.error = {"code": int(JsonRpcErrorCode.INTERNAL_ERROR), "message": why}
+            record.status_message = why
+            return True
+
+        await self._settle(fail)
+
+    @staticmethod
+    def close(record: TaskRecord, status: Any) -> None:
+        record.status = status
+        record.questions, record.answers, record.journal = {}, {}, None
+
+    async def _settle(self, mutate: Callable[[TaskRecord], bool], *, release: bool = False) -> None:
+        try:
+            await asyncio.shield(asyncio.ensure_future(self._change(mutate, release=release)))
+        except TaskGone:
+            logger.info("A task of tool %r ended after it expired; its outcome is dropped", self.tool)
+
+    def cancel(self) -> None:
+        """The client cancelled the task; the record says so. The body is cancelled, its ``finally`` runs."""
+        self._is_cancelled = True
+        self._dispatch.cancel_requested = True
+        if self.body is not None:
+            self.body.cancel()
+
+    def give_up(self) -> None:
+        """This process stops: end the body; another process may go on with it."""
+        self._gives_up = True
+        self._dispatch.cancel_requested = True
+        if self.body is not None:
+            self.body.cancel()
+
+    # -- the record -----------------------------------------------------------------------------------------------
+
+    async def _change(self, mutate: Callable[[TaskRecord], bool], *, release: bool = False) -> TaskRecord:
+        assert self.record is not None
+        async with self._lock:
+            record = await self._desk.change(
+                self.record.task_id, mutate, renew=not release, release=release, announce=not release
+            )
+            self.record = record
+        await self._tell_status(record)
+        if record.status == "cancelled" and not self._is_cancelled:
+            self.cancel()
+        return record
+
+    async def keep(self, journal: Journal, questions: Sequence[AskedQuestion] | None) -> None:
+        """See `Keeper`."""
+        kept = journal.to_json()
+
+        def mutate(record: TaskRecord) -> bool:
+            record.journal = kept
+            # What the journal has taken over needs no second place.
+            record.answers = {
+                wire_key: answer for wire_key, answer in record.answers.items() if answer[0] not in journal.entries
+            }
+            if questions is not None:
+                self._ask(record, questions)
+            return True
+
+        await self._change(mutate)
+
+    @staticmethod
+    def _ask(record: TaskRecord, questions: Sequence[AskedQuestion]) -> None:
+        before = {(asked.key, asked.digest, asked.refused): wire_key for wire_key, asked in record.questions.items()}
+        answered = {answer[0] for answer in record.answers.values()}
+        record.questions = {}
+        for question in questions:
+            if question.key in answered:
+                continue
+            wire_key = before.get((question.key, question.digest, question.refused))
+            if wire_key is None:
+                count = record.asked[question.key] = record.asked.get(question.key, 0) + 1
+                wire_key = question.key if count == 1 else f"{question.key}~{count}"
+            record.questions[wire_key] = KeptQuestion(
+                question.key, question.digest, question.refused, question.method, question.params
+            )
+        record.status = "input_required" if record.questions else "working"
+
+    def poke(self) -> None:
+        """The record holds something for this run: answers, or its cancellation."""
+        if self._poked is None or self._poked.done():
+            self._poked = asyncio.get_running_loop().create_task(self._look())
+        else:
+            self._poked.add_done_callback(lambda _: self.poke() if self.body and not self.body.done() else None)
+
+    async def _look(self) -> None:
+        assert self.record is not None
+        try:
+            found = await self._desk.find(self.record.task_id)
+            if found is None:
+                self.cancel()  # it expired
+                return
+            record = found[1]
+            if record.is_over:
+                self.cancel()
+                return
+            rounds = self._rounds
+            if rounds is None or not record.answers:
+                return
+            rounds.accept({key: (kind, value) for key, kind, value in record.answers.values()})  # type: ignore[misc]
+            await self.keep(rounds.journal, None)
+        except TaskGone:
+            self.cancel()
+        except Exception:
+            logger.exception("A task of tool %r could not look at its record", self.tool)
+
+    async def beat(self) -> None:
+        """Renew the lease and look at the record; what a process does for each of its tasks from time to time."""
+        if self.record is None or self.record.is_over or self.body is None or self.body.done():
+            return
+        await self._look()
+        try:
+            await self._desk.change(self.record.task_id, lambda record: True, renew=True, announce=False)
+        except TaskGone:
+            self.cancel()
+
+    # -- how it goes ----------------------------------------------------------------------------------------------
+
+    async def say(self, message: str | None) -> None:
+        """Set the status message."""
+        if self.record is None:
+            return
+        self._pending_status = (message,)
+        loop = asyncio.get_running_loop()
+        if self._status_task is not None and not self._status_task.done():
+            return
+        wait_s = self._status_at + _STATUS_EVERY_S - loop.time()
+        if wait_s <= 0:
+            await self._write_status()
+        else:
+            self._status_task = loop.create_task(self._write_status_in(wait_s))
+
+    async def _write_status_in(self, wait_s: float) -> None:
+        await asyncio.sleep(wait_s)
+        try:
+            await self._write_status()
+        except (TaskGone, OSError, MCPError) as error:
+            logger.warning("The status of a task of tool %r could not be written: %s", self.tool, error)
+
+    async def _write_status(self) -> None:
+        self._status_at = asyncio.get_running_loop().time()
+        if self._pending_status is None:
+            return
+        (message,) = self._pending_status
+        self._pending_status = None
+
+        def mutate(record: TaskRecord) -> bool:
+            record.status_message = message
+            return True
+
+        try:
+            await self._change(mutate)
+        except TaskGone:
+            self.cancel()
+
+    async def report(self, progress: float, total: float | None, message: str | None) -> None:
+        """Progress of a task: its status message, and for a legacy client also a notification."""
+        shown = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+        await self.say(shown if message is None else message)
+        token = self.ctx.meta.get("progressToken")
+        if self.legacy is not None and token is not None:
+            params: dict[str, Any] = {"progressToken": token, "progress": progress}
+            if total is not None:
+                params["total"] = total
+            if message is not None:
+                params["message"] = message
+            await self.tell("notifications/progress", params)
+
+    async def tell(self, method: str, params: Mapping[str, Any] | None) -> None:
+        """A notification outside any request: legacy only, marked as belonging to the task (TA-8)."""
+        if self.legacy is None or self.record is None:
+            return
+        sent = dict(params or {})
+        sent["_meta"] = {**(sent.get("_meta") or {}), **related_meta(self.record.task_id)}
+        try:
+            await self.legacy.notify(method, sent)
+        except (LocalError, OSError) as error:
+            logger.debug("%s of a task could not be sent: %s", method, error)
+
+    async def _tell_status(self, record: TaskRecord) -> None:
+        if self.legacy is not None:
+            await self.tell("notifications/tasks/status", legacy_status_params(record))
+
+
+def rebuilt_context(record: TaskRecord, server: Any, lifespan_state: Any) -> ServerRequestContext[Any]:
+    """The context of a task that another process began."""
+    revision = REVISIONS[record.protocol_version]
+    transport = TaskTransport(principal=record.principal)
+    if revision.is_modern:
+        connection = Connection.from_envelope(record.protocol_version, record.client_info, record.capabilities)
+    else:
+        connection = Connection(NotifyOnly(None), revision)
+        connection.client_capabilities_raw = record.capabilities
+        connection.client_info_raw = record.client_info
+        connection.initialize_accepted = True
+    params = CallToolRequestParams(name=record.tool, arguments=record.arguments)
+    session = ServerSession(connection, _Nobody(), record.meta)
+    return ServerRequestContext(
+        session, lifespan_state, "tools/call", params, None, record.meta, record.protocol_version, transport, server
+    )
+
+
+class _Nobody:
+    """Stands where a request's way back would be; `TaskRun` puts its own in its place."""
+
+    transport = TransportContext("task", can_send_request=False)
+    request_id = None
+    can_send_request = False
+    cancel_requested = False
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        raise NoBackChannel(f"{method} cannot be sent from a task")
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        return None
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        return None

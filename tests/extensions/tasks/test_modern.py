@@ -1,0 +1,402 @@
+"""The extension's wire: handles, polling, questions, cancellation, gates."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ferrule import Context, MCPServer
+from ferrule.extensions.tasks import Tasks
+from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound, MissingRequiredClientCapability
+from tests.extensions.tasks.support import TASKS, Modern
+
+pytestmark = pytest.mark.anyio
+
+
+def make(**options: Any) -> MCPServer[Any]:
+    return MCPServer("tasks", extensions=[Tasks(**options)])
+
+
+async def test_a_task_is_found_as_soon_as_its_handle_is_out_and_ends_with_the_result() -> None:
+    """TX-4 to TX-7: a flat handle without outcome; then the result inside ``tasks/get``."""
+    app = make()
+    go = asyncio.Event()
+
+    @app.tool(task="optional")
+    async def slow(label: str) -> str:
+        await go.wait()
+        return f"done {label}"
+
+    client = Modern(app)
+    handle = await client.call("slow", {"label": "x"})
+    assert handle["resultType"] == "task"
+    assert handle["status"] == "working"
+    assert isinstance(handle["ttlMs"], int)
+    assert isinstance(handle["pollIntervalMs"], int)
+    assert not {"task", "result", "requestState", "inputRequests"} & set(handle)
+    task = await client.get(handle["taskId"])
+    assert (task["status"], task["resultType"]) == ("working", "complete")
+    go.set()
+    task = await client.until(handle["taskId"])
+    assert task["status"] == "completed"
+    assert task["result"]["content"] == [{"type": "text", "text": "done x"}]
+
+
+async def test_a_client_without_the_extension_gets_the_result_itself() -> None:
+    """TX-2: never a task for a request that did not declare it, whatever earlier ones did."""
+    app = make()
+
+    @app.tool(task="optional")
+    async def slow() -> str:
+        return "plain"
+
+    assert (await Modern(app).call("slow"))["resultType"] == "task"
+    assert (await Modern(app, {}).call("slow"))["content"][0]["text"] == "plain"
+
+
+async def test_a_required_task_without_the_extension_is_refused() -> None:
+    """TX-2: -32021, naming the extension."""
+    app = make()
+
+    @app.tool(task="required")
+    async def slow() -> str:
+        return ""
+
+    with pytest.raises(MissingRequiredClientCapability) as caught:
+        await Modern(app, {}).call("slow")
+    assert caught.value.data == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+
+
+async def test_methods_need_the_declaration_and_the_legacy_ones_do_not_exist() -> None:
+    """TX-12, TX-17."""
+    app = make()
+
+    @app.tool(task="optional")
+    async def slow() -> str:
+        return ""
+
+    handle = await Modern(app).call("slow")
+    for method, more in (("tasks/get", {}), ("tasks/cancel", {}), ("tasks/update", {"inputResponses": {}})):
+        with pytest.raises(MissingRequiredClientCapability):
+            await Modern(app, {}).ask(method, taskId=handle["taskId"], **more)
+        with pytest.raises(InvalidParams):
+            await Modern(app).ask(method, taskId="unknown", **more)
+    for method in ("tasks/result", "tasks/list"):
+        with pytest.raises(MethodNotFound):
+            await Modern(app).ask(method, taskId=handle["taskId"])
+
+
+async def test_a_tool_error_completes_a_task_and_a_protocol_error_fails_it() -> None:
+    """TX-10."""
+    app = make()
+
+    @app.tool(task="required")
+    async def failing() -> str:
+        raise RuntimeError("no")
+
+    @app.tool(task="required")
+    async def protocol() -> str:
+        raise MCPError("Not like this", code=-32001, data={"x": 1})
+
+    client = Modern(app)
+    task = await client.until((await client.call("failing"))["taskId"])
+    assert task["status"] == "completed"
+    assert task["result"]["isError"] is True
+    task = await client.until((await client.call("protocol"))["taskId"])
+    assert task["status"] == "failed"
+    assert task["error"] == {"code": -32001, "message": "Not like this", "data": {"x": 1}}
+    assert "result" not in task
+
+
+async def test_questions_wait_in_the_task_and_partial_answers_make_keys_disappear() -> None:
+    """TX-7, TX-8: all that is open is shown; an answered key is gone; unknown and answered ones are ignored."""
+    app = make()
+
+    @app.tool(task="optional")
+    async def ask_two(ctx: Context) -> str:
+        one, two = await ctx.gather(ctx.elicit("one?", str, key="one"), ctx.elicit("two?", str, key="two"))
+        return f"{one.data} {two.data}"
+
+    client = Modern(app)
+    task_id = (await client.call("ask_two"))["taskId"]
+    task = await client.until(task_id, "input_required")
+    assert sorted(task["inputRequests"]) == ["gather:1.0/one", "gather:1.1/two"] or len(task["inputRequests"]) == 2
+    first, second = sorted(task["inputRequests"])
+    answer = {"action": "accept", "content": {"value": "a"}}
+    assert await client.ask("tasks/update", taskId=task_id, inputResponses={first: answer, "nonsense": answer}) == {
+        "resultType": "complete",
+        "_meta": task["_meta"],
+    }
+    task = await client.get(task_id)
+    assert task["status"] == "input_required"
+    assert list(task["inputRequests"]) == [second]
+    late = {"action": "accept", "content": {"value": "late"}}
+    await client.ask("tasks/update", taskId=task_id, inputResponses={first: late})
+    await client.ask(
+        "tasks/update", taskId=task_id, inputResponses={second: {"action": "accept", "content": {"value": "b"}}}
+    )
+    task = await client.until(task_id)
+    assert task["result"]["content"][0]["text"] == "a b"
+
+
+async def test_a_misfit_answer_is_asked_again_under_a_new_key() -> None:
+    """TX-11: a key is never used for a second question, not even for the same one."""
+    app = make()
+
+    @app.tool(task="optional")
+    async def ask(ctx: Context) -> str:
+        return str((await ctx.elicit("how many?", int, key="n")).data)
+
+    client = Modern(app)
+    task_id = (await client.call("ask"))["taskId"]
+    seen: list[str] = []
+    for value in ("many", "more", 3):
+        task = await client.until(task_id, "input_required")
+        (key,) = task["inputRequests"]
+        assert key not in seen
+        seen.append(key)
+        content = {"action": "accept", "content": {"value": value}}
+        await client.ask("tasks/update", taskId=task_id, inputResponses={key: content})
+    assert (await client.until(task_id))["result"]["content"][0]["text"] == "3"
+
+
+async def test_questions_before_begin_task_are_rounds_of_the_call() -> None:
+    """MR-22: the first question without a task id; the handle once it is answered; the rest inside the task."""
+    app = make()
+
+    @app.tool(task="required", task_after_s=None)
+    async def hello(ctx: Context) -> str:
+        name = await ctx.elicit("name?", str, key="user_name")
+        await ctx.begin_task()
+        await ctx.set_status("greeting")
+        town = await ctx.elicit("town?", str, key="town")
+        return f"Hello {name.data} of {town.data}"
+
+    client = Modern(app)
+    first = await client.call("hello")
+    assert first["resultType"] == "input_required"
+    assert list(first["inputRequests"]) == ["user_name"]
+    assert "taskId" not in first
+    answers = {"user_name": {"action": "accept", "content": {"value": "Alice"}}}
+    handle = await client.call("hello", inputResponses=answers, requestState=first["requestState"])
+    assert handle["resultType"] == "task"
+    assert not {"requestState", "inputRequests"} & set(handle)
+    task = await client.until(handle["taskId"], "input_required")
+    assert list(task["inputRequests"]) == ["town"]
+    answers = {"town": {"action": "accept", "content": {"value": "Ulm"}}}
+    await client.ask("tasks/update", taskId=handle["taskId"], inputResponses=answers)
+    task = await client.until(handle["taskId"])
+    assert task["result"]["content"][0]["text"] == "Hello Alice of Ulm"
+
+
+async def test_a_call_that_outlasts_its_threshold_becomes_a_task_and_a_quick_one_does_not() -> None:
+    """The handle comes unasked; the body goes on where it was."""
+    app = make()
+    go, began = asyncio.Event(), 0
+
+    @app.tool(task="optional", task_after_s=0.02)
+    async def work(wait: bool) -> str:
+        nonlocal began
+        began += 1
+        if wait:
+            await go.wait()
+        return "done"
+
+    client = Modern(app)
+    assert (await client.call("work", {"wait": False}))["content"][0]["text"] == "done"
+    handle = await client.call("work", {"wait": True})
+    assert handle["resultType"] == "task"
+    go.set()
+    assert (await client.until(handle["taskId"]))["status"] == "completed"
+    assert began == 2
+
+
+async def test_cancelling_runs_finally_and_stays_cancelled() -> None:
+    """TX-9: cooperative; an acknowledgement for a finished task too."""
+    app = make()
+    cleaned = asyncio.Event()
+
+    @app.tool(task="optional")
+    async def slow() -> str:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            cleaned.set()
+        return "never"
+
+    client = Modern(app)
+    task_id = (await client.call("slow"))["taskId"]
+    await asyncio.sleep(0)
+    acknowledgement = await client.ask("tasks/cancel", taskId=task_id)
+    assert set(acknowledgement) == {"resultType", "_meta"}
+    async with asyncio.timeout(5):
+        await cleaned.wait()
+    assert (await client.get(task_id))["status"] == "cancelled"
+    assert set(await client.ask("tasks/cancel", taskId=task_id)) == {"resultType", "_meta"}
+    assert (await client.get(task_id))["status"] == "cancelled"
+
+
+async def test_a_task_of_somebody_else_does_not_exist() -> None:
+    """TX-16: access is the principal's; the answer does not tell that there is one."""
+    app = make()
+
+    @app.tool(task="optional")
+    async def slow() -> str:
+        return "secret"
+
+    handle = await Modern(app, principal="ann").call("slow")
+    assert (await Modern(app, principal="ann").until(handle["taskId"]))["status"] == "completed"
+    for other in ("bob", None):
+        for method, more in (("tasks/get", {}), ("tasks/cancel", {}), ("tasks/update", {"inputResponses": {}})):
+            with pytest.raises(InvalidParams):
+                await Modern(app, principal=other).ask(method, taskId=handle["taskId"], **more)
+
+
+async def test_progress_becomes_the_status_message() -> None:
+    """A task has no progress notifications on this wire; its status message tells."""
+    app = make()
+    go = asyncio.Event()
+
+    @app.tool(task="optional")
+    async def work(ctx: Context) -> str:
+        await ctx.progress(1, 3, "one of three")
+        await go.wait()
+        return ""
+
+    client = Modern(app)
+    task_id = (await client.call("work"))["taskId"]
+    async with asyncio.timeout(5):
+        while (await client.get(task_id)).get("statusMessage") != "one of three":
+            await asyncio.sleep(0.001)
+    go.set()
+    await client.until(task_id)
+
+
+async def test_an_expired_task_is_cancelled_and_gone() -> None:
+    """TX-15: the life counts from the creation."""
+    now = 1000.0
+    from ferrule.stores.tasks import MemoryTasks
+
+    store = MemoryTasks(clock=lambda: now)
+    app = make(store=store, ttl_s=5)
+    app.extensions[TASKS].desk.clock = lambda: now  # type: ignore[attr-defined]
+
+    @app.tool(task="optional")
+    async def slow() -> str:
+        return "x"
+
+    client = Modern(app)
+    task_id = (await client.call("slow"))["taskId"]
+    await client.until(task_id)
+    now += 4.9
+    assert (await client.get(task_id))["status"] == "completed"
+    now += 0.2
+    with pytest.raises(InvalidParams):
+        await client.get(task_id)
+    assert len(store) == 0
+
+
+async def test_the_number_and_the_size_of_tasks_are_bounded() -> None:
+    """What a client can create without end would be a way to fill the memory."""
+    app = make(max_tasks=1, max_task_bytes=2000)
+
+    @app.tool(task="required")
+    async def big() -> str:
+        return "x" * 3000
+
+    client = Modern(app)
+    task = await client.until((await client.call("big"))["taskId"])
+    assert task["status"] == "failed"
+    assert "2000 bytes" in task["statusMessage"]
+    with pytest.raises(MCPError, match="too many tasks"):
+        await client.call("big")
+
+
+async def test_a_call_that_cannot_become_a_task_is_waited_for() -> None:
+    """A threshold is an offer; a full store is no reason to lose the call."""
+    app = make(max_tasks=0)
+
+    @app.tool(task="optional", task_after_s=0.01)
+    async def slow() -> str:
+        await asyncio.sleep(0.05)
+        return "done"
+
+    assert (await Modern(app).call("slow"))["content"][0]["text"] == "done"
+
+
+async def test_listeners_hear_of_the_tasks_they_named() -> None:
+    """TX-13: the whole task on each change; undeclared is -32021; foreign ids are not granted."""
+    app = make()
+    go = asyncio.Event()
+
+    @app.tool(task="optional")
+    async def slow() -> str:
+        await go.wait()
+        return "x"
+
+    client = Modern(app)
+    task_id = (await client.call("slow"))["taskId"]
+    with pytest.raises(MissingRequiredClientCapability):
+        await Modern(app, {}).ask("subscriptions/listen", notifications={"taskIds": [task_id]})
+    listening = asyncio.ensure_future(client.ask("subscriptions/listen", notifications={"taskIds": [task_id, "no"]}))
+    async with asyncio.timeout(5):
+        while not client.dispatch.sent:
+            await asyncio.sleep(0)
+        assert client.dispatch.sent[0][1]["notifications"] == {"taskIds": [task_id]}
+        go.set()
+        while len(client.dispatch.sent) < 2:
+            await asyncio.sleep(0)
+    method, params = client.dispatch.sent[-1]
+    assert method == "notifications/tasks"
+    assert (params["taskId"], params["status"]) == (task_id, "completed")
+    assert params["result"]["content"][0]["text"] == "x"
+    listening.cancel()
+
+
+async def test_nothing_is_announced_twice_and_legacy_capabilities_stay_legacy() -> None:
+    """TX-1, TX-17: the extension in ``server/discover``, no ``capabilities.tasks``."""
+    app = make()
+    found = await Modern(app).ask("server/discover")
+    assert found["capabilities"]["extensions"] == {TASKS: {}}
+    assert "tasks" not in found["capabilities"]
+
+
+async def test_task_turns_the_extension_on_by_itself() -> None:
+    """An author who writes ``task=`` has opted in."""
+    app = MCPServer("x")
+
+    @app.tool
+    def plain() -> str:
+        return "x"
+
+    assert not app.extensions
+
+    @app.tool(task="optional")
+    async def slow() -> str:
+        return "x"
+
+    assert list(app.extensions) == [TASKS]
+    assert (await Modern(app).call("plain", task={"ttl": 5}))["content"][0]["text"] == "x"
+
+
+async def test_a_withdrawn_request_takes_its_body_along_while_it_is_no_task() -> None:
+    """The client that went away would never hear of the handle."""
+    app = make()
+    cleaned = asyncio.Event()
+
+    @app.tool(task="optional", task_after_s=30)
+    async def slow() -> str:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            cleaned.set()
+        return ""
+
+    call = asyncio.ensure_future(Modern(app).call("slow"))
+    await asyncio.sleep(0.01)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert cleaned.is_set()
