@@ -457,7 +457,7 @@ async def test_silent_streams_are_kept_alive_by_comments() -> None:
         await call.until(lambda a: a.body.count(b"\n:\n\n") >= 2)
     assert len(call.answer.messages) == 1
     await anyio.sleep(0.05)
-    assert len(app.modern._keep_alive) == 0
+    assert len(app.modern.keep_alive) == 0
 
 
 async def test_options_are_checked() -> None:

@@ -25,7 +25,6 @@ from ferrule.protocol.errors import NoBackChannel
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.replies import (
     EventStreamReply,
-    KeepAlive,
     RawHeaders,
     Receive,
     Send,
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
     from asyncio import Task
 
     from anyio import CancelScope
+
+    from ferrule.transports.asgi.modern import ModernSide
 
 __all__ = ["DisconnectWatch", "HttpRequest", "ModernExchange"]
 
@@ -142,10 +143,9 @@ class ModernExchange(ProgressSender):
     """
 
     __slots__ = (
-        "_grace_s",
-        "_keep_alive",
         "_request",
         "_runtime",
+        "_side",
         "_watch",
         "cancel_requested",
         "connection",
@@ -166,8 +166,7 @@ class ModernExchange(ProgressSender):
         request_id: RequestId | None,
         params: Mapping[str, Any],
         runtime: Runtime,
-        keep_alive: KeepAlive,
-        grace_s: float,
+        side: "ModernSide",
     ) -> None:
         self.request_id = request_id
         self.transport = transport
@@ -180,8 +179,7 @@ class ModernExchange(ProgressSender):
         self._request = request
         self.progress_params = params
         self._runtime = runtime
-        self._keep_alive = keep_alive
-        self._grace_s = grace_s
+        self._side = side
         self._watch: DisconnectWatch | None = None
         self._gate: ProgressGate | None = None
 
@@ -194,7 +192,9 @@ class ModernExchange(ProgressSender):
             return
         stream = self.stream
         if stream is None:
-            stream = self.stream = EventStreamReply(self._request.send, self._keep_alive, self._request.reply_headers)
+            stream = self.stream = EventStreamReply(
+                self._request.send, self._side.keep_alive, self._request.reply_headers
+            )
         await stream.write(encode_event(encode_notification(method, params)))
 
     async def send_raw_request(
@@ -210,8 +210,10 @@ class ModernExchange(ProgressSender):
     # --- the client's end -------------------------------------------------------------------------------------------
 
     def suspended(self) -> None:
-        """The handler waits for something: from here on the client may vanish meanwhile."""
-        self._watch = DisconnectWatch(self._runtime, self._request.receive, self._grace_s, self.cancel)
+        """The handler waits for something: from here on the client may vanish, or the server go down, meanwhile."""
+        self.task = self._runtime.current_task()
+        self._side.waiting[self] = None
+        self._watch = DisconnectWatch(self._runtime, self._request.receive, self._side.grace_s, self.cancel)
         self._watch.arm()
 
     def cancel(self) -> None:

@@ -240,10 +240,7 @@ class LegacyExchange(ProgressSender):
 
     def suspended(self) -> None:
         """The handler waits for something: from here on it can be cancelled, and its client may go away."""
-        if self.scope is None:
-            from asyncio import current_task
-
-            self.task = current_task()
+        self.task = self._runtime.current_task()
         self._outlet.watch(self._runtime, self._grace_s)
 
     def cancel(self) -> None:

@@ -40,13 +40,15 @@ class ModernSide:
     """Serves the modern POSTs of one endpoint.
 
     Attributes:
+        keep_alive: looks after open streams.
+        grace_s: how long a handler may run before its client is watched.
         waiting: exchanges whose handler waits for something, so that a shutdown can end the streams among them.
     """
 
     def __init__(self, server: Server[Any], keep_alive: KeepAlive, grace_s: float) -> None:
         self._server = server
-        self._keep_alive = keep_alive
-        self._grace_s = grace_s
+        self.keep_alive = keep_alive
+        self.grace_s = grace_s
         self.waiting: dict[ModernExchange, None] = {}
 
     # --- requests ---------------------------------------------------------------------------------------------------
@@ -71,7 +73,7 @@ class ModernSide:
             if problem is not None:
                 return request.refuse(400, JsonRpcErrorCode.HEADER_MISMATCH, problem, id=id)
         context = HttpContext("http", False, request.headers, request.scope, None, request.principal)
-        exchange = ModernExchange(request, context, id, params, runtime, self._keep_alive, self._grace_s)
+        exchange = ModernExchange(request, context, id, params, runtime, self)
         connection = exchange.connection = Connection.from_envelope(
             route.protocol_version, route.client_info, route.client_capabilities, outbound=exchange
         )
@@ -90,9 +92,7 @@ class ModernSide:
     ) -> None:
         status = 200
         try:
-            result = await watched(
-                runner.handle_request(exchange, method, params), lambda: self._suspended(exchange, runner)
-            )
+            result = await watched(runner.handle_request(exchange, method, params), exchange.suspended)
             payload = encode_response(exchange.request_id, result)  # type: ignore[arg-type]
         except Exception as exc:
             error = error_from_exception(exc)
@@ -110,9 +110,10 @@ class ModernSide:
             payload = b""
         finally:
             exchange.finish()
-            if exchange in self.waiting:
-                del self.waiting[exchange]
-            await aclose_shielded(runner.connection)
+            if self.waiting:
+                self.waiting.pop(exchange, None)
+            if runner.connection.opened_exit_stack is not None:
+                await aclose_shielded(runner.connection)
         if exchange.cancel_requested:
             _settle_cancel(exchange)
         elif exchange.stream is not None:
@@ -134,14 +135,6 @@ class ModernSide:
         with CancelScope() as scope:
             exchange.scope = scope
             await self._serve(exchange, runner, request, method, params)
-
-    def _suspended(self, exchange: ModernExchange, runner: ServerRunner[Any]) -> None:
-        from asyncio import current_task
-
-        if exchange.scope is None:
-            exchange.task = current_task()
-        self.waiting[exchange] = None
-        exchange.suspended()
 
     def _param_problem(self, request: HttpRequest, params: Mapping[str, Any]) -> str | None:
         plan = self._server.param_headers.get(params.get("name", ""))
@@ -179,7 +172,7 @@ class ModernSide:
             message = "Unsupported protocol version"
             await request.refuse(400, JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION, message, data=data)
             return
-        exchange = ModernExchange(request, request.context(), None, params, runtime, self._keep_alive, self._grace_s)
+        exchange = ModernExchange(request, request.context(), None, params, runtime, self)
         exchange.finish()  # nothing can be said back on the response to a notification
         connection = Connection.from_envelope(version, None, {}, outbound=None)
         await ServerRunner(self._server, connection, lifespan_state).on_notify(exchange, method, params)

@@ -51,6 +51,12 @@ class AsyncioRuntime:
         """Call ``callback`` once, ``delay_s`` seconds from now, in the loop's thread."""
         return self.loop.call_later(delay_s, callback)
 
+    def current_task(self) -> "asyncio.Task[Any] | None":
+        """The task that runs the caller, which can then be cancelled."""
+        from asyncio import current_task
+
+        return current_task(self.loop)  # without the loop it would ask for the running one, a system call before 3.12
+
     def spawn(self, function: Callable[[], Awaitable[object]]) -> Cancellable:
         """Run ``function()`` in a task of its own that nobody waits for; its failure is logged."""
         task = self.loop.create_task(_logged(function))
@@ -68,6 +74,9 @@ class TrioRuntime:
         import trio  # lazy: only a program that runs on trio has it
 
         self._token = trio.lowlevel.current_trio_token()
+
+    def current_task(self) -> None:
+        """Trio cancels by scopes, not by tasks."""
 
     def is_live(self) -> bool:
         """Whether the trio run of this object is the running one."""

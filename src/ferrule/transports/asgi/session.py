@@ -225,11 +225,8 @@ class LegacySession:
             self._questions.fail(ConnectionClosed("The session has ended"))
         for exchange in list(self.in_flight.values()):
             exchange.cancel()
-        stack = self.connection.take_exit_stack()
-        if stack is not None:
-            self.connection.exit_stack.push_async_exit(stack)
         # Thousands may expire at once, and most have nothing to clean up: no task for those.
-        if stack is not None or self._next_stream:
+        if self.connection.opened_exit_stack is not None or self._next_stream:
             current_runtime().spawn(self._clean_up)
 
     async def _clean_up(self) -> None:
