@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from ferrule.app.errors import RegistrationError
 from ferrule.app.pagination import LruCache, paginate
 from ferrule.kernel.context import ServerRequestContext
@@ -140,7 +142,7 @@ class ComponentIndex(Generic[ComponentT]):
             page = paginate(members, cursor, page_size)
             result = make(page.members, page.next_cursor, connection.revision)
             if self.is_private or visible is not None:
-                result.cache_scope = "private"
+                result = replace(result, cache_scope="private")
             found = Encoded(encode(finish_result(server, connection, ctx.method, result)))
             self._pages.put(key, found)
         return found

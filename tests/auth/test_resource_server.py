@@ -1,0 +1,408 @@
+"""ferrule.auth.server on real sockets: every way in which a request may not be served, and what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from ferrule import MCPServer
+from ferrule.auth import DpopPolicy, JwtTokens, ResourceServer, StaticTokens
+from ferrule.auth.challenges import parse_challenges
+from ferrule.auth.jose import generate_key, key_thumbprint, sign_jwt
+from ferrule.wire.codec import encode
+from tests.auth.support import Protected, protected, text_of
+from tests.transports.asgi.support import modern, modern_headers, request
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Protected]:
+    async with protected() as found:
+        yield found
+
+
+def part(value: Any) -> str:
+    return urlsafe_b64encode(encode(value)).rstrip(b"=").decode()
+
+
+def forged(server: Protected, algorithm: str) -> str:
+    """A token with good claims and a bad signature: none at all, or an HMAC under the public key."""
+    claims = {"iss": server.issuer.settings.issuer, "sub": "root", "aud": server.url, "exp": int(time.time()) + 600}
+    if algorithm == "none":
+        return f"{part({'alg': 'none', 'typ': 'at+jwt'})}.{part(claims)}."
+    import hashlib
+    import hmac
+
+    public = encode(server.issuer.settings.key_set()["keys"][0])
+    kid = server.issuer.settings.key_set()["keys"][0]["kid"]
+    signed = f"{part({'alg': 'HS256', 'typ': 'at+jwt', 'kid': kid})}.{part(claims)}"
+    mac = hmac.digest(public, signed.encode(), hashlib.sha256)
+    return f"{signed}.{urlsafe_b64encode(mac).rstrip(b'=').decode()}"
+
+
+async def test_a_good_token_is_served(server: Protected) -> None:
+    """The rest of the table means nothing without it."""
+    token = server.token(sub="ada")
+    reply = await server.call(token)
+    assert reply.status == 200
+    assert text_of(reply) == f"ada {token[-8:]} {token[-8:]}"
+
+
+async def test_without_a_token_the_answer_leads_to_one(server: Protected) -> None:
+    """A client knows nothing yet: where the metadata are, and which scopes to ask for; no error, it made none."""
+    reply = await server.call(None)
+    assert reply.status == 401
+    (challenge,) = parse_challenges(reply.challenge)
+    assert challenge.scheme == "bearer"
+    assert challenge.error is None
+    assert challenge.scopes == ("mcp",)
+    assert challenge.resource_metadata is not None
+    document = await server.send("GET", challenge.resource_metadata)
+    assert document.status == 200
+    assert document.headers["content-type"] == "application/json"
+    assert document.json["resource"] == server.url
+    assert document.json["authorization_servers"] == [server.issuer.settings.issuer]
+    assert document.json["scopes_supported"] == ["mcp"]
+
+
+REFUSED = {
+    "rubbish": (lambda s: "rubbish", 401, "invalid_token"),
+    "empty": (lambda s: "", 400, "invalid_request"),
+    "two words": (lambda s: "a b", 400, "invalid_request"),
+    "expired": (lambda s: s.token(exp=int(time.time()) - 120), 401, "invalid_token"),
+    "not yet valid": (lambda s: s.token(nbf=int(time.time()) + 600), 401, "invalid_token"),
+    "from the future": (lambda s: s.token(iat=int(time.time()) + 600), 401, "invalid_token"),
+    "no expiry": (lambda s: s.token(exp=None), 401, "invalid_token"),
+    "wrong issuer": (lambda s: s.token(iss="https://evil.example"), 401, "invalid_token"),
+    "issuer in other spelling": (lambda s: s.token(iss=s.issuer.settings.issuer + "/"), 401, "invalid_token"),
+    "wrong audience": (lambda s: s.token("https://other.example/mcp"), 401, "invalid_token"),
+    "no audience": (lambda s: s.issuer.mint("", aud=None, scope="mcp"), 401, "invalid_token"),
+    "audience above": (lambda s: s.token(s.url.removesuffix("/mcp")), 401, "invalid_token"),
+    "alg none": (lambda s: forged(s, "none"), 401, "invalid_token"),
+    "HS256 with the public key": (lambda s: forged(s, "HS256"), 401, "invalid_token"),
+    "signature changed": (lambda s: s.token()[:-4] + "AAAA", 401, "invalid_token"),
+    "missing scope": (lambda s: s.token(scope="other"), 403, "insufficient_scope"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_a_token_that_is_not_good_is_refused(server: Protected, case: str) -> None:
+    """Each gets its status, its error code and a challenge; none is told anything about the right token."""
+    make, status, error = REFUSED[case]
+    token = make(server)
+    reply = await server.call(token)
+    assert reply.status == status
+    (challenge,) = parse_challenges(reply.challenge)
+    assert challenge.error == error
+    assert challenge.resource_metadata is not None
+    assert challenge.parameters.get("error_description")
+    assert reply.json["error"]["message"]
+    if len(token) > 20:
+        assert token[:20] not in reply.challenge + reply.body.decode()
+
+
+async def test_a_token_of_another_kind_of_jwt_is_refused(server: Protected) -> None:
+    """An ID token, a logout token or a DPoP proof is signed with the same keys and is no access token."""
+    settings = server.issuer.settings
+    claims = {"iss": settings.issuer, "aud": server.url, "exp": int(time.time()) + 60, "scope": "mcp", "sub": "ada"}
+    kid = key_thumbprint(settings.signing_key)
+    for kind in ("logout+jwt", "oauth-id-jag+jwt", "dpop+jwt"):
+        token = sign_jwt({"alg": "ES256", "typ": kind, "kid": kid}, claims, settings.signing_key)
+        assert (await server.call(token)).status == 401
+    assert (await server.call(sign_jwt({"alg": "ES256", "kid": kid}, claims, settings.signing_key))).status == 200
+
+
+async def test_a_token_signed_by_somebody_else_is_refused(server: Protected) -> None:
+    """The key inside the token, or one under a known id, proves nothing."""
+    settings, key = server.issuer.settings, generate_key()
+    claims = {"iss": settings.issuer, "aud": server.url, "exp": int(time.time()) + 60, "scope": "mcp", "sub": "ada"}
+    for kid in (key_thumbprint(key), key_thumbprint(settings.signing_key)):
+        header = {"alg": "ES256", "typ": "at+jwt", "kid": kid, "jwk": key.as_dict(private=False)}
+        reply = await server.call(sign_jwt(header, claims, key))
+        assert (reply.status, parse_challenges(reply.challenge)[0].error) == (401, "invalid_token")
+
+
+async def test_a_token_in_the_query_is_no_token(server: Protected) -> None:
+    """URLs end up in logs and referrers (RFC 6750, 5.3; AF-8)."""
+    token = server.token()
+    reply = await server.call(None, url=f"{server.url}?access_token={token}")
+    assert (reply.status, parse_challenges(reply.challenge)[0].error) == (401, "invalid_request")
+    reply = await server.call(token, url=f"{server.url}?access_token={token}")
+    assert (reply.status, parse_challenges(reply.challenge)[0].error) == (400, "invalid_request")
+
+
+async def test_another_scheme_is_like_no_token(server: Protected) -> None:
+    """Whoever sends Basic has not understood yet what is wanted."""
+    reply = await server.call(None, authorization="Basic YTpi")
+    assert reply.status == 401
+    assert parse_challenges(reply.challenge)[0].error is None
+
+
+async def test_a_revoked_token_is_refused_when_its_issuer_is_asked() -> None:
+    """By introspection; a JWT that is verified here lives until its end, which is why it is short."""
+    async with protected(introspects=True) as server:
+        token = server.token(sub="ada", jti="j1")
+        assert (await server.call(token)).status == 200
+        await server.issuer.settings.provider.put("revoked j1", {}, ttl_s=60)
+        reply = await server.call(token)
+        assert (reply.status, parse_challenges(reply.challenge)[0].error) == (401, "invalid_token")
+        assert (await server.call(server.token("https://other.example/"))).status == 401
+        assert (await server.call("opaque")).status == 401
+
+
+async def test_no_verdict_is_no_refusal_of_the_token() -> None:
+    """Keys that cannot be fetched are this side's trouble: 503, so that clients keep their token."""
+
+    def make(issuer: str, url: str) -> ResourceServer:
+        return ResourceServer(JwtTokens(issuer, jwks_uri=f"{issuer}/nowhere"), resource=url)
+
+    async with protected(make) as server:
+        reply = await server.call(server.token())
+        assert reply.status == 503
+        assert "www-authenticate" not in reply.headers
+
+
+@pytest.mark.parametrize("verb", ["POST", "GET", "DELETE"])
+async def test_a_session_belongs_to_who_opened_it(server: Protected, verb: str) -> None:
+    """A session id is no credential (SB-5): to anybody else it does not exist, and DELETE does not end it."""
+    ada, eve = server.token(sub="ada"), server.token(sub="eve")
+    session_id = await server.open_session(ada)
+    message = request(2, "tools/list") if verb == "POST" else None
+    reply = await server.legacy(verb, eve, session_id, message)
+    assert reply.status == 404
+    assert "Session not found" in reply.body.decode()
+    assert (await server.legacy("POST", ada, session_id, request(3, "tools/list"))).status == 200
+    reply = await server.send(verb, server.url, {"mcp-session-id": session_id, "accept": "text/event-stream"})
+    assert reply.status in (401, 415)
+
+
+async def test_the_same_subject_of_another_issuer_is_somebody_else() -> None:
+    """Names are unique within their issuer only."""
+    tokens = [
+        StaticTokens({"one": {"subject": "ada", "scopes": ["mcp"]}}, issuer="https://one.example"),
+        StaticTokens({"two": {"subject": "ada", "scopes": ["mcp"]}}, issuer="https://two.example"),
+    ]
+    async with protected(lambda issuer, url: ResourceServer(tokens, resource=url)) as server:
+        session_id = await server.open_session("one")
+        assert (await server.legacy("POST", "two", session_id, request(2, "tools/list"))).status == 404
+        assert (await server.legacy("POST", "one", session_id, request(2, "tools/list"))).status == 200
+
+
+async def test_a_handler_sees_the_token_of_its_own_request(server: Protected) -> None:
+    """Not the one that opened the session (case 29): a refreshed token, and every header beside it."""
+    first, second = server.token(sub="ada"), server.token(sub="ada", jti="another")
+    session_id = await server.open_session(first)
+    for token in (first, second, first):
+        params = {"name": "whoami", "arguments": {}}
+        reply = await server.legacy("POST", token, session_id, request(2, "tools/call", params))
+        assert text_of(reply) == f"ada {token[-8:]} {token[-8:]}"
+
+
+@pytest.mark.parametrize(("tool", "needed"), [("write", "files:write"), ("dynamic", "files:read files:list")])
+async def test_a_tool_that_needs_a_scope_says_so_and_is_served_with_it(
+    server: Protected, tool: str, needed: str
+) -> None:
+    """403 with all scopes of the operation in one challenge (AR-5), on both eras, so that a client can step up."""
+    reply = await server.call(server.token(), tool)
+    assert reply.status == 403
+    (challenge,) = parse_challenges(reply.challenge)
+    assert challenge.error == "insufficient_scope"
+    assert challenge.scopes == ("mcp", *needed.split())
+    assert challenge.resource_metadata is not None
+    assert reply.json["error"]["data"] == {"requiredScopes": ["mcp", *needed.split()]}
+    session_id = await server.open_session(server.token())
+    params = {"name": tool, "arguments": {}}
+    reply = await server.legacy("POST", server.token(), session_id, request(2, "tools/call", params))
+    assert (reply.status, parse_challenges(reply.challenge)[0].error) == (403, "insufficient_scope")
+    assert (await server.call(server.token(scope=f"mcp {needed}"), tool)).status == 200
+
+
+async def test_a_tool_that_is_not_allowed_does_not_exist(server: Protected) -> None:
+    """Neither in the list nor in a call; and lists of one user are not shown to another."""
+
+    async def listed(token: str) -> set[str]:
+        message = modern(1, "tools/list")
+        headers = {**modern_headers(message), "authorization": f"Bearer {token}"}
+        reply = await server.send("POST", server.url, headers, encode(message))
+        assert reply.json["result"]["cacheScope"] == "private"
+        return {tool["name"] for tool in reply.json["result"]["tools"]}
+
+    ada, root = server.token(sub="ada"), server.token(sub="root")
+    for _ in range(2):
+        assert "shutdown" in await listed(root)
+        assert "shutdown" not in await listed(ada)
+    reply = await server.call(ada, "shutdown")
+    assert "Unknown tool" in reply.json["error"]["message"]
+    assert text_of(await server.call(root, "shutdown")) == "down"
+
+
+async def test_a_scope_may_imply_others() -> None:
+    """Hierarchies are the server's to judge (AR-6)."""
+
+    def make(issuer: str, url: str) -> ResourceServer:
+        return ResourceServer(JwtTokens(issuer), resource=url, implies={"admin": ["files"], "files": ["files:write"]})
+
+    async with protected(make) as server:
+        assert (await server.call(server.token(scope="admin"), "write")).status == 200
+        assert (await server.call(server.token(scope="other"), "write")).status == 403
+
+
+async def test_a_new_key_is_found_and_an_old_one_forgotten(server: Protected) -> None:
+    """Rotation: a token under an unknown key id makes the keys be fetched again, once for many at a time."""
+    assert (await server.call(server.token())).status == 200
+    server.resource_server.verifiers[0].keys._min_interval_s = 0.0  # type: ignore[attr-defined]
+    server.issuer.settings.key = generate_key()
+    fetched = server.issuer.log.count("GET /jwks")
+    replies = await asyncio.gather(*(server.call(server.token(sub=f"u{number}")) for number in range(10)))
+    assert {reply.status for reply in replies} == {200}
+    assert server.issuer.log.count("GET /jwks") == fetched + 1
+
+
+async def test_invented_key_ids_do_not_hammer_the_issuer(server: Protected) -> None:
+    """Anybody can invent a key id; the issuer is asked once in a while and no more."""
+    assert (await server.call(server.token())).status == 200
+    key, settings = generate_key(), server.issuer.settings
+    for number in range(20):
+        header = {"alg": "ES256", "kid": f"invented-{number}"}
+        claims = {"iss": settings.issuer, "aud": server.url, "exp": int(time.time()) + 60}
+        assert (await server.call(sign_jwt(header, claims, key))).status == 401
+    assert server.issuer.log.count("GET /jwks") == 1
+
+
+async def test_a_known_token_is_not_verified_again_and_not_kept_beyond_its_end() -> None:
+    """What makes verification cheap must not make a token live longer."""
+    now = [time.time()]
+
+    def make(issuer: str, url: str) -> ResourceServer:
+        clock = lambda: now[0]  # noqa: E731
+        return ResourceServer(JwtTokens(issuer, clock=clock, leeway_s=0), resource=url, clock=clock)
+
+    async with protected(make) as server:
+        token = server.token(exp=int(now[0]) + 100)
+        assert (await server.call(token)).status == 200
+        now[0] += 99
+        assert (await server.call(token)).status == 200
+        now[0] += 2
+        assert (await server.call(token)).status == 401
+
+
+# -- DPoP ----------------------------------------------------------------------------------------------------------------
+
+
+def bound(server: Protected, **claims: Any) -> tuple[Any, str]:
+    """A key, and a token that is bound to it."""
+    key = generate_key()
+    return key, server.token(cnf={"jkt": key_thumbprint(key)}, **claims)
+
+
+async def dpop_call(server: Protected, token: str, proof: str | None) -> Any:
+    headers = {} if proof is None else {"dpop": proof}
+    return await server.call(None, authorization=f"DPoP {token}", **headers)
+
+
+async def test_a_bound_token_is_served_with_its_proof_once(server: Protected) -> None:
+    """A proof that is seen again was overheard (RFC 9449, 11.1)."""
+    key, token = bound(server)
+    proof = server.proof(key, token)
+    assert (await dpop_call(server, token, proof)).status == 200
+    reply = await dpop_call(server, token, proof)
+    (challenge,) = parse_challenges(reply.challenge)
+    assert (reply.status, challenge.scheme, challenge.error) == (401, "dpop", "invalid_dpop_proof")
+    assert challenge.parameters["algs"]
+
+
+BAD_PROOFS = {
+    "none": lambda s, k, t: None,
+    "rubbish": lambda s, k, t: "rubbish",
+    "another method": lambda s, k, t: s.proof(k, t, "GET"),
+    "another URL": lambda s, k, t: s.proof(k, t, url=s.url + "/other"),
+    "another host": lambda s, k, t: s.proof(k, t, url="https://evil.example/mcp"),
+    "another token": lambda s, k, t: s.proof(k, t + "x"),
+    "another key": lambda s, k, t: s.proof(generate_key(), t),
+    "too old": lambda s, k, t: s.proof(k, t, now=time.time() - 400),
+    "from the future": lambda s, k, t: s.proof(k, t, now=time.time() + 400),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PROOFS)
+async def test_a_proof_that_proves_something_else_is_refused(server: Protected, case: str) -> None:
+    """RFC 9449, 4.3, point by point."""
+    key, token = bound(server)
+    reply = await dpop_call(server, token, BAD_PROOFS[case](server, key, token))
+    assert (reply.status, parse_challenges(reply.challenge)[0].error) == (401, "invalid_dpop_proof")
+    assert (await dpop_call(server, token, server.proof(key, token))).status == 200
+
+
+async def test_a_bound_token_is_no_bearer_token(server: Protected) -> None:
+    """Else binding it would have been for nothing (RFC 9449, 7.1); and the other way round."""
+    key, token = bound(server)
+    assert (await server.call(token)).status == 401
+    assert (await server.call(token, dpop=server.proof(key, token))).status == 401
+    plain = server.token()
+    assert (await dpop_call(server, plain, server.proof(key, plain))).status == 401
+
+
+async def test_a_nonce_is_demanded_and_given() -> None:
+    """The first proof is refused with the nonce in the answer, the second one holds it (RFC 9449, 9)."""
+
+    def make(issuer: str, url: str) -> ResourceServer:
+        return ResourceServer(JwtTokens(issuer), resource=url, dpop=DpopPolicy(needs_nonce=True, is_required=True))
+
+    async with protected(make) as server:
+        key, token = bound(server)
+        reply = await dpop_call(server, token, server.proof(key, token))
+        assert (reply.status, parse_challenges(reply.challenge)[0].error) == (401, "use_dpop_nonce")
+        nonce = reply.headers["dpop-nonce"]
+        assert (await dpop_call(server, token, server.proof(key, token, nonce=nonce))).status == 200
+        assert (await dpop_call(server, token, server.proof(key, token, nonce="guessed"))).status == 401
+        assert (await server.call(server.token())).status == 401
+
+
+# -- what the server is called ---------------------------------------------------------------------------------------------
+
+
+async def test_the_metadata_are_at_both_forms(server: Protected) -> None:
+    """Clients try the path form first and the root form then (AR-2)."""
+    origin = server.url.removesuffix("/mcp")
+    for path in ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"):
+        reply = await server.send("GET", origin + path)
+        assert (reply.status, reply.json["resource"]) == (200, server.url)
+        assert reply.headers["access-control-allow-origin"] == "*"
+        assert (await server.send("POST", origin + path)).status == 405
+        assert (await server.send("OPTIONS", origin + path)).status == 204
+    assert (await server.send("GET", origin + "/.well-known/oauth-protected-resource/other")).status == 404
+
+
+@pytest.mark.parametrize("root_path", ["/tools", "/deep/er"])
+async def test_below_a_prefix_the_challenge_names_a_place_that_exists(root_path: str) -> None:
+    """A mounted application is not asked for the host's own well-known paths, so it names one below its prefix."""
+    resource = f"https://example.com{root_path}/mcp"
+    app: MCPServer[Any] = MCPServer("mounted", auth=ResourceServer(StaticTokens({"t": {}}), resource=resource))
+    endpoint = app.asgi()
+    from tests.transports.asgi.support import Call
+
+    call = Call(endpoint, path=f"{root_path}/mcp", root_path=root_path, headers=modern_headers(modern(1, "tools/list")))
+    answer = await call.run()
+    url = parse_challenges(answer.headers["www-authenticate"])[0].resource_metadata
+    assert url == f"https://example.com{root_path}/.well-known/oauth-protected-resource/mcp"
+    found = await Call(endpoint, "GET", url.removeprefix("https://example.com"), root_path=root_path).run()
+    assert (found.status, found.json["resource"]) == (200, resource)
+
+
+async def test_a_server_that_does_not_know_its_url_believes_no_host_header() -> None:
+    """Otherwise a token for any server would do: its holder would simply name that server as the Host."""
+    app: MCPServer[Any] = MCPServer("nameless", auth=StaticTokens({"t": {}}))
+    app.add_tool(lambda: "x", name="x")
+    from tests.transports.asgi.support import Call
+
+    message = modern(1, "tools/list")
+    headers = {**modern_headers(message), "authorization": "Bearer t"}
+    for host, status in (("evil.example", 503), ("localhost:9999", 503), ("localhost:8000", 200)):
+        call = Call(app.asgi(), headers={**headers, "host": host}, body=encode(message))
+        assert (await call.run()).status == status
