@@ -1,4 +1,4 @@
-"""One-time marks and blobs in one SQLite file, shared by all processes of a machine.
+"""One-time marks, blobs and task records in one SQLite file, shared by all processes of a machine.
 
 The file is in WAL mode, so that readers and the one writer do not wait for each other, and every commit reaches the
 disk before its call returns (``synchronous=FULL``): a mark that a power cut could take back would let an effect happen
@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 import anyio.to_thread
 
 from ferrule.stores.marks import Mark
+from ferrule.stores.sqlite_tasks import TASK_TABLES, SqliteTasks
 from ferrule.stores.store import Store, StoreUrlError
 
 __all__ = ["SqliteBlobs", "SqliteFile", "SqliteMarks", "open_sqlite"]
@@ -78,6 +79,7 @@ class SqliteFile:
                 self._swept_at = now
                 connection.execute("DELETE FROM ferrule_marks WHERE expires_at <= ?", (now,))
                 connection.execute("DELETE FROM ferrule_blobs WHERE expires_at <= ?", (now,))
+                connection.execute("DELETE FROM ferrule_tasks WHERE expires_at <= ?", (now,))
             return work(connection, now)
 
     def _open(self) -> sqlite3.Connection:
@@ -89,7 +91,7 @@ class SqliteFile:
             try:
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute("PRAGMA synchronous=FULL")
-                connection.executescript(_TABLES)
+                connection.executescript(_TABLES + TASK_TABLES)
             except BaseException:
                 connection.close()
                 raise
@@ -173,4 +175,4 @@ def open_sqlite(url: str) -> Store:
     if not path or parts.netloc or parts.query or parts.fragment:
         raise StoreUrlError(f"{url!r} is not sqlite:///path")
     file = SqliteFile(path)
-    return Store(SqliteMarks(file), SqliteBlobs(file), is_shared=True)
+    return Store(SqliteMarks(file), SqliteBlobs(file), is_shared=True, tasks=SqliteTasks(file))

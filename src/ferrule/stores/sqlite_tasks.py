@@ -1,0 +1,157 @@
+"""Task records in the SQLite file of `ferrule.stores.sqlite`: they outlive the process, and a power cut.
+
+Each change is one statement or one immediate transaction, so that no other process comes between looking and writing.
+Times are those of the machine, which all its processes share.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from ferrule.stores.tasks import StoredTask, TooManyTasks
+
+if TYPE_CHECKING:
+    from ferrule.stores.sqlite import SqliteFile
+
+__all__ = ["TASK_TABLES", "SqliteTasks"]
+
+TASK_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS ferrule_tasks (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, task_id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL,
+    version INTEGER NOT NULL, created_at REAL NOT NULL, expires_at REAL NOT NULL, leased_until REAL, body BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS ferrule_tasks_owner ON ferrule_tasks (owner, number);
+CREATE INDEX IF NOT EXISTS ferrule_tasks_expiry ON ferrule_tasks (expires_at);
+CREATE INDEX IF NOT EXISTS ferrule_tasks_lease ON ferrule_tasks (leased_until) WHERE leased_until IS NOT NULL;
+"""
+"""An open task is one that has a lease, run out or not."""
+
+_COLUMNS: Final = "task_id, owner, version, created_at, expires_at, leased_until, body"
+
+
+class SqliteTasks:
+    """`ferrule.stores.tasks.TaskStore` in a file."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+
+    async def add(self, task: StoredTask, *, lease_s: float, max_tasks: int, max_per_owner: int) -> StoredTask:
+        """See `TaskStore`."""
+
+        def work(connection: sqlite3.Connection, now: float) -> StoredTask:
+            with _transaction(connection):
+                connection.execute("DELETE FROM ferrule_tasks WHERE expires_at <= ?", (now,))
+                if _count(connection, "1") >= max_tasks:
+                    raise TooManyTasks(owner=False)
+                if task.owner and _count(connection, "owner = ?", task.owner) >= max_per_owner:
+                    raise TooManyTasks(owner=True)
+                connection.execute(
+                    f"INSERT INTO ferrule_tasks ({_COLUMNS}) VALUES (?, ?, 1, ?, ?, ?, ?)",
+                    (task.task_id, task.owner, task.created_at, task.expires_at, now + lease_s, task.body),
+                )
+            return replace(task, version=1)
+
+        return await self._file.run(work)
+
+    async def get(self, task_id: str) -> StoredTask | None:
+        """See `TaskStore`."""
+
+        def work(connection: sqlite3.Connection, now: float) -> StoredTask | None:
+            found: Any = connection.execute(
+                f"SELECT {_COLUMNS} FROM ferrule_tasks WHERE task_id = ? AND expires_at > ?", (task_id, now)
+            ).fetchone()
+            return None if found is None else _task(found)
+
+        return await self._file.run(work)
+
+    async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
+        """See `TaskStore`."""
+
+        def work(connection: sqlite3.Connection, now: float) -> StoredTask | None:
+            if not task.is_open:
+                lease, value = "NULL", ()
+            elif lease_s is None:
+                lease, value = "leased_until", ()
+            else:
+                lease, value = "?", (now + lease_s,)
+            changed = connection.execute(
+                f"UPDATE ferrule_tasks SET version = version + 1, expires_at = ?, body = ?, leased_until = {lease} "
+                "WHERE task_id = ? AND version = ? AND expires_at > ?",
+                (task.expires_at, task.body, *value, task.task_id, task.version, now),
+            )
+            return replace(task, version=task.version + 1) if changed.rowcount == 1 else None
+
+        return await self._file.run(work)
+
+    async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
+        """See `TaskStore`."""
+
+        def work(connection: sqlite3.Connection, now: float) -> list[StoredTask]:
+            before = 2**62
+            if after is not None:
+                found: Any = connection.execute(
+                    "SELECT number FROM ferrule_tasks WHERE task_id = ? AND owner = ? AND expires_at > ?",
+                    (after, owner, now),
+                ).fetchone()
+                if found is None:
+                    raise KeyError(after)
+                before = found[0]
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM ferrule_tasks WHERE owner = ? AND number < ? AND expires_at > ? "
+                "ORDER BY number DESC LIMIT ?",
+                (owner, before, now, limit),
+            )
+            return [_task(row) for row in rows]
+
+        return await self._file.run(work)
+
+    async def claim(self, *, lease_s: float, limit: int) -> list[StoredTask]:
+        """See `TaskStore`."""
+
+        def work(connection: sqlite3.Connection, now: float) -> list[StoredTask]:
+            with _transaction(connection):
+                rows: list[Any] = connection.execute(
+                    f"SELECT {_COLUMNS} FROM ferrule_tasks WHERE leased_until <= ? AND expires_at > ? LIMIT ?",
+                    (now, now, limit),
+                ).fetchall()
+                connection.executemany(
+                    "UPDATE ferrule_tasks SET leased_until = ? WHERE task_id = ?",
+                    [(now + lease_s, row[0]) for row in rows],
+                )
+            return [_task(row) for row in rows]
+
+        return await self._file.run(work)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Generator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _count(connection: sqlite3.Connection, where: str, *values: Any) -> int:
+    count: int = connection.execute(f"SELECT count(*) FROM ferrule_tasks WHERE {where}", values).fetchone()[0]
+    return count
+
+
+def _task(row: Any) -> StoredTask:
+    task_id, owner, version, created_at, expires_at, leased_until, body = row
+    return StoredTask(
+        task_id=task_id,
+        owner=owner,
+        version=version,
+        created_at=created_at,
+        expires_at=expires_at,
+        is_open=leased_until is not None,
+        body=bytes(body),
+    )

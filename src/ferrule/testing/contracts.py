@@ -1,0 +1,232 @@
+"""What every implementation of a store must do, as test classes: inherit one, make the store, run it with pytest.
+
+    class TestMine(TaskStoreContract):
+        async def make(self) -> TaskStore: ...
+
+Each class has a ``make`` for a new, empty store. Time passes with `StoreContract.pass_time`, which waits; a store that
+takes a clock overrides it and turns the clock, and nothing waits. The tests are coroutines for anyio's pytest plugin
+(mark the class or its module with ``pytest.mark.anyio``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+from ferrule.stores.blobs import BlobStore
+from ferrule.stores.marks import OneTimeMarks
+from ferrule.stores.tasks import StoredTask, TaskStore, TooManyTasks
+
+__all__ = ["BlobStoreContract", "MarksContract", "StoreContract", "TaskStoreContract"]
+
+
+class StoreContract:
+    """Base of the contracts.
+
+    Attributes:
+        tick_s: a time that the store can tell from none, in seconds.
+    """
+
+    tick_s = 0.1
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let time pass for the store."""
+        await anyio.sleep(seconds)
+
+    def now(self) -> float:
+        """Seconds since the epoch, as the store counts."""
+        import time
+
+        return time.time()
+
+
+class MarksContract(StoreContract):
+    """`ferrule.stores.marks.OneTimeMarks`."""
+
+    async def make(self) -> OneTimeMarks:
+        """A new store."""
+        raise NotImplementedError
+
+    async def test_a_key_is_given_to_one_caller(self) -> None:
+        """At most once is the whole promise."""
+        marks = await self.make()
+        states: list[str] = []
+
+        async def begin() -> None:
+            states.append((await marks.begin("k", ttl_s=60)).state)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(begin)
+        assert sorted(states) == ["mine", *["running"] * 19]
+        assert (await marks.begin("other", ttl_s=60)).state == "mine"
+
+    async def test_an_outcome_is_kept_for_everybody_else(self) -> None:
+        """Bytes are opaque, also those that are no text."""
+        marks = await self.make()
+        await marks.begin("k", ttl_s=60)
+        await marks.finish("k", b"\x00\xff", ttl_s=60)
+        found = await marks.begin("k", ttl_s=60)
+        assert (found.state, found.value) == ("done", b"\x00\xff")
+
+    async def test_a_mark_expires(self) -> None:
+        """Every key does; then it is new."""
+        marks = await self.make()
+        await marks.begin("k", ttl_s=self.tick_s)
+        await self.pass_time(self.tick_s * 1.5)
+        assert (await marks.begin("k", ttl_s=60)).state == "mine"
+
+
+class BlobStoreContract(StoreContract):
+    """`ferrule.stores.blobs.BlobStore`."""
+
+    async def make(self) -> BlobStore:
+        """A new store."""
+        raise NotImplementedError
+
+    async def test_a_value_is_kept_and_replaced(self) -> None:
+        """The last one wins."""
+        blobs = await self.make()
+        assert await blobs.get("k") is None
+        await blobs.put("k", b"\x00one", ttl_s=60)
+        await blobs.put("k", b"two", ttl_s=60)
+        assert await blobs.get("k") == b"two"
+        assert await blobs.get("other") is None
+
+    async def test_a_value_expires(self) -> None:
+        """Every key does."""
+        blobs = await self.make()
+        await blobs.put("k", b"x", ttl_s=self.tick_s)
+        await self.pass_time(self.tick_s * 1.5)
+        assert await blobs.get("k") is None
+
+
+class TaskStoreContract(StoreContract):
+    """`ferrule.stores.tasks.TaskStore`."""
+
+    async def make(self) -> TaskStore:
+        """A new store."""
+        raise NotImplementedError
+
+    def task(self, task_id: str, *, life_s: float = 60, **facts: Any) -> StoredTask:
+        """A record that was never stored."""
+        now = self.now()
+        given: dict[str, Any] = {"owner": "", "is_open": True, "body": b"\x00" + task_id.encode(), **facts}
+        return StoredTask(task_id=task_id, created_at=now, expires_at=now + life_s, **given)
+
+    async def put(self, store: TaskStore, task: StoredTask, *, lease_s: float = 60, **bounds: int) -> StoredTask:
+        """Add a record under wide bounds."""
+        return await store.add(task, lease_s=lease_s, **{"max_tasks": 1000, "max_per_owner": 1000, **bounds})
+
+    async def test_a_record_is_found_as_it_was_stored(self) -> None:
+        """Every fact and every byte."""
+        store = await self.make()
+        stored = await self.put(store, self.task("t", owner="ann"))
+        found = await store.get("t")
+        assert found == stored
+        assert found is not None
+        assert (found.version, found.owner, found.is_open, found.body) == (1, "ann", True, b"\x00t")
+        assert await store.get("other") is None
+
+    async def test_a_record_that_changed_is_not_overwritten(self) -> None:
+        """Compare and swap: of two writers that read the same one wins."""
+        from msgspec.structs import replace
+
+        store = await self.make()
+        read = await self.put(store, self.task("t"))
+        won: list[Any] = []
+
+        async def write(body: bytes) -> None:
+            changed = await store.replace(replace(read, body=body))
+            if changed is not None:
+                won.append(changed)
+
+        async with anyio.create_task_group() as group:
+            for number in range(10):
+                group.start_soon(write, b"%d" % number)
+        (winner,) = won
+        assert winner.version == read.version + 1
+        found = await store.get("t")
+        assert found is not None
+        assert found.body == winner.body
+        assert await store.replace(replace(read, task_id="other")) is None
+
+    async def test_a_record_expires_whatever_is_written_to_it(self) -> None:
+        """The life counts from the creation; nothing is left behind."""
+        store = await self.make()
+        stored = await self.put(store, self.task("t", life_s=self.tick_s, owner="ann"))
+        await self.pass_time(self.tick_s * 1.5)
+        assert await store.get("t") is None
+        assert await store.replace(stored) is None
+        assert await store.page("ann", None, 10) == []
+        assert await store.claim(lease_s=60, limit=10) == []
+
+    async def test_numbers_are_bounded_in_all_and_by_owner(self) -> None:
+        """An expired or foreign record takes nobody's place."""
+        store = await self.make()
+        await self.put(store, self.task("a1", owner="ann", life_s=self.tick_s))
+        await self.pass_time(self.tick_s * 1.5)
+        await self.put(store, self.task("a2", owner="ann"), max_per_owner=1)
+        try:
+            await self.put(store, self.task("a3", owner="ann"), max_per_owner=1)
+        except TooManyTasks as error:
+            assert error.owner
+        else:
+            raise AssertionError("a second record of one owner was taken")
+        await self.put(store, self.task("b1", owner="bob"), max_per_owner=1)
+        await self.put(store, self.task("n1"), max_per_owner=0)
+        try:
+            await self.put(store, self.task("n2"), max_tasks=3)
+        except TooManyTasks as error:
+            assert not error.owner
+        else:
+            raise AssertionError("a fourth record was taken")
+
+    async def test_pages_are_the_owners_newest_first(self) -> None:
+        """A cursor that is no record of the owner is refused."""
+        store = await self.make()
+        for number in range(5):
+            await self.put(store, self.task(f"a{number}", owner="ann"))
+        await self.put(store, self.task("b0", owner="bob"))
+        assert [task.task_id for task in await store.page("ann", None, 3)] == ["a4", "a3", "a2"]
+        assert [task.task_id for task in await store.page("ann", "a2", 3)] == ["a1", "a0"]
+        for cursor in ("b0", "unknown"):
+            try:
+                await store.page("ann", cursor, 3)
+            except KeyError:
+                continue
+            raise AssertionError(f"the cursor {cursor} was taken")
+
+    async def test_a_lease_that_ran_out_is_given_to_one_caller(self) -> None:
+        """A renewed one is not, nor is an ended task."""
+        from msgspec.structs import replace
+
+        store = await self.make()
+        await self.put(store, self.task("lost"), lease_s=self.tick_s)
+        kept = await self.put(store, self.task("kept"), lease_s=self.tick_s)
+        over = await self.put(store, self.task("over"), lease_s=self.tick_s)
+        await store.replace(kept, lease_s=60)
+        await store.replace(replace(over, is_open=False))
+        assert await store.claim(lease_s=60, limit=10) == []
+        await self.pass_time(self.tick_s * 1.5)
+        claimed: list[str] = []
+
+        async def claim() -> None:
+            claimed.extend(task.task_id for task in await store.claim(lease_s=60, limit=10))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(claim)
+        assert claimed == ["lost"]
+        found = await store.get("over")
+        assert found is not None
+        assert not found.is_open
+
+    async def test_a_released_lease_can_be_claimed_at_once(self) -> None:
+        """What an orderly stop does with its tasks."""
+        store = await self.make()
+        stored = await self.put(store, self.task("t"))
+        await store.replace(stored, lease_s=0)
+        await self.pass_time(self.tick_s / 10)
+        assert [task.task_id for task in await store.claim(lease_s=60, limit=10)] == ["t"]

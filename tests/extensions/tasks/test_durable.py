@@ -1,0 +1,161 @@
+"""Tasks that outlive their process: two servers on one file stand for two processes, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ferrule import Context, MCPServer
+from ferrule.extensions.tasks import Tasks
+from tests.extensions.tasks.support import Modern
+
+pytestmark = pytest.mark.anyio
+
+
+class Work:
+    """What the tools of every process do, and what came of it."""
+
+    def __init__(self) -> None:
+        self.effects: list[str] = []
+        self.cleaned = 0
+        self.go = asyncio.Event()
+
+    def effect(self, name: str) -> str:
+        self.effects.append(name)
+        return name
+
+
+def make(path: Path, work: Work, **options: Any) -> MCPServer[Any]:
+    app = MCPServer("durable", store=f"sqlite:///{path}", extensions=[Tasks(lease_s=0.3, **options)])
+
+    @app.tool(task="required", resumable=True)
+    async def order(ctx: Context) -> str:
+        first = await ctx.step("first", work.effect, "first")
+        answer = await ctx.elicit("sure?", bool, key="sure")
+        second = await ctx.step("second", work.effect, "second")
+        await work.go.wait()
+        third = await ctx.step("third", work.effect, "third")
+        return f"{first} {answer.data} {second} {third} {ctx.idempotency_key('x')}"
+
+    @app.tool(task="required")
+    async def fragile() -> str:
+        await work.go.wait()
+        return "x"
+
+    return app
+
+
+@asynccontextmanager
+async def process(app: MCPServer[Any]) -> AsyncGenerator[Modern]:
+    """A process that ends in good order."""
+    async with app.lowlevel.lifespan():
+        yield Modern(app)
+
+
+async def kill(app: MCPServer[Any]) -> None:
+    """What ``kill -9`` leaves: bodies are gone and wrote nothing more."""
+    from ferrule.extensions.tasks.extension import Tasks as Extension
+
+    (extension,) = app.extensions.values()
+    assert isinstance(extension, Extension)
+    for run in list(extension._runs):
+        run._settle = lambda *a, **k: asyncio.sleep(0)  # type: ignore[method-assign, assignment]
+        run.give_up()
+        assert run.body is not None
+        await asyncio.wait([run.body])
+
+
+async def test_a_resumable_task_goes_on_in_another_process_and_repeats_no_step(tmp_path: Path) -> None:
+    """The recorded steps and answers are replayed; the idempotency key stays."""
+    work = Work()
+    one = make(tmp_path / "t.db", work)
+    client = Modern(one)
+    task_id = (await client.call("order"))["taskId"]
+    task = await client.until(task_id, "input_required")
+    (key,) = task["inputRequests"]
+    await client.ask(
+        "tasks/update", taskId=task_id, inputResponses={key: {"action": "accept", "content": {"value": True}}}
+    )
+    async with asyncio.timeout(5):
+        while work.effects != ["first", "second"]:
+            await asyncio.sleep(0.01)
+        while (await client.get(task_id))["status"] != "working":
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)  # the second step's record
+    await kill(one)
+    work.go.set()
+    async with process(make(tmp_path / "t.db", work)) as later:
+        task = await later.until(task_id)
+    assert task["status"] == "completed", task
+    assert work.effects == ["first", "second", "third"]
+    assert task["result"]["content"][0]["text"].startswith("first True second third ")
+
+
+async def test_an_answer_given_while_nobody_runs_the_task_is_kept(tmp_path: Path) -> None:
+    """The journal is safe before an answer is acknowledged, whoever takes it."""
+    work = Work()
+    work.go.set()
+    one = make(tmp_path / "t.db", work)
+    task_id = (await Modern(one).call("order"))["taskId"]
+    task = await Modern(one).until(task_id, "input_required")
+    (key,) = task["inputRequests"]
+    await kill(one)
+    two = make(tmp_path / "t.db", work)
+    answer = {"action": "accept", "content": {"value": False}}
+    await Modern(two).ask("tasks/update", taskId=task_id, inputResponses={key: answer})
+    async with process(two) as later:
+        task = await later.until(task_id)
+    assert task["result"]["content"][0]["text"].startswith("first False second third ")
+    assert work.effects == ["first", "second", "third"]
+
+
+async def test_a_task_that_cannot_be_resumed_fails_and_says_why(tmp_path: Path) -> None:
+    """A client must not poll for ever."""
+    work = Work()
+    one = make(tmp_path / "t.db", work)
+    task_id = (await Modern(one).call("fragile"))["taskId"]
+    await asyncio.sleep(0.05)
+    await kill(one)
+    async with process(make(tmp_path / "t.db", work)) as later:
+        task = await later.until(task_id)
+    assert task["status"] == "failed"
+    assert "not resumable" in task["statusMessage"]
+    assert task["error"]["code"] == -32603
+
+
+async def test_an_orderly_stop_hands_resumable_tasks_over_at_once(tmp_path: Path) -> None:
+    """A rolling restart does not wait for a lease; what cannot be resumed fails at once."""
+    work = Work()
+    async with process(make(tmp_path / "t.db", work, patience_s=1)) as client:
+        task_id = (await client.call("order"))["taskId"]
+        other = (await client.call("fragile"))["taskId"]
+        await client.until(task_id, "input_required")
+    work.go.set()
+    app = make(tmp_path / "t.db", work)
+    assert (await Modern(app).get(other))["statusMessage"] == "The server was stopped"
+    async with process(app) as later:
+        task = await later.until(task_id, "input_required")
+        (key,) = task["inputRequests"]
+        answer = {"action": "accept", "content": {"value": True}}
+        await later.ask("tasks/update", taskId=task_id, inputResponses={key: answer})
+        assert (await later.until(task_id))["status"] == "completed"
+    assert work.effects == ["first", "second", "third"]
+
+
+async def test_another_process_cancels_a_task(tmp_path: Path) -> None:
+    """The word is in the store; whoever runs the task finds it there."""
+    work = Work()
+    async with process(make(tmp_path / "t.db", work)) as client:
+        task_id = (await client.call("fragile"))["taskId"]
+        other = make(tmp_path / "t.db", work)
+        await Modern(other).ask("tasks/cancel", taskId=task_id)
+        (extension,) = client.app.extensions.values()
+        async with asyncio.timeout(5):
+            while extension.running_here:  # type: ignore[attr-defined]
+                await asyncio.sleep(0.01)
+        assert (await client.get(task_id))["status"] == "cancelled"
