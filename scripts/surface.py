@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-MODULES = ("ferrule", "ferrule.types")
+MODULES = ("ferrule", "ferrule.types", "ferrule.testing")
 SNAPSHOT = Path(__file__).resolve().parent.parent / "tests" / "architecture" / "public_surface.txt"
 
 
