@@ -137,7 +137,7 @@ def auth() -> Any:
     name = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     if not name.startswith("auth/"):
         return None
-    from authorization import auth_for
+    from client_auth import auth_for
 
     return auth_for(name, CONTEXT)
 

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parent.parent
 LEGS = ("2025-11-25", "2026-07-28", "all")
+ISSUER_LEGS = ("public", "confidential")
 START_TIMEOUT_S = 30.0
 LEG_TIMEOUT_S = 300.0
 
@@ -157,22 +159,71 @@ def run_client_alone(out: Path) -> bool:
     return clean
 
 
+def free_port() -> int:
+    """A port that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def run_authorization_leg(leg: str, out: Path) -> bool:
+    """The suite as a client of our authorization server, with this program as its user's browser."""
+    port = free_port()
+    program = [sys.executable, "-u", str(ROOT / "conformance" / "issuer.py")]
+    redirect = ["--redirect-uri", f"http://127.0.0.1:{port}/callback"]
+    kind = ["--confidential"] if leg == "confidential" else []
+    issuer = subprocess.Popen([*program, *redirect, *kind], stdout=subprocess.PIPE, text=True)
+    try:
+        assert issuer.stdout is not None
+        line = issuer.stdout.readline()
+        if not line.startswith("serving "):
+            raise SystemExit("conformance/issuer.py did not start")
+        url = line.split()[1]
+        wait_for(url)
+        secret = ["--client-secret", "its-secret"] if leg == "confidential" else []
+        options = ["--client-id", leg, *secret, "--resource", "http://localhost:1/mcp", "-p", str(port)]
+        command = [*suite(), "authorization", "--url", url, *options, "-o", str(out)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as done:
+            assert done.stdout is not None
+            said, page = list[str](), url
+            for line in done.stdout:
+                said.append(line)
+                if line.startswith(f"{url}/authorize?"):
+                    page = line.strip()
+                elif line.startswith("Callback server started"):  # said after the page, and only then does it listen
+                    urlopen(page, timeout=10).close()
+    finally:
+        issuer.terminate()
+        issuer.wait()
+    scenarios = len(list(out.rglob("checks.json")))
+    passed, failed, complaints = tally(out)
+    code = done.returncode
+    print(f"authorization {leg}: {scenarios} scenarios, {passed} checks passed, {failed} failed, exit code {code}")
+    for complaint in complaints:
+        print(f"  {complaint}")
+    if not scenarios or done.returncode:
+        print("".join(said)[-2000:])
+    return bool(scenarios) and not complaints and not done.returncode
+
+
 def main() -> None:
     """Run the legs; exit 1 when one is not clean."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("side", choices=["server", "client"])
-    parser.add_argument("legs", nargs="*", help=f"of {', '.join(LEGS)}, and for the client alone; all of them without")
+    parser.add_argument("side", choices=["server", "client", "authorization"])
+    parser.add_argument("legs", nargs="*", help=f"of {', '.join(LEGS)}, for the client also alone; all without")
     parser.add_argument("-o", "--output", type=Path, help="keep the suite's output in this folder")
     arguments = parser.parse_args()
     clean = True
     with tempfile.TemporaryDirectory() as scratch:
-        known = LEGS if arguments.side == "server" else (*LEGS, "alone")
+        known = {"server": LEGS, "client": (*LEGS, "alone"), "authorization": ISSUER_LEGS}[arguments.side]
         for leg in arguments.legs or known:
             if leg not in known:
                 parser.error(f"no leg {leg!r}")
             out = (arguments.output or Path(scratch)) / f"{arguments.side}-{leg}"
             if leg == "alone":
                 clean = run_client_alone(out) and clean
+            elif arguments.side == "authorization":
+                clean = run_authorization_leg(leg, out) and clean
             elif arguments.side == "client":
                 clean = run_client_leg(leg, out) and clean
             else:

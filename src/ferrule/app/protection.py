@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ferrule.transports.asgi.context import HttpContext
     from ferrule.transports.asgi.options import Documents, HttpOptions
 
-__all__ = ["Allow", "Guard", "Protection", "Scopes", "make_guard", "read_auth"]
+__all__ = ["Allow", "Guard", "Protection", "Scopes", "fetch_alone", "make_guard", "read_auth", "require_scopes"]
 
 Scopes: TypeAlias = str | Iterable[str] | Callable[[Any, dict[str, Any]], Iterable[str]]
 """Scopes that a component needs: written down, or a function ``(principal, arguments) -> scopes``."""
@@ -53,7 +53,7 @@ class Protection:
 
     def __init__(self, resource_server: ResourceServer) -> None:
         self.resource_server = resource_server
-        resource_server.use(_fetch)
+        resource_server.use(fetch_alone)
 
     async def authenticate(self, context: HttpContext) -> Any:
         """The endpoint's hook; refuses by `HttpRefusal`."""
@@ -76,7 +76,7 @@ class Protection:
         return replace(options, authenticate=self.authenticate, documents=options.documents or documents)
 
 
-async def _fetch(request: AuthRequest) -> AuthResponse:
+async def fetch_alone(request: AuthRequest) -> AuthResponse:
     """Fetches keys and asks about tokens over a connection of its own: rare, and no connection outlives its loop."""
     from ferrule.auth.http import AuthResponse
     from ferrule.transports.aiohttp_client import AiohttpClient

@@ -89,6 +89,7 @@ class IssuerSettings:
         access_ttl_s, refresh_ttl_s, code_ttl_s: life times in seconds.
         grace_s: seconds for which a refresh token that was used may be used again: for a client that lost the answer.
         allows_registration, allows_documents: dynamic registration, and client metadata documents.
+        methods: published as the ways in which clients may authenticate.
         key: signs access tokens; made on first use.
         clock: seconds since the epoch.
     """
@@ -104,6 +105,7 @@ class IssuerSettings:
     grace_s: float = 60.0
     allows_registration: bool = True
     allows_documents: bool = True
+    methods: tuple[str, ...] = ("none", "client_secret_basic", "client_secret_post")
     clock: Callable[[], float] = time.time
     key: SigningKey = field(default=None, repr=False)
 
@@ -133,8 +135,8 @@ class IssuerSettings:
             response_types_supported=["code"],
             response_modes_supported=["query"],
             grant_types_supported=["authorization_code", "refresh_token", "client_credentials"],
-            token_endpoint_auth_methods_supported=["none", "client_secret_basic", "client_secret_post"],
-            revocation_endpoint_auth_methods_supported=["none", "client_secret_basic", "client_secret_post"],
+            token_endpoint_auth_methods_supported=list(self.methods),
+            revocation_endpoint_auth_methods_supported=list(self.methods),
             introspection_endpoint_auth_methods_supported=["client_secret_basic"],
             code_challenge_methods_supported=["S256"],
             client_id_metadata_document_supported=True if self.allows_documents else None,
