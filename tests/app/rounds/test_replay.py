@@ -346,11 +346,13 @@ async def test_a_body_that_asks_for_ever_while_unwinding_is_answered_without(app
     """`while True: try: ask() except BaseException: continue` must not hold the reply (rule 7)."""
 
     test_is_over: list[bool] = []
+    asked: list[int] = []
 
     @app.tool
     async def body(ctx: Context) -> str:
         while True:
             try:
+                asked.append(1)
                 return str((await ctx.elicit("a", int)).data)
             except BaseException:
                 if test_is_over:
@@ -364,6 +366,9 @@ async def test_a_body_that_asks_for_ever_while_unwinding_is_answered_without(app
     assert early.result_type == "input_required"
     assert not serving.done()
     assert "did not end" in caplog.text
+    before = len(asked)
+    await settled()
+    assert len(asked) == before  # parked for good: it burns no processor
     test_is_over.append(True)
     serving.cancel()
     await asyncio.wait([serving])
@@ -1053,7 +1058,8 @@ async def test_refusals_are_values(app, action):
     assert await both(app, lambda method, params: {"action": action}) == f"{action} None"
 
 
-async def test_a_question_expires(app):
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_question_expires(app, answered):
     """Counted from the first time it was asked, by the clock of the operator (rule 12)."""
     now = [1000.0]
     settings_of(app).clock = lambda: now[0]
@@ -1070,11 +1076,46 @@ async def test_a_question_expires(app):
     await call.send({})
     assert call.texts == ["a"]
     now[0] += 11
-    await call.reply(accept(1))
+    await call.send(dict.fromkeys(call.requests, accept(1)) if answered else {})
     assert call.texts == ["b"]
     now[0] += 100
     await call.reply(accept(2))  # the expiry is recorded, not judged again
     assert call.result["content"][0]["text"] == "expired 2"
+
+
+async def test_a_changed_question_has_its_time_anew(app):
+    """What was asked before is another question, with its own misfits and its own time."""
+    now = [1000.0]
+    settings_of(app).clock = lambda: now[0]
+    texts = iter(["old", "new", "new"])
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        return str((await ctx.elicit(next(texts), int, key="k", timeout_s=30)).data)
+
+    call = await Call(app).send()
+    now[0] += 20
+    await call.send({})
+    assert call.texts == ["new"]
+    now[0] += 20
+    await call.reply(accept(5))
+    assert call.result["content"][0]["text"] == "5"
+
+
+async def test_whoever_was_left_parked_is_released_at_once(app):
+    """A body that waits in its clean-up for a branch that asks must not hold the reply for the grace (rule 5)."""
+    settings_of(app).grace_s = 60
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        asking = asyncio.ensure_future(ctx.elicit("a", int))
+        try:
+            return str((await asyncio.shield(asking)).data)
+        finally:
+            await asyncio.wait([asking])
+
+    async with asyncio.timeout(20):
+        assert await outcome(Call(app).finish(always(1))) == "1"
 
 
 async def test_an_undeclared_capability_raises_at_the_call(app):

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import CallOptions, ProgressSender
 from ferrule.protocol.correlation import ProgressGate
-from ferrule.protocol.errors import NoBackChannel
+from ferrule.protocol.errors import NoBackChannel, error_from_exception
+from ferrule.protocol.inbound import http_status
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.replies import (
     EventStreamReply,
@@ -32,7 +33,8 @@ from ferrule.transports.asgi.replies import (
     send_empty,
 )
 from ferrule.transports.asgi.runtime import Cancellable, Runtime
-from ferrule.wire.jsonrpc import JsonRpcError, RequestId, encode_error, encode_notification
+from ferrule.wire.faults import EncodeError
+from ferrule.wire.jsonrpc import JsonRpcError, RequestId, encode_error, encode_notification, encode_response
 from ferrule.wire.sse import encode_event
 
 if TYPE_CHECKING:
@@ -206,6 +208,28 @@ class ModernExchange(ProgressSender):
             NoBackChannel: always.
         """
         raise NoBackChannel(f"{method} cannot be sent: in this era a server asks by returning input requests")
+
+    async def answer(self, result: Any = None, *, error: Exception | None = None) -> None:
+        """Answer now although the handler still runs; what it returns, raises or says later is dropped."""
+        if self.finished:
+            return
+        self.finished = True
+        if self._watch is not None:
+            self._watch.stop()
+        status, payload = 200, b""
+        if error is None:
+            try:
+                payload = encode_response(self.request_id, result)  # type: ignore[arg-type]
+            except EncodeError as exc:
+                log.exception("the result of request %r cannot be written as JSON", self.request_id)
+                error = exc
+        if error is not None:
+            told = error_from_exception(error)
+            payload, status = encode_error(self.request_id, told), http_status(told.code)
+        if self.stream is not None:
+            await self.stream.close(encode_event(payload))
+        else:
+            await send_body(self._request.send, status, payload, self._request.reply_headers)
 
     # --- the client's end -------------------------------------------------------------------------------------------
 

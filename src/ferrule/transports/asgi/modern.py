@@ -109,11 +109,14 @@ class ModernSide:
                 raise
             payload = b""
         finally:
+            was_answered = exchange.finished
             exchange.finish()
             if self.waiting:
                 self.waiting.pop(exchange, None)
             if runner.connection.opened_exit_stack is not None:
                 await aclose_shielded(runner.connection)
+        if was_answered:
+            return
         if exchange.cancel_requested:
             _settle_cancel(exchange)
         elif exchange.stream is not None:
