@@ -160,12 +160,12 @@ class Connection:
     __slots__ = (
         "_client_capabilities",
         "_client_params",
-        "_closing",
         "_initialized",
         "_outbound",
         "_state",
         "client_capabilities_raw",
         "client_info_raw",
+        "closing_state",
         "handling_initialize",
         "init_options",
         "initialize_accepted",
@@ -197,7 +197,7 @@ class Connection:
         self._client_capabilities: ClientCapabilities | None = None
         self.opened_exit_stack: AsyncExitStack | None = None
         self._initialized: OnceEvent | None = None
-        self._closing: _Closing | None = None
+        self.closing_state: _Closing | None = None
         self._state: dict[str, Any] | None = None
 
     @classmethod
@@ -304,9 +304,9 @@ class Connection:
 
     def on_closing(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back when the peer has gone but accepted requests still run (at once if it has); returns the undo."""
-        if self._closing is None:
-            self._closing = _Closing()
-        closing = self._closing
+        if self.closing_state is None:
+            self.closing_state = _Closing()
+        closing = self.closing_state
         if closing.has_come:
             callback()
         else:
@@ -318,18 +318,18 @@ class Connection:
 
         return undo
 
-    def share_closing(self, with_: Connection) -> None:
-        """Close together with another connection: what a request's connection does with its channel's."""
-        if with_._closing is None:
-            with_._closing = _Closing()
-        self._closing = with_._closing
+    def shared_closing(self) -> _Closing:
+        """What another connection takes as its ``closing_state`` to close together with this one."""
+        if self.closing_state is None:
+            self.closing_state = _Closing()
+        return self.closing_state
 
     def closing(self) -> None:
         """The peer has gone: run the callbacks of `on_closing`, once."""
-        if self._closing is None:
-            self._closing = _Closing()
-        self._closing.has_come = True
-        callbacks = self._closing.callbacks
+        if self.closing_state is None:
+            self.closing_state = _Closing()
+        self.closing_state.has_come = True
+        callbacks = self.closing_state.callbacks
         while callbacks:
             callbacks.pop()()
 

@@ -171,8 +171,8 @@ class WriteStream(Protocol):
     """The outbound half of a stream pair; an anyio memory object stream fits.
 
     A stream that encodes by itself sets the class attribute ``encodes = True`` and then also gets results that are
-    Structs or ready-made bytes; any other gets builtins. One that can take a message without waiting may offer
-    ``send_now(message) -> Awaitable | None``, which is then used for results: ``None`` means that it is done.
+    Structs or ready-made bytes; any other gets builtins. Such a stream may also offer
+    ``send_result(id, result) -> Awaitable | None``, which is then used for results: ``None`` means that it is done.
     """
 
     async def send(self, item: Any, /) -> None:

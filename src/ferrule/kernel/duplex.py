@@ -159,7 +159,9 @@ class JSONRPCDispatcher:
         self._read = read_stream
         self._write = write_stream
         self._encodes: bool = getattr(write_stream, "encodes", False)
-        self._send_now: Callable[[Any], Awaitable[None] | None] | None = getattr(write_stream, "send_now", None)
+        self._send_result: Callable[[RequestId, Any], Awaitable[None] | None] | None = getattr(
+            write_stream, "send_result", None
+        )
         self._transport = transport or getattr(read_stream, "transport", None) or TransportContext()
         self._raise = raise_exceptions
         self._max_in_flight = max_in_flight
@@ -252,10 +254,9 @@ class JSONRPCDispatcher:
             logger.error("Reading a message failed", exc_info=error)
         await self._send(JsonRpcResponse(id, error=error_from_exception(error)))
 
-    def _take(self, message: Any, transport: TransportContext) -> Awaitable[None] | None:
+    def _take(self, item: Any, transport: TransportContext) -> Awaitable[None] | None:
         """Take one message; what is left to wait for before the next one, if anything."""
-        if isinstance(message, WireStruct):
-            message = to_builtins(message)
+        message: Any = to_builtins(item) if isinstance(item, WireStruct) else item
         try:
             kind = message_kind(message)
         except InvalidMessage as error:
@@ -339,13 +340,12 @@ class JSONRPCDispatcher:
             return
         inbound.is_over = True
         inbound.progress_params = None
-        id = inbound.request_id
+        id: Any = inbound.request_id
         try:
-            response = JsonRpcResponse(id, result=result if self._encodes else to_builtins(result))
-            if self._send_now is None:
-                await self._send(response)
+            if self._send_result is None:
+                await self._send(JsonRpcResponse(id, result=result if self._encodes else to_builtins(result)))
             else:
-                waiting = self._send_now(response)
+                waiting = self._send_result(id, result)
                 if waiting is not None:
                     await waiting
         except EncodeError:

@@ -520,6 +520,7 @@ class _DualEra:
         self.legacy_notify = _with_pump(dispatcher, runner)
         self.lock = EraLock(self.server.modern_versions)
         self.modern_version = LATEST_MODERN_VERSION
+        self.closing = self.connection.shared_closing()
 
     # -- both -----------------------------------------------------------------------------------------------------
 
@@ -527,26 +528,29 @@ class _DualEra:
         self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
     ) -> Awaitable[HandlerResult]:
         """Judge now, in the order of arrival; serve when awaited."""
-        kind = message_era(method, params)
-        verdict = self.lock.judge(kind)
-        if verdict is not Verdict.SERVE_MODERN:
-            refusal = self.lock.refusal(verdict, params)
-            if refusal is not None:
-                raise refusal
-            if kind is MessageEra.INITIALIZE:
-                return self._initialize(dctx, params)
-            return self.runner.handle_request(dctx, method, params)
+        lock = self.lock
+        if lock.state is not Era.MODERN or method == "initialize":  # else the table always says: serve it as modern
+            kind = message_era(method, params)
+            verdict = lock.judge(kind)
+            if verdict is not Verdict.SERVE_MODERN:
+                refusal = lock.refusal(verdict, params)
+                if refusal is not None:
+                    raise refusal
+                if kind is MessageEra.INITIALIZE:
+                    return self._initialize(dctx, params)
+                return self.runner.handle_request(dctx, method, params)
         route = classify_inbound_request(
             {"method": method, "params": params}, supported_modern_versions=self.server.modern_versions
         )
         if isinstance(route, InboundLadderRejection):
             raise _rejection_error(route)
-        self.lock.succeeded(kind)
+        if lock.state is not Era.MODERN:
+            lock.succeeded(MessageEra.ENVELOPE)
         self.modern_version = route.protocol_version
         connection = Connection.from_envelope(
             route.protocol_version, route.client_info, route.client_capabilities, outbound=dctx
         )
-        connection.share_closing(self.connection)
+        connection.closing_state = self.closing
         connection.init_options = self.connection.init_options
         return self._serve_modern(connection, dctx, method, params)
 
@@ -562,7 +566,8 @@ class _DualEra:
             runner = ServerRunner(self.server, connection, self.runner.lifespan_state)
             return await runner.handle_request(dctx, method, params)
         finally:
-            await aclose_shielded(connection)
+            if connection.opened_exit_stack is not None:
+                await aclose_shielded(connection)
 
     def on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Awaitable[None]:
         """A notification belongs to the era that the connection locked; in the modern one it inherits the version."""

@@ -38,7 +38,7 @@ from ferrule.transports._pipes import HIGH_WATER_BYTES, FrameReader, FrameWriter
 from ferrule.transports._watch import Watch, call_every
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
-from ferrule.wire.jsonrpc import JsonRpcResponse
+from ferrule.wire.jsonrpc import JsonRpcResponse, RequestId
 
 if TYPE_CHECKING:
     import asyncio
@@ -157,22 +157,24 @@ class StdioWriteStream:
             EncodeError: it has no JSON form; nothing was written.
             anyio.BrokenResourceError: nobody reads them any more, or this side has closed.
         """
-        waiting = self.send_now(item.message)
+        message = item.message
+        waiting = self._put(encode_frame(message), is_answer=type(message) is JsonRpcResponse)
         if waiting is not None:
             await waiting
         if self._outbox.broken:
             raise anyio.BrokenResourceError
 
-    def send_now(self, message: Any) -> Awaitable[None] | None:
-        """As `send` for a bare message; what is left to wait for, if anything.
+    def send_result(self, id: RequestId, result: Any) -> Awaitable[None] | None:
+        """Hand over the result of a request without waiting; what is left to wait for, if anything.
 
         Raises:
             EncodeError: it has no JSON form; nothing was written.
         """
-        outbox = self._outbox
-        frame = encode_frame(message)
+        return self._put(encode_frame({"jsonrpc": "2.0", "id": id, "result": result}), is_answer=True)
+
+    def _put(self, frame: bytes, *, is_answer: bool) -> Awaitable[None] | None:
         flush = False
-        if type(message) is JsonRpcResponse:
+        if is_answer:
             reading = self._reading
             if reading.awaiting > 1:
                 reading.awaiting -= 1
@@ -180,7 +182,7 @@ class StdioWriteStream:
                 reading.awaiting = 0
                 flush = not reading.has_more
         self._writer.send_nowait(frame, flush=flush)
-        if outbox.unsent_bytes > HIGH_WATER_BYTES:
+        if self._outbox.unsent_bytes > HIGH_WATER_BYTES:
             return self._writer.wait_below(HIGH_WATER_BYTES)
         return None
 

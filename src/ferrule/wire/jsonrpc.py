@@ -168,6 +168,14 @@ def message_kind(payload: Any) -> MessageKind:
     if message.get("jsonrpc") != "2.0":
         raise _invalid(message, 'A message carries "jsonrpc": "2.0"')
     if "method" in message:
+        method, id = message["method"], message.get("id")
+        if (
+            type(method) is str
+            and method
+            and (type(id) is int or type(id) is str)
+            and type(message.get("params")) is dict
+        ):
+            return "request"  # the common case, without one more frame
         return _call_kind(message)
     if "result" in message or "error" in message:
         _check_response(message)
