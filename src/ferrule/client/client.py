@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrule.client.calls import ClientCalls
 from ferrule.client.config import GroupTarget, read_target
 from ferrule.client.group import ClientGroup
+from ferrule.client.tasks import ClientTasks
 
 __all__ = ["Client"]
 
 
-class Client(ClientCalls):
+class Client(ClientTasks):
     """A client of one server.
 
     ``async with Client(target) as client:``, or `connect` and `aclose` from any tasks.

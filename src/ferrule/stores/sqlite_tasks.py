@@ -73,12 +73,11 @@ class SqliteTasks:
         """See `TaskStore`."""
 
         def work(connection: sqlite3.Connection, now: float) -> StoredTask | None:
+            lease, value = "leased_until", list[float]()
             if not task.is_open:
-                lease, value = "NULL", ()
-            elif lease_s is None:
-                lease, value = "leased_until", ()
-            else:
-                lease, value = "?", (now + lease_s,)
+                lease = "NULL"
+            elif lease_s is not None:
+                lease, value = "?", [now + lease_s]
             changed = connection.execute(
                 f"UPDATE ferrule_tasks SET version = version + 1, expires_at = ?, body = ?, leased_until = {lease} "
                 "WHERE task_id = ? AND version = ? AND expires_at > ?",

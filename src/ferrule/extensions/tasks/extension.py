@@ -100,6 +100,7 @@ class Tasks(Extension):
             "max_task_bytes": max_task_bytes,
         }
         self._desk: Desk | None = None
+        self._entered = 0
         self._runs: dict[TaskRun, None] = {}
         self._tools: dict[str, ToolComponent] = {}
         self._legacy = LegacyTasks(self)
@@ -346,6 +347,7 @@ class Tasks(Extension):
 
     @asynccontextmanager
     async def _running(self, server: Server[Any], state: Any) -> AsyncGenerator[None]:
+        self._entered += 1  # several clients in one process enter the lifespan of one server
         keeper = None
         if not isinstance(self.desk.store, MemoryTasks):
             keeper = asyncio.get_running_loop().create_task(self._keep(server, state))
@@ -354,7 +356,9 @@ class Tasks(Extension):
         finally:
             if keeper is not None:
                 keeper.cancel()
-            await self._give_up()
+            self._entered -= 1
+            if not self._entered:
+                await self._give_up()
 
     async def _give_up(self) -> None:
         """End what runs here; resumable tasks may be claimed elsewhere at once."""
