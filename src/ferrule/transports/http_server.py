@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ferrule.transports._collector import patient_collector
 from ferrule.transports.asgi.security import is_loopback_name
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def run_http(
         limits: bounds of each connection.
         on_drain: awaited when shutdown begins, before waiting for requests in flight: ends the streams that would
             otherwise never end.
-        on_started: called once with the host and the port actually bound.
+        on_started: called once with the host and the port actually bound; ``None`` says at a terminal where it serves.
         access_log: log each request on ``uvicorn.access``.
         ssl_certfile, ssl_keyfile: serve TLS with these files.
 
@@ -94,7 +95,9 @@ def run_http(
         pass
     else:
         new_event_loop = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    import uvicorn  # noqa: F401  # before the collector is told what to leave alone
+
+    with patient_collector(), asyncio.Runner(loop_factory=new_event_loop) as runner:
         try:
             runner.run(
                 serve_http(
@@ -104,7 +107,7 @@ def run_http(
                     sockets=sockets,
                     limits=limits,
                     on_drain=on_drain,
-                    on_started=on_started,
+                    on_started=on_started or functools.partial(_announce, app, ssl_certfile is not None),
                     access_log=access_log,
                     ssl_certfile=ssl_certfile,
                     ssl_keyfile=ssl_keyfile,
@@ -170,6 +173,14 @@ async def serve_http(
         server.should_exit = True
         await serving
         raise
+
+
+def _announce(app: ASGICallable, is_tls: bool, host: str, port: int) -> None:
+    """Tell a person at a terminal where to find the server; a log collector has no use for it."""
+    if sys.stderr.isatty():
+        path = getattr(getattr(app, "options", None), "path", "")
+        name = f"[{host}]" if ":" in host else host
+        sys.stderr.write(f"Serving {'https' if is_tls else 'http'}://{name}:{port}{path} (Ctrl-C ends it)\n")
 
 
 def _bind(host: str, port: int) -> list[socket.socket]:
