@@ -1,0 +1,140 @@
+"""``key=value`` on a command line as the arguments of a tool: each value by the type that the tool's schema names."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+__all__ = ["read_arguments", "read_json_option", "read_strings"]
+
+
+def read_json_option(text: str | None) -> dict[str, Any]:
+    """``--json``: an object, ``@file``, or ``-`` for stdin.
+
+    Raises:
+        click.UsageError: it is no JSON object.
+    """
+    if text is None:
+        return {}
+    try:
+        if text == "-":
+            value = json.loads(sys.stdin.read())
+        elif text.startswith("@"):
+            value = json.loads(Path(text[1:]).read_text(encoding="utf-8"))
+        else:
+            value = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--json: {error}") from error
+    if not isinstance(value, dict):
+        raise click.UsageError("--json takes an object")
+    return cast("dict[str, Any]", value)
+
+
+def read_strings(pairs: Sequence[str]) -> dict[str, str]:
+    """``key=value`` pairs, values as text.
+
+    Raises:
+        click.UsageError: one has no equals sign.
+    """
+    made: dict[str, str] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name:
+            raise click.UsageError(f"An argument is written name=value (or name:=JSON), not {pair!r}")
+        made[name] = value
+    return made
+
+
+def read_arguments(pairs: Sequence[str], schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    """``key=value`` and ``key:=JSON`` pairs as arguments.
+
+    ``key=value`` is text where the schema allows text, and else read as JSON; a parameter that is a list collects the
+    values of a repeated key. ``key=@file`` takes a file's text. Without a schema, values that are JSON are JSON.
+
+    Raises:
+        click.UsageError: a pair is malformed, or a value does not fit the type.
+    """
+    properties = cast("Mapping[str, Any]", (schema or {}).get("properties") or {})
+    made: dict[str, Any] = {}
+    for name, text in read_strings(pairs).items():
+        if name.endswith(":"):
+            made[name[:-1]] = _as_json(name, text)
+    lists: dict[str, list[Any]] = {}
+    for pair in pairs:
+        name, _, text = pair.partition("=")
+        if name.endswith(":"):
+            continue
+        if text.startswith("@"):
+            try:
+                text = Path(text[1:]).read_text(encoding="utf-8")
+            except OSError as error:
+                raise click.UsageError(f"{name}: {error}") from error
+        part = properties.get(name)
+        kinds = _kinds(part, schema or {})
+        if "array" in kinds and not text.lstrip().startswith("["):
+            items = cast("Mapping[str, Any]", part).get("items")
+            lists.setdefault(name, []).append(_typed(name, text, _kinds(items, schema or {})))
+            made[name] = lists[name]
+        else:
+            made[name] = _typed(name, text, kinds)
+    return made
+
+
+def _typed(name: str, text: str, kinds: set[str]) -> Any:
+    if "string" in kinds:
+        if text == "null" and "null" in kinds:
+            return None
+        return text
+    if not kinds:
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    if kinds <= {"boolean", "null"} and text.lower() in ("yes", "no", "on", "off", "true", "false"):
+        return text.lower() in ("yes", "on", "true")
+    return _as_json(name, text, kinds)
+
+
+def _as_json(name: str, text: str, kinds: set[str] | None = None) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        wanted = f" {' or '.join(sorted(kinds))}" if kinds else " JSON"
+        raise click.UsageError(f"{name.removesuffix(':')} is no{wanted}: {text!r}") from error
+
+
+def _kinds(part: Any, root: Mapping[str, Any], depth: int = 0) -> set[str]:
+    """The JSON types that a schema allows; empty where it does not say."""
+    if not isinstance(part, Mapping) or depth > 8:
+        return set()
+    schema = cast("Mapping[str, Any]", part)
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/$defs/"):
+        return _kinds(cast("Mapping[str, Any]", root.get("$defs") or {}).get(reference[8:]), root, depth + 1)
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        return {kind}
+    if isinstance(kind, list):
+        return set(cast("list[str]", kind))
+    found: set[str] = set()
+    for key in ("anyOf", "oneOf", "allOf"):
+        for branch in cast("list[Any]", schema.get(key) or []):
+            found |= _kinds(branch, root, depth + 1)
+    for value in [*cast("list[Any]", schema.get("enum") or []), *([schema["const"]] if "const" in schema else [])]:
+        found.add(_kind_of(value))
+    return found
+
+
+def _kind_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"

@@ -1,0 +1,67 @@
+"""``ferrule call``: one tool, its progress, its questions, its result."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ferrule.cli.arguments import read_arguments, read_json_option
+from ferrule.cli.connect import Connection, connection_options, run_async
+from ferrule.cli.content import print_blocks
+from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
+from ferrule.cli.output import print_json, say
+
+__all__ = ["command"]
+
+
+@click.command("call")
+@connection_options
+@click.argument("tool")
+@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--json", "given", metavar="JSON", help="The arguments as an object; @FILE, or - for stdin.")
+@click.option("--save", type=click.Path(path_type=Path, file_okay=False), help="Keep images, audio and blobs here.")
+def command(connection: Connection, tool: str, arguments: tuple[str, ...], given: str | None, save: Path | None) -> int:
+    """Call TOOL of the server TARGET.
+
+    Arguments are NAME=VALUE, read by the type in the tool's schema; NAME:=JSON says it in JSON; NAME=@FILE takes a
+    file's text; a list repeats its name. --json gives all of them at once, and pairs add to it.
+    """
+    return run_async(_call(connection, tool, arguments, read_json_option(given), save))
+
+
+async def _call(
+    connection: Connection, tool: str, pairs: Sequence[str], given: dict[str, Any], save: Path | None
+) -> int:
+    progress = connection.progress()
+    async with connection.client() as client:
+        schema = None
+        if pairs:
+            tools = await client.list_tools()
+            found = next((each for each in tools if each.name == tool), None)
+            if found is None:
+                near = difflib.get_close_matches(tool, [each.name for each in tools], n=3)
+                hint = f"; did you mean {' or '.join(near)}?" if near else f"; it has {len(tools)}: see ferrule list"
+                raise click.UsageError(f"The server has no tool {tool!r}{hint}")
+            schema = found.input_schema
+        arguments = {**given, **read_arguments(pairs, schema)}
+        try:
+            result = await client.call_tool(tool, arguments, on_progress=progress.report)
+        finally:
+            progress.clear()
+    if connection.is_json:
+        print_json(result.result)
+    else:
+        print_blocks(result.content, save)
+        if not result.content and result.has_structured_content:
+            print_json(result.structured_content)
+        if not result.content and not result.has_structured_content:
+            say("the result is empty")
+    if result.is_error:
+        connection.show_last_words()
+        say(f"the tool {tool!r} failed")
+        return EXIT_FAILED
+    return EXIT_OK

@@ -1,0 +1,36 @@
+"""``ferrule read``: the contents of a resource."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ferrule.cli.connect import Connection, connection_options, run_async
+from ferrule.cli.content import print_contents
+from ferrule.cli.output import print_json
+
+__all__ = ["command"]
+
+
+@click.command("read")
+@connection_options
+@click.argument("uri")
+@click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
+@click.option("--save", type=click.Path(path_type=Path, file_okay=False), help="Keep binary contents here.")
+def command(connection: Connection, uri: str, as_json: bool, save: Path | None) -> None:
+    """Read the resource URI of the server TARGET."""
+    run_async(_read(connection, uri, as_json or connection.is_json, save))
+
+
+async def _read(connection: Connection, uri: str, as_json: bool, save: Path | None) -> None:
+    progress = connection.progress()
+    async with connection.client() as client:
+        try:
+            result = await client.read_resource(uri, on_progress=progress.report)
+        finally:
+            progress.clear()
+    if as_json:
+        print_json(result)
+    else:
+        print_contents(result.contents, save)

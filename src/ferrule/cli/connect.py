@@ -1,0 +1,167 @@
+"""What the commands that talk to a server share: their options, and the client that these options describe."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ferrule.cli.output import Progress, is_terminal, say
+from ferrule.cli.targets import ServerChoice, complete_target, read_choice
+
+if TYPE_CHECKING:
+    from ferrule.client.client import Client
+
+__all__ = ["Connection", "connection_options", "run_async", "target_argument"]
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+T = TypeVar("T")
+
+target_argument = click.argument("target", shell_complete=complete_target)
+
+
+def connection_options(command: CommandT) -> CommandT:
+    """The options of `Connection`, gathered into the parameter ``connection``."""
+    import functools
+
+    @functools.wraps(command)
+    def gathered(**values: Any) -> Any:
+        names = ("target", "mode", "headers", "token", "oauth", "timeout_s", "verbose", "output")
+        connection = Connection(**{name: values.pop(name) for name in names})
+        return command(connection=connection, **values)
+
+    options = (
+        target_argument,
+        click.option("--mode", default="auto", metavar="ERA", help="auto, legacy, or a revision such as 2025-11-25."),
+        click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send with each request."),
+        click.option("--token", envvar="FERRULE_TOKEN", metavar="TOKEN", help="Bearer token (or $FERRULE_TOKEN)."),
+        click.option("--oauth", is_flag=True, help="Sign in through the browser when the server asks for it."),
+        click.option("--timeout", "timeout_s", type=float, default=300.0, show_default=True, metavar="SECONDS",
+                     help="Without an answer or progress."),
+        click.option("-v", "--verbose", is_flag=True, help="Show the server's stderr, its log, and progress lines."),
+        click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
+                     help="For people, or for programs."),
+    )  # fmt: skip
+    found: Any = gathered
+    for option in reversed(options):
+        found = option(found)
+    return found  # type: ignore[no-any-return]
+
+
+@dataclass(slots=True)
+class Connection:
+    """How to reach a server, as the command line says.
+
+    Attributes:
+        target: as typed.
+        mode: era or revision.
+        headers: ``"Name: value"`` texts.
+        token: bearer token.
+        oauth: sign in.
+        timeout_s: without an answer or progress.
+        verbose: show what the server says beside its answers.
+        output: ``"text"`` or ``"json"``.
+    """
+
+    target: str
+    mode: str = "auto"
+    headers: tuple[str, ...] = ()
+    token: str | None = None
+    oauth: bool = False
+    timeout_s: float = 300.0
+    verbose: bool = False
+    output: str = "text"
+    last_words: deque[str] = field(default_factory=lambda: deque[str](maxlen=20))
+
+    @property
+    def is_json(self) -> bool:
+        """Whether a program reads the output."""
+        return self.output == "json"
+
+    def choice(self) -> ServerChoice:
+        """The server, its stderr heard."""
+        choice = read_choice(self.target)
+        if choice.is_http:
+            return choice
+        target: Any = choice.target
+        return replace(choice, target=replace(target, server=replace(target.server, stderr=self._hear)))
+
+    def _hear(self, line: str) -> None:
+        self.last_words.append(line)
+        if self.verbose:
+            say(f"[server] {line}")
+
+    def show_last_words(self) -> None:
+        """What the server wrote to its stderr, for a failure that its answer does not explain."""
+        if self.last_words and not self.verbose:
+            say("the last lines of the server's stderr:")
+            for line in self.last_words:
+                say(f"  {line}")
+
+    def client_options(self) -> dict[str, Any]:
+        """For `Client`, beside the target."""
+        return {"mode": self.mode, "timeout_s": self.timeout_s, "auth": self._auth(), "headers": self.header_map()}
+
+    def header_map(self) -> Mapping[str, str]:
+        """The headers by name.
+
+        Raises:
+            click.UsageError: one has no colon.
+        """
+        made: dict[str, str] = {}
+        for text in self.headers:
+            name, colon, value = text.partition(":")
+            if not colon or not name.strip():
+                raise click.UsageError(f"A header is written 'Name: value', not {text!r}")
+            made[name.strip()] = value.strip()
+        return made
+
+    def _auth(self) -> Any:
+        return "oauth" if self.oauth else self.token
+
+    @asynccontextmanager
+    async def client(self, **options: Any) -> AsyncGenerator[Client]:
+        """A connected client that asks at the terminal, if there is one."""
+        from ferrule.client.client import Client
+
+        try:
+            client = Client(self.choice().target, **{**self._asking(), **self.client_options(), **options})
+        except (TypeError, ValueError) as error:
+            raise click.UsageError(str(error)) from error
+        async with client:
+            yield client
+
+    def _asking(self) -> dict[str, Any]:
+        """Handlers of questions where somebody can answer them: both ends of the conversation are a terminal."""
+        options: dict[str, Any] = {"roots": [os.getcwd()]}
+        if self.verbose:
+            options["log_handler"] = _show_log
+        if is_terminal(sys.stdin) and is_terminal(sys.stderr):
+            from ferrule.client.forms import ask_at_terminal
+
+            options |= {"elicitation_handler": ask_at_terminal, "elicitation_modes": ("form", "url")}
+        return options
+
+    def progress(self) -> Progress:
+        """The bar for one call."""
+        return Progress(verbose=self.verbose)
+
+
+def _show_log(message: Any) -> None:
+    from ferrule.wire.codec import encode_str
+
+    text = message.data if isinstance(message.data, str) else encode_str(message.data)
+    name = f" {message.logger}" if message.logger else ""
+    say(f"[{message.level}{name}] {text}")
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end; Ctrl-C cancels and cleans up first."""
+    return asyncio.run(work)

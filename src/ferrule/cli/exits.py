@@ -1,0 +1,134 @@
+"""Exit statuses, and the one place where an exception becomes one of them and a sentence on stderr.
+
+======  ===============================================================================================
+0       done
+1       the tool reported a failure; ``inspect --strict`` or ``doctor`` found a problem
+2       wrong usage: an unknown option, a target that means nothing, a malformed argument
+3       no connection: it could not be started or reached, or the connection ended
+4       the server answered with an error
+5       timed out
+6       the server asked something that nobody answered
+70      a bug of ours; ``FERRULE_DEBUG=1`` shows the traceback
+130     interrupted with Ctrl-C
+======  ===============================================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+__all__ = [
+    "EXIT_BUG",
+    "EXIT_FAILED",
+    "EXIT_INTERRUPTED",
+    "EXIT_NO_ANSWER",
+    "EXIT_NO_CONNECTION",
+    "EXIT_OK",
+    "EXIT_REFUSED",
+    "EXIT_TIMEOUT",
+    "EXIT_USAGE",
+    "Quit",
+    "run_guarded",
+]
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_NO_CONNECTION: Final = 3
+EXIT_REFUSED: Final = 4
+EXIT_TIMEOUT: Final = 5
+EXIT_NO_ANSWER: Final = 6
+EXIT_BUG: Final = 70
+EXIT_INTERRUPTED: Final = 130
+
+
+class Quit(Exception):
+    """End with a status; what there was to say has been said, or is the message."""
+
+    def __init__(self, status: int, message: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
+    """Run a command; every way out is a status."""
+    _speak_utf8()
+    try:
+        status = program.main(
+            None if arguments is None else list(arguments), prog_name="ferrule", standalone_mode=False
+        )
+        _flush()
+        return status if isinstance(status, int) else EXIT_OK
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # `ferrule list … | head`: the reader has seen enough
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - the interpreter flushes it at exit
+        return EXIT_OK
+    except Quit as done:
+        if str(done):
+            _complain(str(done))
+        return done.status
+    except Exception as error:
+        if os.environ.get("FERRULE_DEBUG"):
+            raise
+        status, sentence = explain(error)
+        _complain(sentence)
+        return status
+
+
+def explain(error: Exception) -> tuple[int, str]:
+    """The status and the sentence for an exception."""
+    from ferrule.cli.output import harmless
+    from ferrule.client.errors import InputNotProvided, InputRequired, ToolFailed
+    from ferrule.protocol.errors import LocalError, MCPError, RemoteError, RequestTimeout
+    from ferrule.wire.faults import FerruleError
+    from ferrule.wire.jsonrpc import JsonRpcErrorCode
+
+    text = harmless(str(error)) or type(error).__name__
+    if isinstance(error, ToolFailed):
+        return EXIT_FAILED, text
+    if isinstance(error, InputRequired | InputNotProvided):
+        return EXIT_NO_ANSWER, text
+    if isinstance(error, RequestTimeout | TimeoutError):
+        return EXIT_TIMEOUT, text
+    if isinstance(error, RemoteError) and error.code == JsonRpcErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY:
+        return EXIT_NO_ANSWER, f"{text}. Questions are asked where stdin and stderr are a terminal"
+    if isinstance(error, RemoteError):
+        return EXIT_REFUSED, f"the server answered with the error {error.code}: {text}"
+    if isinstance(error, LocalError | OSError):
+        return EXIT_NO_CONNECTION, text
+    if isinstance(error, MCPError | FerruleError):
+        return EXIT_REFUSED, text
+    return EXIT_BUG, f"{type(error).__name__}: {text} (a bug? FERRULE_DEBUG=1 shows where)"
+
+
+def _complain(sentence: str) -> None:
+    try:
+        click.echo(f"ferrule: {sentence}", err=True)
+    except (OSError, ValueError):  # nobody listens
+        pass
+
+
+def _speak_utf8() -> None:
+    """What servers say is Unicode, whatever the locale is, and half of a surrogate pair must not end the program."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            try:
+                reconfigure(encoding="utf-8", errors="backslashreplace")
+            except (OSError, ValueError):
+                pass
+
+
+def _flush() -> None:
+    sys.stdout.flush()

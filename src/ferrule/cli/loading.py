@@ -1,0 +1,110 @@
+"""From ``server.py:app`` to the server object in it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+
+__all__ = ["USUAL_NAMES", "load_app", "lowlevel_of", "mentions_ferrule"]
+
+USUAL_NAMES = ("app", "mcp", "server")
+_FERRULE = re.compile(r"^\s*(?:from|import)\s+ferrule\b", re.MULTILINE)
+
+
+def mentions_ferrule(path: Path) -> bool:
+    """Whether a file imports Ferrule; one that does not is a program of somebody else's making."""
+    try:
+        return _FERRULE.search(path.read_text(encoding="utf-8", errors="replace")) is not None
+    except OSError:
+        return False
+
+
+def load_app(path: Path, attribute: str | None) -> Any:
+    """Import a file and find its server: an `MCPServer`, a low-level `Server`, or a function that makes one.
+
+    The file is imported under its own name, not as ``__main__``, so its ``app.run()`` under that condition does not
+    run. What it prints meanwhile goes to stderr: stdout belongs to the protocol.
+
+    Args:
+        attribute: its name in the file; ``None`` takes ``app``, ``mcp``, ``server`` or the only one.
+
+    Raises:
+        click.UsageError: there is none, or more than one.
+    """
+    with contextlib.redirect_stdout(sys.stderr):
+        module = _import_file(path)
+        if attribute is not None:
+            return _named(module, path, attribute)
+        for name in USUAL_NAMES:
+            if _is_server(getattr(module, name, None)):
+                return getattr(module, name)
+        found = {name: value for name, value in vars(module).items() if _is_server(value)}
+    different = {id(value): value for value in found.values()}
+    if len(different) == 1:
+        return next(iter(different.values()))
+    if not found:
+        raise click.UsageError(f"{path} has no MCPServer at its top level; name what makes it: {path}:NAME")
+    raise click.UsageError(f"{path} has several servers; choose one: {', '.join(f'{path}:{name}' for name in found)}")
+
+
+def _named(module: ModuleType, path: Path, attribute: str) -> Any:
+    value: Any = module
+    for part in attribute.split("."):
+        if not hasattr(value, part):
+            raise click.UsageError(f"{path} has no {attribute!r}")
+        value = getattr(value, part)
+    if not _is_server(value) and callable(value):
+        value = value()
+    if not _is_server(value):
+        raise click.UsageError(f"{attribute!r} in {path} is a {type(value).__name__}, not a server")
+    return value
+
+
+def _is_server(value: Any) -> bool:
+    from ferrule.app.server import MCPServer
+    from ferrule.kernel.server import Server
+
+    return isinstance(value, MCPServer | Server)
+
+
+def lowlevel_of(app: Any) -> Any:
+    """The kernel's server of what `load_app` found."""
+    from ferrule.app.server import MCPServer
+
+    found: Any = app
+    return found.lowlevel if isinstance(app, MCPServer) else found
+
+
+def _import_file(path: Path) -> ModuleType:
+    """The file as the module that it is: inside its package if it belongs to one."""
+    path = path.resolve()
+    root, parts = path.parent, [path.stem]
+    while (root / "__init__.py").exists() and root.parent != root:
+        parts.insert(0, root.name)
+        root = root.parent
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    name = ".".join(parts)
+    if len(parts) > 1:
+        return importlib.import_module(name)
+    if name in sys.modules or not name.isidentifier() or importlib.util.find_spec(name) is None:
+        name = f"_ferrule_run_{re.sub(r'[^0-9a-zA-Z_]', '_', path.stem)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise click.UsageError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module

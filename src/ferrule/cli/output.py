@@ -1,0 +1,147 @@
+"""What the commands print: tables and text for people, JSON for programs.
+
+Results go to stdout, everything else (progress, logs, questions, complaints) to stderr, so a pipe carries results only.
+Text that a server chose is made `harmless` before it reaches a terminal: an escape sequence in a tool's description
+could otherwise rewrite what is on the screen.
+
+rich is used for tables if it is installed and stdout is a terminal, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TextIO
+
+import click
+
+__all__ = ["Progress", "harmless", "is_terminal", "print_json", "print_rows", "print_text", "say"]
+
+_HIDDEN: Final = frozenset("\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff")
+"""Characters without a shape that reorder or hide text."""
+
+
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Whether a person looks at the stream (stdout unless another is given)."""
+    found = sys.stdout if stream is None else stream
+    try:
+        return found.isatty()
+    except (AttributeError, ValueError):
+        return False
+
+
+def harmless(text: str) -> str:
+    """Text with control and direction characters written out, so that a terminal shows them instead of obeying."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(character) for character in text)
+
+
+def _shown(character: str) -> str:
+    if character in "\n\t":
+        return character
+    if character in _HIDDEN or unicodedata.category(character) in ("Cc", "Cs"):
+        code = ord(character)
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return character
+
+
+def print_text(text: str) -> None:
+    """A server's text on stdout: harmless on a terminal, as it is in a pipe."""
+    click.echo(harmless(text) if is_terminal() else text, color=True)  # or click strips escapes
+
+
+def say(text: str) -> None:
+    """Something beside the result, on stderr."""
+    click.echo(harmless(text) if is_terminal(sys.stderr) else text, err=True)
+
+
+def print_json(value: Any) -> None:
+    """A value of ours or of the wire as JSON on stdout."""
+    from ferrule.wire.codec import to_builtins
+
+    text = json.dumps(to_builtins(value), indent=2, ensure_ascii=False)
+    click.echo(harmless(text) if is_terminal() else text)
+
+
+def print_rows(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A table: rich's on a terminal where rich is installed, aligned text otherwise. Nothing is printed for no rows."""
+    cells = [[harmless(_one_line(value)) for value in row] for row in rows]
+    if not cells:
+        return
+    if is_terminal() and _print_rich(title, columns, cells):
+        return
+    widths = [max(len(column), *(len(row[at]) for row in cells)) for at, column in enumerate(columns)]
+    click.echo(title)
+    for row in (columns, *cells):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        click.echo(f"  {line}")
+    click.echo()
+
+
+def _one_line(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return " ".join(text.split())
+
+
+def _print_rich(title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return False
+    table = Table(title=title, title_justify="left", title_style="bold", show_edge=False, pad_edge=False)
+    for at, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=at == 0 and max(len(row[0]) for row in cells) < 40)
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console(file=sys.stdout, highlight=False, emoji=False, markup=False)
+    console.print(table)
+    console.print()
+    return True
+
+
+class Progress:
+    """The progress of a call on stderr: a bar on a terminal, a line per report with ``verbose``, else nothing."""
+
+    def __init__(self, *, verbose: bool = False) -> None:
+        self._is_bar = is_terminal(sys.stderr)
+        self._verbose = verbose
+        self._is_shown = False
+
+    def report(self, progress: float, total: float | None, message: str | None) -> None:
+        """For ``on_progress``."""
+        words = harmless(_one_line(message))
+        if not self._is_bar:
+            if self._verbose:
+                click.echo(f"progress {_count(progress, total)} {words}".rstrip(), err=True)
+            return
+        width = max(20, shutil.get_terminal_size().columns - 1)
+        line = f"{_bar(progress, total)} {_count(progress, total)} {words}".rstrip()
+        sys.stderr.write(f"\r{line[:width].ljust(width)}")
+        sys.stderr.flush()
+        self._is_shown = True
+
+    def clear(self) -> None:
+        """Take the bar away, before something else is printed."""
+        if self._is_shown:
+            width = max(20, shutil.get_terminal_size().columns - 1)
+            sys.stderr.write(f"\r{' ' * width}\r")
+            sys.stderr.flush()
+            self._is_shown = False
+
+
+def _count(progress: float, total: float | None) -> str:
+    return f"{progress:g}" if not total else f"{progress:g}/{total:g}"
+
+
+def _bar(progress: float, total: float | None) -> str:
+    size = 24
+    if not total or total <= 0:
+        return f"[{'·' * size}]"
+    done = max(0, min(size, round(size * progress / total)))
+    return f"[{'#' * done}{' ' * (size - done)}]"

@@ -1,0 +1,83 @@
+"""The table of commands, and the group that loads one of them when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+import click
+
+from ferrule._version import __version__
+
+__all__ = ["COMMANDS", "program"]
+
+COMMANDS: Final[dict[str, str]] = {
+    "run": "Serve a file, or bridge a URL or command, over stdio or HTTP.",
+    "list": "List tools, resources, templates and prompts of a server.",
+    "call": "Call a tool.",
+    "read": "Read a resource.",
+    "prompt": "Fill in a prompt.",
+    "listen": "Show changes, log messages and notifications as they come.",
+    "tasks": "Look at, answer and cancel tasks.",
+    "inspect": "The full picture: capabilities, schemas, names, token cost.",
+    "doctor": "Find out what works, what fails and why.",
+    "install": "Put a server into a host's configuration, or take it out.",
+    "new": "Make a project with a server and its tests.",
+    "trace": "Record what a host and a server say; replay it as a test.",
+    "completion": "Print the completion script of a shell.",
+}
+"""Name and help of each command, in the order of ``--help``; the module is ``ferrule.cli.commands.<name>_``."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import it."""
+        if cmd_name not in COMMANDS:
+            return None
+        module: Any = import_module(f"ferrule.cli.commands.{cmd_name}_")
+        found: click.Command = module.command
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """With a suggestion for a name that is nearly one."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """From the table, so that nothing is imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+_EPILOG = """\b
+TARGET is a file (server.py or server.py:app), a URL, a command line in quotes, a configuration
+(mcp.json or mcp.json:NAME), or HOST:NAME for a server of an installed host (cursor:weather).
+
+\b
+Exit status: 0 done, 1 the tool failed or a problem was found, 2 wrong usage, 3 no connection,
+4 the server answered with an error, 5 timed out, 6 a question was not answered, 130 interrupted.
+"""
+
+
+@click.command(
+    cls=LazyGroup,
+    name="ferrule",
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="ferrule")
+def program() -> None:
+    """Serve, call and examine MCP servers, in both eras of the protocol."""

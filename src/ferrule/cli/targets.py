@@ -1,0 +1,188 @@
+"""What TARGET means on the command line.
+
+In this order: a URL; a file that exists (``server.py``, ``server.py:app``, ``mcp.json``, ``mcp.json:NAME``, any other
+program); ``HOST:NAME`` of a host's configuration; a bare name that exactly one host has; a command line.
+
+What a person types runs with that person's whole environment, as in a shell. What a configuration names runs as a host
+would run it: with a few harmless variables and what the entry adds.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from ferrule.client.config import HttpTarget, StdioTarget
+
+__all__ = ["ServerChoice", "complete_target", "python_command", "read_choice"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerChoice:
+    """One server.
+
+    Attributes:
+        text: as typed.
+        target: what a `Client` is made of.
+        file, attribute: the Ferrule file to load in this process, where it is one.
+        name: what to call it in a configuration.
+        from_config: the entry of a configuration that it comes from.
+    """
+
+    text: str
+    target: HttpTarget | StdioTarget
+    name: str
+    file: Path | None = None
+    attribute: str | None = None
+    from_config: Mapping[str, Any] | None = None
+
+    @property
+    def is_http(self) -> bool:
+        """Whether it is a URL."""
+        return hasattr(self.target, "url")
+
+
+def python_command(*arguments: str) -> list[str]:
+    """This interpreter running this command line."""
+    return [sys.executable, "-m", "ferrule", *arguments]
+
+
+def read_choice(text: str) -> ServerChoice:
+    """See the module.
+
+    Raises:
+        click.UsageError: it means nothing, or several things.
+    """
+    text = text.strip()
+    if not text:
+        raise click.UsageError("TARGET is empty")
+    if text.startswith(("http://", "https://")):
+        return _url(text)
+    path, attribute = _split_path(text)
+    if path is not None:
+        return _file(text, path, attribute)
+    from_host = _from_hosts(text)
+    if from_host is not None:
+        return from_host
+    parts = shlex.split(text, posix=os.name != "nt")
+    if len(parts) == 1 and text.endswith((".py", ".json", ".js", ".ts")):
+        raise click.UsageError(f"There is no file {text!r} in {Path.cwd()}")
+    return _command(text, parts[0], tuple(parts[1:]))
+
+
+def _url(text: str) -> ServerChoice:
+    from urllib.parse import urlsplit
+
+    from ferrule.client.config import HttpTarget
+
+    try:
+        host = urlsplit(text).hostname
+    except ValueError as error:
+        raise click.UsageError(f"{text!r} is no URL: {error}") from error
+    if not host:
+        raise click.UsageError(f"{text!r} has no host")
+    return ServerChoice(text, HttpTarget(text), host.split(".")[0])
+
+
+def _split_path(text: str) -> tuple[Path | None, str | None]:
+    """An existing file, and what stands behind the last colon (a drive letter is no attribute)."""
+    if Path(text).is_file():
+        return Path(text), None
+    head, colon, tail = text.rpartition(":")
+    if colon and len(head) > 1 and Path(head).is_file():
+        return Path(head), tail
+    return None, None
+
+
+def _file(text: str, path: Path, attribute: str | None) -> ServerChoice:
+    from ferrule.cli.loading import mentions_ferrule
+    from ferrule.client.config import read_target
+
+    suffix = path.suffix.lower()
+    if suffix in (".json", ".jsonc"):
+        from ferrule.cli.hosts import read_servers
+
+        try:
+            servers = read_servers(path)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        return _from_entries(text, str(path), servers, attribute)
+    if suffix == ".py" and (attribute is not None or mentions_ferrule(path)):
+        spelled = str(path) if attribute is None else f"{path}:{attribute}"
+        command, *arguments = python_command("run", spelled)
+        return replace(_command(text, command, tuple(arguments)), name=path.stem, file=path, attribute=attribute)
+    if attribute is not None:
+        raise click.UsageError(f"{path} is no Python file: what is {attribute!r} in it?")
+    try:
+        target: Any = read_target(path)
+    except (ValueError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+    server = target.server
+    return replace(_command(text, server.command, tuple(server.args)), name=path.stem)
+
+
+def _command(text: str, command: str, arguments: tuple[str, ...]) -> ServerChoice:
+    from ferrule.client.config import StdioTarget
+    from ferrule.transports.stdio_client import StdioServer
+
+    name = Path(arguments[-1] if arguments and not arguments[-1].startswith("-") else command).stem
+    return ServerChoice(text, StdioTarget(StdioServer(command, arguments, inherit_env=True)), name)
+
+
+def _from_hosts(text: str) -> ServerChoice | None:
+    from ferrule.cli.hosts import HOSTS, known_servers, read_servers
+
+    host_name, colon, server = text.partition(":")
+    if colon and host_name in HOSTS:
+        host = HOSTS[host_name]
+        try:
+            servers = read_servers(host.path(), host.key)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        return _from_entries(text, f"{host.title} ({host.path()})", servers, server or None)
+    if any(character.isspace() or character in "/\\" for character in text) or shutil.which(text):
+        return None
+    found = [(host, servers[text]) for host, servers in known_servers().items() if text in servers]
+    if not found:
+        return None
+    if len({str(entry) for _, entry in found}) > 1:
+        raise click.UsageError(f"Several hosts have a server {text!r}: {', '.join(f'{h}:{text}' for h, _ in found)}")
+    return _from_entries(text, found[0][0], {text: found[0][1]}, text)
+
+
+def _from_entries(text: str, where: str, servers: Mapping[str, Any], name: str | None) -> ServerChoice:
+    from ferrule.client.config import GroupTarget, read_target
+
+    if not servers:
+        raise click.UsageError(f"{where} has no servers")
+    if name is None and len(servers) > 1:
+        raise click.UsageError(f"{where} has several servers; choose one with :NAME of {', '.join(servers)}")
+    name = next(iter(servers)) if name is None else name
+    if name not in servers:
+        raise click.UsageError(f"{where} has no server {name!r}; it has {', '.join(servers)}")
+    group = read_target({"mcpServers": {name: servers[name]}})
+    assert isinstance(group, GroupTarget)
+    target = group.servers[name]
+    if isinstance(target, Exception):
+        raise click.UsageError(f"The server {name!r} of {where}: {target}")
+    return ServerChoice(text, target, name, from_config=servers[name])
+
+
+def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    """Shell completion: servers of hosts, then files."""
+    from click.shell_completion import CompletionItem
+
+    from ferrule.cli.hosts import known_servers
+
+    names = [f"{host}:{name}" for host, servers in known_servers().items() for name in servers]
+    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return [*found, CompletionItem(incomplete, type="file")]

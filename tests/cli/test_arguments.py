@@ -1,0 +1,87 @@
+"""``name=value`` by the type in the tool's schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from ferrule.cli.arguments import read_arguments, read_json_option
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "count": {"type": "integer"},
+        "ratio": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+        "flag": {"type": "boolean"},
+        "words": {"type": "array", "items": {"type": "string"}},
+        "numbers": {"type": "array", "items": {"type": "integer"}},
+        "shape": {"$ref": "#/$defs/Shape"},
+        "choice": {"enum": ["1", "2"]},
+        "either": {"type": ["string", "null"]},
+    },
+    "$defs": {"Shape": {"type": "object", "properties": {"x": {"type": "integer"}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("pair", "value"),
+    [
+        ("text=5", "5"),
+        ("text=", ""),
+        ("text=a=b", "a=b"),
+        ("text={}", "{}"),
+        ("count=5", 5),
+        ("ratio=1.5", 1.5),
+        ("ratio=null", None),
+        ("flag=yes", True),
+        ("flag=false", False),
+        ("words=one", ["one"]),
+        ('words=["a", "b"]', ["a", "b"]),
+        ("numbers=7", [7]),
+        ('shape={"x": 1}', {"x": 1}),
+        ("choice=1", "1"),
+        ("either=null", None),
+        ("either=no", "no"),
+        ("unknown=5", 5),
+        ("unknown=five", "five"),
+        ('unknown:={"a": [1]}', {"a": [1]}),
+    ],
+)
+def test_a_value_has_the_type_of_its_parameter(pair: str, value: Any) -> None:
+    """A text parameter must not receive a number because the text looks like one."""
+    name = pair.partition("=")[0].rstrip(":")
+    assert read_arguments([pair], SCHEMA) == {name: value}
+
+
+def test_a_list_repeats_its_name() -> None:
+    """The shell's way of saying a list."""
+    assert read_arguments(["words=a", "words=b", "numbers=1", "numbers=2"], SCHEMA) == {
+        "words": ["a", "b"],
+        "numbers": [1, 2],
+    }
+
+
+def test_a_file_is_a_value(tmp_path: Path) -> None:
+    """Long texts do not belong on a command line."""
+    (tmp_path / "note").write_text("long\ntext")
+    assert read_arguments([f"text=@{tmp_path / 'note'}"], SCHEMA) == {"text": "long\ntext"}
+    (tmp_path / "all.json").write_text('{"a": 1}')
+    assert read_json_option(f"@{tmp_path / 'all.json'}") == {"a": 1}
+
+
+@pytest.mark.parametrize("pair", ["text", "=5", "count=five", "shape={", "unknown:=five", "text=@/no/such/file"])
+def test_a_malformed_pair_is_a_mistake_of_usage(pair: str) -> None:
+    """Said before anything is sent."""
+    with pytest.raises(click.UsageError):
+        read_arguments([pair], SCHEMA)
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", "@/no/such/file"])
+def test_json_is_an_object(text: str) -> None:
+    """Arguments have names."""
+    with pytest.raises(click.UsageError):
+        read_json_option(text)

@@ -1,0 +1,112 @@
+"""The command line as a whole: its start, its help, its exit statuses, its completion."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+
+import click
+import pytest
+
+from ferrule.cli.exits import explain
+from ferrule.cli.program import COMMANDS, program
+from tests.cli.support import PROBE, environment, ferrule
+
+CPU_LIMIT_S = 0.2
+MAX_MODULES = 260
+
+_PROGRAM = """
+import json, sys, time
+from ferrule.cli import main
+main(["--help"])
+print("\\n" + json.dumps({"cpu_s": time.process_time(), "modules": sorted(sys.modules)}))
+"""
+
+
+def test_help_is_quick_because_it_loads_little() -> None:
+    """A command line is typed; the limit is CPU seconds of the whole process, and the modules say why it is kept."""
+    found = []
+    for _ in range(3):  # the quickest of three: others share the machine
+        done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+    assert min(each["cpu_s"] for each in found) <= CPU_LIMIT_S
+    modules = set(found[0]["modules"])
+    assert len(modules) <= MAX_MODULES
+    assert not {m for m in modules if m.startswith("ferrule.cli.commands.")}
+    assert not modules & {"msgspec", "anyio", "asyncio", "rich", "aiohttp", "uvicorn", "ferrule.client"}
+
+
+def test_every_command_of_the_table_exists_and_has_help() -> None:
+    """The table is written by hand."""
+    for name in COMMANDS:
+        found = import_module(f"ferrule.cli.commands.{name}_").command
+        assert isinstance(found, click.Command)
+        assert found.name == name
+        assert found.help
+    with click.Context(program) as ctx:
+        assert program.list_commands(ctx) == list(COMMANDS)
+
+
+def test_the_commands_are_listed_and_a_slip_is_understood() -> None:
+    """The first thing that a newcomer types, and the second."""
+    done = ferrule("--help")
+    assert done.returncode == 0
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
+    done = ferrule("cal")
+    assert (done.returncode, "Did you mean 'call'?" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("list",), 2, "Missing argument"),
+        (("list", "nothing_here.py"), 2, "There is no file"),
+        (("list", "no-such-program-at-all x"), 3, "there is no such program in PATH"),
+        (("list", "http://127.0.0.1:9/mcp"), 3, "Cannot connect"),
+        (("call", PROBE, "nothing"), 4, "-32602"),
+        (("call", PROBE, "nothing", "a=1"), 2, "no tool 'nothing'"),
+        (("call", PROBE, "fail", "why=rain"), 1, "the tool 'fail' failed"),
+        (("call", PROBE, "greet"), 6, "elicitation"),
+        (("call", PROBE, "linger", "record=/dev/null", "--timeout", "0.2"), 5, "no answer"),
+        (("read", PROBE, "memo://"), 4, "error"),
+        (("list", PROBE, "--mode", "2020-01-01"), 2, "mode"),
+        (("list", PROBE, "--header", "nocolon"), 2, "Name: value"),
+    ],
+)
+def test_the_exit_status_says_what_happened(arguments: tuple[str, ...], status: int, words: str) -> None:
+    """Scripts decide by it."""
+    done = ferrule(*arguments)
+    assert (done.returncode, done.stdout if status != 1 else "") == (status, "")
+    assert words.lower() in done.stderr.lower()
+    assert "Traceback" not in done.stderr
+
+
+def test_a_bug_of_ours_is_called_one() -> None:
+    """And shows where on request; a traceback tells a user nothing."""
+    assert explain(ZeroDivisionError("x"))[0] == 70
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    """``ferrule list … | head -1``."""
+    done = subprocess.run(
+        f"'{sys.executable}' -m ferrule list '{PROBE}' | head -1",
+        shell=True, capture_output=True, text=True, env=environment(), check=False,
+    )  # fmt: skip
+    assert done.stdout.startswith("Tools (")
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_its_completion_script(shell: str) -> None:
+    """What the script calls is what click answers."""
+    done = ferrule("completion", shell)
+    assert done.returncode == 0
+    assert "_FERRULE_COMPLETE" in done.stdout
+
+
+def test_commands_are_completed() -> None:
+    """Through the variable that the scripts set."""
+    done = ferrule(_FERRULE_COMPLETE="bash_complete", COMP_WORDS="ferrule in", COMP_CWORD="1")
+    assert done.stdout.split() == ["plain,inspect", "plain,install"]

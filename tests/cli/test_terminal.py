@@ -1,0 +1,80 @@
+"""The command line in a pseudo-terminal: tables, bars, questions, Ctrl-C, hostile text."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import PROBE, ferrule, terminal
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
+
+
+def test_a_table_is_drawn_where_rich_is_installed() -> None:
+    """The extra ``cli``; in a pipe the same command prints plain text (see the other tests)."""
+    pytest.importorskip("rich")
+    with terminal("list", PROBE, "tools") as screen:
+        assert screen.wait() == 0
+        assert "━" in screen.seen
+        assert "Add two integers." in screen.seen
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+def test_a_question_is_answered_at_the_terminal(mode: str) -> None:
+    """Field by field, by type, in either era; a value of the wrong type is asked for again."""
+    with terminal("call", PROBE, "greet", "--mode", mode) as screen:
+        screen.read_until("asks: Who are you?")
+        screen.read_until("name")
+        screen.type("Ada")
+        screen.read_until("age")
+        screen.type("many")
+        screen.read_until("does not fit")
+        screen.type("36")
+        screen.read_until("Send this?")
+        screen.type("y")
+        assert screen.wait() == 0
+        assert "Hello, Ada (36)" in screen.seen
+
+
+def test_a_question_is_declined() -> None:
+    """The server hears it, and says what that means."""
+    with terminal("call", PROBE, "greet") as screen:
+        screen.read_until("name")
+        screen.type("Ada")
+        screen.read_until("age")
+        screen.type("36")
+        screen.read_until("Send this?")
+        screen.type("n")
+        assert screen.wait() == 0
+        assert "Nobody: decline" in screen.seen
+
+
+def test_progress_is_a_bar() -> None:
+    """Drawn over itself, and gone before the result is printed."""
+    with terminal("call", PROBE, "steps", "count=4") as screen:
+        assert screen.wait() == 0
+        assert "4/4 step 4" in screen.seen
+        assert "[########################]" in screen.seen
+        assert screen.seen.rstrip().endswith("done")
+
+
+def test_ctrl_c_cancels_the_call_and_the_server_hears_of_it(tmp_path: Path) -> None:
+    """Status 130, no traceback, no server left behind."""
+    record = tmp_path / "record"
+    with terminal("call", PROBE, "linger", f"record={record}") as screen:
+        while not record.exists() or record.read_text() != "began":
+            assert screen.process.poll() is None
+        screen.press(b"\x03")
+        assert screen.wait() == 130
+        assert "Traceback" not in screen.seen
+    assert record.read_text() == "cancelled"
+
+
+def test_hostile_text_is_shown_and_not_obeyed() -> None:
+    """On a terminal an escape sequence is written out; in a pipe a program gets what the server sent."""
+    with terminal("call", PROBE, "hostile") as screen:
+        assert screen.wait() == 0
+        assert "\\x1b[2Jgone \\u202eright to left" in screen.seen
+    assert ferrule("call", PROBE, "hostile").stdout == "\x1b[2Jgone \u202eright to left\n"
