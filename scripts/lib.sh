@@ -98,6 +98,18 @@ ensure_runtime() {
   once "$VENV/.stamps/runtime" "$(project_inputs runtime)" _install_runtime
 }
 
+_install_auth() {
+  say "installing the extra ferrule[auth]"
+  pip_install "$VENV" -e "$ROOT[auth]"
+}
+
+# That, and what tokens and keys need.
+ensure_auth() {
+  ensure_runtime
+  if [ -f "$VENV/.stamps/dev" ] && [ "$(cat "$VENV/.stamps/dev")" = "$(project_inputs dev)" ]; then return 0; fi
+  once "$VENV/.stamps/auth" "$(project_inputs auth)" _install_auth
+}
+
 # That, all extras and the tools of this repository.
 ensure_dev() {
   make_venv "$VENV"

@@ -292,7 +292,7 @@ async def test_a_known_token_is_not_verified_again_and_not_kept_beyond_its_end()
         assert (await server.call(token)).status == 401
 
 
-# -- DPoP ----------------------------------------------------------------------------------------------------------------
+# -- DPoP ------------------------------------------------------------------------------------------------------------
 
 
 def bound(server: Protected, **claims: Any) -> tuple[Any, str]:
@@ -364,7 +364,7 @@ async def test_a_nonce_is_demanded_and_given() -> None:
         assert (await server.call(server.token())).status == 401
 
 
-# -- what the server is called ---------------------------------------------------------------------------------------------
+# -- what the server is called -------------------------------------------------------------------------------------
 
 
 async def test_the_metadata_are_at_both_forms(server: Protected) -> None:
@@ -390,7 +390,9 @@ async def test_below_a_prefix_the_challenge_names_a_place_that_exists(root_path:
     call = Call(endpoint, path=f"{root_path}/mcp", root_path=root_path, headers=modern_headers(modern(1, "tools/list")))
     answer = await call.run()
     url = parse_challenges(answer.headers["www-authenticate"])[0].resource_metadata
+    assert url is not None
     assert url == f"https://example.com{root_path}/.well-known/oauth-protected-resource/mcp"
+    assert url is not None
     found = await Call(endpoint, "GET", url.removeprefix("https://example.com"), root_path=root_path).run()
     assert (found.status, found.json["resource"]) == (200, resource)
 

@@ -102,6 +102,10 @@ class MemoryStorage:
         """See `TokenStorage`."""
         return self._locks.hold(key)
 
+    def entries(self) -> dict[str, str]:
+        """Everything that is kept, by key; holds secrets."""
+        return dict(self._values)
+
 
 class EncryptedFileStorage:
     """Keeps tokens in files of a directory, encrypted (AES-256-GCM), readable by their owner only.
