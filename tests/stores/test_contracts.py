@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
 from ferrule.stores.blobs import MemoryBlobs
+from ferrule.stores.channel import MemoryChannel
 from ferrule.stores.marks import MemoryMarks
+from ferrule.stores.redis import RedisBlobs, RedisChannel, RedisMarks, RedisServer, RedisTasks
 from ferrule.stores.sqlite import SqliteBlobs, SqliteFile, SqliteMarks
 from ferrule.stores.sqlite_tasks import SqliteTasks
 from ferrule.stores.tasks import MemoryTasks
-from ferrule.testing.contracts import BlobStoreContract, MarksContract, StoreContract, TaskStoreContract
+from ferrule.testing.contracts import (
+    BlobStoreContract,
+    ChannelContract,
+    MarksContract,
+    StoreContract,
+    TaskStoreContract,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -66,3 +76,43 @@ class TestSqliteBlobs(InFile, BlobStoreContract):
 class TestSqliteTasks(InFile, TaskStoreContract):
     async def make(self) -> SqliteTasks:
         return SqliteTasks(self.file)
+
+
+class TestMemoryChannel(ChannelContract):
+    async def make_two(self) -> tuple[MemoryChannel, MemoryChannel]:
+        peers: list[object] = []
+        return MemoryChannel(peers), MemoryChannel(peers)  # type: ignore[arg-type]
+
+
+class InRedis(StoreContract):
+    """A prefix of its own for each test; time is real. Afterwards every key has an expiry."""
+
+    @pytest.fixture(autouse=True)
+    async def _server(self, redis_url: str) -> AsyncGenerator[None]:
+        self.server = RedisServer(redis_url, prefix=f"test-{secrets.token_hex(6)}")
+        yield
+        keys = [key async for key in self.server.client.scan_iter(f"{self.server.prefix}:*")]
+        for key in keys:
+            assert await self.server.client.pttl(key) > 0, f"{key} never expires"
+            await self.server.client.delete(key)
+        await self.server.aclose()
+
+
+class TestRedisMarks(InRedis, MarksContract):
+    async def make(self) -> RedisMarks:
+        return RedisMarks(self.server)
+
+
+class TestRedisBlobs(InRedis, BlobStoreContract):
+    async def make(self) -> RedisBlobs:
+        return RedisBlobs(self.server)
+
+
+class TestRedisTasks(InRedis, TaskStoreContract):
+    async def make(self) -> RedisTasks:
+        return RedisTasks(self.server)
+
+
+class TestRedisChannel(InRedis, ChannelContract):
+    async def make_two(self) -> tuple[RedisChannel, RedisChannel]:
+        return RedisChannel(self.server), RedisChannel(RedisServer(self.server.url, prefix=self.server.prefix))

@@ -17,10 +17,8 @@ unwrap) and in the value; older ones have only text.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
-import operator
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -373,7 +371,7 @@ def _without_input_required(annotation: Any) -> Any:
         return annotation
     parts = typing.get_args(annotation)
     kept = [part for part in parts if not getattr(part, "is_input_required", False)]
-    return annotation if len(kept) == len(parts) else functools.reduce(operator.or_, kept)
+    return annotation if len(kept) == len(parts) else typing.Union[tuple(kept)]
 
 
 def _speaks_of_content(annotation: Any) -> bool:

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TypeAlias
 
 from ferrule.stores.blobs import BlobStore, MemoryBlobs
+from ferrule.stores.channel import Channel
 from ferrule.stores.marks import MemoryMarks, OneTimeMarks
 from ferrule.stores.tasks import MemoryTasks, TaskStore
 from ferrule.wire.faults import FerruleError
@@ -32,6 +33,7 @@ class Store:
         marks: one-time marks.
         blobs: small opaque values.
         tasks: records of tasks.
+        channel: short messages to the other processes; ``None`` where there is none.
         is_shared: whether other processes see the same.
     """
 
@@ -39,6 +41,7 @@ class Store:
     blobs: BlobStore
     is_shared: bool = False
     tasks: TaskStore = field(default_factory=MemoryTasks)
+    channel: Channel | None = None
 
 
 OpenStore: TypeAlias = Callable[[str], Store]

@@ -681,6 +681,29 @@ async def test_an_unawaited_step_is_waited_for_and_runs_once(app):
     assert effects == ["charged"]
 
 
+@pytest.mark.parametrize("passes", range(24))
+async def test_a_step_that_begins_while_the_round_ends_is_recorded_or_not_run(app, passes):
+    """Whatever pass of the loop it begins in: a step that ran and was forgotten would run again."""
+    effects: list[str] = []
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        async def late() -> None:
+            for _ in range(passes):
+                await asyncio.sleep(0)
+            await ctx.step("charge", charge)
+
+        async def charge() -> None:
+            await asyncio.sleep(0)
+            effects.append("charged")
+
+        answer, _ = await asyncio.gather(ctx.elicit("a", int), late())
+        return str(answer.data)
+
+    assert await outcome(Call(app).finish(always(1))) == "1"
+    assert effects == ["charged"]
+
+
 async def test_a_sync_tool_in_a_thread_asks(app):
     """`ctx.from_thread(ctx.elicit, …)` works in both eras, and its thread ends with the round."""
     threads: list[threading.Thread] = []

@@ -1,0 +1,119 @@
+"""The file: shared by processes, durable, swept."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ferrule.stores.sqlite import SqliteBlobs, SqliteFile, SqliteMarks, open_sqlite
+from ferrule.stores.store import StoreUrlError
+
+pytestmark = pytest.mark.anyio
+
+CLAIM = """
+import sys, anyio
+from ferrule.stores.sqlite import SqliteFile, SqliteMarks
+marks = SqliteMarks(SqliteFile(sys.argv[1]))
+async def main():
+    sys.stdout.write("ready\\n"); sys.stdout.flush(); sys.stdin.readline()
+    mine = 0
+    for number in range(50):
+        mine += (await marks.begin(f"k{number}", ttl_s=60)).state == "mine"
+    print(mine)
+anyio.run(main)
+"""
+
+
+def test_processes_at_once_share_every_claim_out(tmp_path: Path):
+    """Fifty keys, four processes: each key is answered `mine` once in all."""
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", CLAIM, str(tmp_path / "s.db")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    counts = [int(worker.communicate(timeout=60)[0]) for worker in workers]
+    assert sum(counts) == 50
+
+
+async def test_what_is_kept_outlives_its_process(tmp_path: Path):
+    """Opened again, it is all there."""
+    path = str(tmp_path / "s.db")
+    first = SqliteFile(path)
+    await SqliteMarks(first).begin("k", ttl_s=60)
+    await SqliteBlobs(first).put("b", b"x", ttl_s=60)
+    first.close()
+    second = SqliteFile(path)
+    assert (await SqliteMarks(second).begin("k", ttl_s=60)).state == "running"
+    assert await SqliteBlobs(second).get("b") == b"x"
+    second.close()
+
+
+async def test_the_file_is_in_wal_mode_and_every_commit_is_durable(tmp_path: Path):
+    """A mark that a power cut takes back would let an effect happen twice."""
+    file = SqliteFile(str(tmp_path / "s.db"))
+
+    def pragmas(connection: sqlite3.Connection, now: float) -> tuple[str, int]:
+        return (
+            connection.execute("PRAGMA journal_mode").fetchone()[0],
+            connection.execute("PRAGMA synchronous").fetchone()[0],
+        )
+
+    assert await file.run(pragmas) == ("wal", 2)
+    file.close()
+
+
+async def test_expired_rows_are_swept_in_passing(tmp_path: Path):
+    now = [0.0]
+    file = SqliteFile(str(tmp_path / "s.db"), clock=lambda: now[0])
+    marks, blobs = SqliteMarks(file), SqliteBlobs(file)
+    for number in range(10):
+        await marks.begin(str(number), ttl_s=10)
+        await blobs.put(str(number), b"x", ttl_s=10)
+    now[0] = 100
+    await marks.begin("new", ttl_s=10)
+
+    def rows(connection: sqlite3.Connection, now: float) -> int:
+        return sum(connection.execute(f"SELECT count(*) FROM ferrule_{t}").fetchone()[0] for t in ("marks", "blobs"))
+
+    assert await file.run(rows) == 1
+    file.close()
+
+
+async def test_a_file_that_cannot_be_opened_says_so(tmp_path: Path):
+    with pytest.raises(sqlite3.Error):
+        await SqliteMarks(SqliteFile(str(tmp_path / "missing" / "s.db"))).begin("k", ttl_s=1)
+
+
+async def test_urls_name_relative_and_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Three slashes and a relative path, four and an absolute one."""
+    monkeypatch.chdir(tmp_path)
+    for url, path in [
+        ("sqlite:///one.db", tmp_path / "one.db"),
+        (f"sqlite:///{tmp_path}/two.db", tmp_path / "two.db"),
+        ("sqlite:///with%20space.db", tmp_path / "with space.db"),
+    ]:
+        store = open_sqlite(url)
+        assert store.is_shared
+        await store.marks.begin("k", ttl_s=1)
+        assert path.exists()
+
+
+@pytest.mark.parametrize("url", ["sqlite:", "sqlite:///", "sqlite://host/x.db", "sqlite:///x.db?mode=ro"])
+def test_other_urls_are_refused(url):
+    with pytest.raises(StoreUrlError):
+        open_sqlite(url)
