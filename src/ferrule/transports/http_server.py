@@ -17,6 +17,7 @@ them.
 """
 
 import functools
+import importlib
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -95,7 +96,7 @@ def run_http(
         pass
     else:
         new_event_loop = uvloop.new_event_loop
-    import uvicorn  # noqa: F401  # before the collector is told what to leave alone
+    importlib.import_module("uvicorn")  # before the collector is told what to leave alone
 
     with patient_collector(), asyncio.Runner(loop_factory=new_event_loop) as runner:
         try:

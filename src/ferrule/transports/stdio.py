@@ -17,7 +17,6 @@ process at once).
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import signal
 import sys
@@ -32,6 +31,7 @@ import anyio
 
 from ferrule.kernel.dispatch import StreamMessage, TransportContext
 from ferrule.protocol.errors import InvalidRequest
+from ferrule.transports._collector import patient_collector
 from ferrule.transports._fds import NonBlockingFd, ReservedStdio, fd_kind, open_missing_standard_fds
 from ferrule.transports._open import open_reader, open_writer
 from ferrule.transports._pipes import HIGH_WATER_BYTES, FrameReader, FrameWriter, encode_frame
@@ -66,7 +66,6 @@ _LAST_TASKS_S: Final = 1.0
 _THREAD_GRACE_S: Final = 1.0
 _THREAD_POLL_S: Final = 0.05
 _EXIT_CTRL_C: Final = 130
-_GC_THRESHOLD: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +382,7 @@ def run_stdio(
     stop = _Stop(loop)
     try:
         main = loop.create_task(_serve(server, max_message_bytes, drain_s, watch_parent, stop.run))
-        with _signals_stop(stop, main), _patient_collector():
+        with _signals_stop(stop, main), patient_collector():
             try:
                 loop.run_until_complete(main)
             except asyncio.CancelledError:
@@ -444,24 +443,6 @@ def _signals_stop(stop: _Stop, main: asyncio.Task[None]) -> Generator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def _patient_collector() -> Generator[None]:
-    """Let the cyclic garbage collector look less often, and not at what was there before the first request.
-
-    A request in flight is some dozen objects, so with its defaults the collector runs for every burst of requests
-    and finds nothing: 7 % of a call (64 outstanding). What it may miss is bounded by the threshold.
-    """
-    thresholds = gc.get_threshold()
-    if thresholds[0]:  # 0: switched off by the program
-        gc.set_threshold(max(thresholds[0], _GC_THRESHOLD), *thresholds[1:])
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*thresholds)
 
 
 def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
