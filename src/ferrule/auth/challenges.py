@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 __all__ = ["Challenge", "format_challenge", "parse_challenges"]
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_PARAMETER = re.compile(rf'({_TOKEN})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|({_TOKEN}|[^\s,"]+))')
+_PARAMETER = re.compile(rf'({_TOKEN})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 _SCHEME = re.compile(rf"({_TOKEN})(?=\s|,|$)")
 _SEPARATOR = re.compile(r"[\s,]*")
 _MAX_CHARS = 8192
