@@ -27,6 +27,8 @@ from tests.peers.scripted_http import COMPLETE, DISCOVERED, META, Exchange, Scri
 pytestmark = pytest.mark.anyio
 
 STRIDE = int(os.environ.get("FERRULE_FAULT_STRIDE", "23"))
+LEEWAY_S = 8.0
+"""What a loaded machine may add to a deadline; a call that hangs passes any."""
 TEXT = {"content": [{"type": "text", "text": "done"}]}
 FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}
 
@@ -164,7 +166,7 @@ async def use(url: str, mode: str, timeout_s: float, *, faulty: bool) -> list[An
             outcomes.append(await action())
         except (LocalError, MCPError) as error:
             outcomes.append(error)
-        assert time.monotonic() - started < timeout_s * exchanges + 1
+        assert time.monotonic() - started < timeout_s * exchanges + LEEWAY_S
 
     async def give_up() -> str:
         with anyio.move_on_after(0.02):
@@ -204,7 +206,7 @@ async def test_fault_at_every_boundary(mode: str, fault: str) -> None:
 
         async def one(at: int) -> None:
             async with limit, FaultProxy(server.port, at, fault) as proxy:
-                with anyio.fail_after(10):
+                with anyio.fail_after(60):
                     outcomes = await use(proxy.url, mode, 0.3 if fault == "drop" else 5, faulty=True)
                 failures = sum(isinstance(outcome, Exception) for outcome in outcomes)
                 assert failures <= (0 if fault == "delay" else 1), (at, outcomes)

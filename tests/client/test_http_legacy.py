@@ -250,16 +250,27 @@ async def test_giving_up_tells_a_legacy_server() -> None:
 
 
 async def test_initialize_is_never_cancelled() -> None:
-    """Case 31: the specification forbids it."""
+    """Case 31: the specification forbids it; here the handshake after a lost session is given up."""
+    initializes = 0
 
     async def handler(exchange: Exchange) -> None:
-        await exchange.gone.wait()
+        nonlocal initializes
+        if exchange.rpc_method == "initialize":
+            initializes += 1
+            if initializes > 1:
+                await exchange.gone.wait()
+                return
+        if await legacy_basics(exchange):
+            return
+        await exchange.respond(405 if exchange.method == "GET" else 404)
 
     async with ScriptedServer(handler) as server:
-        with pytest.raises(LocalError):
-            await Client(server.url, mode="legacy", connect_timeout_s=0.05).connect()
-        await asyncio.sleep(0.05)
-        assert server.count("POST", "notifications/cancelled") == 0
+        async with Client(server.url, mode="legacy", connect_timeout_s=0.1) as client:
+            with pytest.raises(LocalError):
+                await client.call_tool("t")
+            await asyncio.sleep(0.1)
+            assert initializes == 2
+            assert server.count("POST", "notifications/cancelled") == 0
 
 
 async def test_progress_restarts_the_clock_up_to_the_cap() -> None:

@@ -80,7 +80,7 @@ async def test_everything_passes_through(before: str, behind: str) -> None:
 async def test_questions_pass_through(before: str, behind: str) -> None:
     """Pushed or returned as a round on either side; each of several clients is asked its own question."""
 
-    async def ask(name: str, results: dict[str, str], front: Any) -> None:
+    async def ask(name: str, results: dict[str, str]) -> None:
         def elicit(params: Any) -> ElicitResult:
             return ElicitResult("accept", content={"name": name})
 
@@ -89,10 +89,11 @@ async def test_questions_pass_through(before: str, behind: str) -> None:
                 results[name] = (await client.call_tool("greet")).text
 
     results: dict[str, str] = {}
+    front = proxy(asking_server(), mode=behind)
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             for name in ("Ada", "Bob", "Cyd"):
-                group.start_soon(ask, name, results, proxy(asking_server(), mode=behind))
+                group.start_soon(ask, name, results)
     assert results == {name: f"{name}, {name}" for name in ("Ada", "Bob", "Cyd")}
 
 

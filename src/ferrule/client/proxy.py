@@ -81,6 +81,8 @@ class _Proxy:
         self._target = target
         self._name = name
         self._options = options
+        self._users = 0
+        self._lock: anyio.Lock | None = None
         self._background = Background()
         self._sessions: dict[int, _Lane] = {}
         self._idle: dict[str, list[_Lane]] = {}
@@ -93,17 +95,41 @@ class _Proxy:
 
     @asynccontextmanager
     async def _lifespan(self, server: Server[Any]) -> AsyncGenerator[None]:
-        self._background = Background()
-        await self.main.connect()
+        """Connected from the first who serves this server to the last (several clients in one process, say)."""
+        async with self._turn():
+            if not self._users:
+                await self._open(server)
+            self._users += 1
         try:
-            self._take_over(server)
-            await self._follow_changes(server)
             yield
         finally:
-            await self._background.aclose()
-            for lane in [*self._sessions.values(), *(lane for lanes in self._idle.values() for lane in lanes)]:
-                await lane.client.aclose()
-            await self.main.aclose()
+            with anyio.CancelScope(shield=True):
+                async with self._turn():
+                    self._users -= 1
+                    if not self._users:
+                        await self._close()
+
+    def _turn(self) -> anyio.Lock:
+        if self._lock is None:
+            self._lock = anyio.Lock()
+        return self._lock
+
+    async def _open(self, server: Server[Any]) -> None:
+        self._background = Background()
+        await self.main.connect()
+        self._take_over(server)
+        await self._follow_changes(server)
+
+    async def _close(self) -> None:
+        await self._background.aclose()
+        lanes = [*self._sessions.values(), *(lane for idle in self._idle.values() for lane in idle)]
+        self._sessions.clear()
+        self._idle.clear()
+        self._parked.clear()
+        self._watched.clear()
+        for lane in lanes:
+            await lane.client.aclose()
+        await self.main.aclose()
 
     def _take_over(self, server: Server[Any]) -> None:
         behind = self.main
