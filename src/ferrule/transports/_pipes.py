@@ -27,6 +27,7 @@ __all__ = [
     "Inbox",
     "Outbox",
     "encode_frame",
+    "one_line",
 ]
 
 CHUNK_BYTES: Final = 64 * 1024
@@ -102,10 +103,12 @@ def encode_frame(message: Any) -> bytes:
     Raises:
         EncodeError: it has no JSON form.
     """
-    frame = encode(message)
-    if b"\n" in frame:  # only ready-made JSON can hold one, as white space
-        return encode(decode(frame))
-    return frame
+    return one_line(encode(message))
+
+
+def one_line(frame: bytes) -> bytes:
+    """JSON without line ends; only ready-made JSON can hold one, as white space."""
+    return encode(decode(frame)) if b"\n" in frame else frame
 
 
 class Inbox:

@@ -34,11 +34,11 @@ from ferrule.protocol.errors import InvalidRequest
 from ferrule.transports._collector import patient_collector
 from ferrule.transports._fds import NonBlockingFd, ReservedStdio, fd_kind, open_missing_standard_fds
 from ferrule.transports._open import open_reader, open_writer
-from ferrule.transports._pipes import HIGH_WATER_BYTES, FrameReader, FrameWriter, encode_frame
+from ferrule.transports._pipes import HIGH_WATER_BYTES, FrameReader, FrameWriter, encode_frame, one_line
 from ferrule.transports._watch import Watch, call_every
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
-from ferrule.wire.jsonrpc import JsonRpcResponse, RequestId
+from ferrule.wire.jsonrpc import JsonRpcResponse, RequestId, encode_response
 
 if TYPE_CHECKING:
     import asyncio
@@ -169,7 +169,10 @@ class StdioWriteStream:
         Raises:
             EncodeError: it has no JSON form; nothing was written.
         """
-        return self._put(encode_frame({"jsonrpc": "2.0", "id": id, "result": result}), is_answer=True)
+        frame = encode_response(id, result)
+        if b"\n" in frame:
+            frame = one_line(frame)
+        return self._put(frame, is_answer=True)
 
     def _put(self, frame: bytes, *, is_answer: bool) -> Awaitable[None] | None:
         flush = False
