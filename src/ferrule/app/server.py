@@ -215,12 +215,17 @@ class MCPServer(Generic[StateT]):
     ) -> AbstractAsyncContextManager[StateT]:
         nothing: AbstractAsyncContextManager[Any] = nullcontext(cast("Any", {}))
         own = nothing if lifespan is None else lifespan(self)
-        return own if not self.extensions else self._with_extensions(own)
+        has_channel = self.store is not None and self.store.channel is not None
+        return self._with_extensions(own) if self.extensions or has_channel else own
 
     @asynccontextmanager
     async def _with_extensions(self, own: AbstractAsyncContextManager[StateT]) -> AsyncGenerator[StateT]:
         async with AsyncExitStack() as stack:
             state = await stack.enter_async_context(own)
+            if self.store is not None and self.store.channel is not None:
+                from ferrule.kernel.relay import relayed
+
+                await stack.enter_async_context(relayed(self.lowlevel.bus, self.store.channel))
             for extension in self.extensions.values():
                 await stack.enter_async_context(extension.running(self.lowlevel, state))
             yield state

@@ -15,6 +15,7 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -60,9 +61,8 @@ class RedisServer:
         """The client of the running loop."""
         home = (os.getpid(), asyncio.get_running_loop())
         if self._home != home:
-            from redis.asyncio import Redis
-
-            self._client = Redis.from_url(
+            redis: Any = import_module("redis.asyncio")
+            self._client = redis.Redis.from_url(
                 self.url,
                 socket_timeout=self._timeout_s,
                 socket_connect_timeout=self._timeout_s,
@@ -263,17 +263,19 @@ class RedisTasks:
             start = rank + 1
         tasks: list[StoredTask] = []
         while len(tasks) < limit:
-            ids: list[bytes] = await self._server.run(
-                lambda client, start=start: client.zrevrange(owned, start, start + limit - 1)
-            )
+            ids = await self._ids(owned, start, limit)
             if not ids:
                 break
             start += len(ids)
             for task_id in ids:
-                found = await self.get(task_id.decode())
+                found = await self.get(task_id)
                 if found is not None and len(tasks) < limit:
                     tasks.append(found)
         return tasks
+
+    async def _ids(self, owned: str, start: int, limit: int) -> list[str]:
+        found: list[bytes] = await self._server.run(lambda client: client.zrevrange(owned, start, start + limit - 1))
+        return [task_id.decode() for task_id in found]
 
     async def claim(self, *, lease_s: float, limit: int) -> list[StoredTask]:
         """See `TaskStore`."""
@@ -286,8 +288,11 @@ class RedisTasks:
             if found is not None and found.is_open:
                 tasks.append(found)
             else:
-                await self._server.run(lambda client, task_id=task_id: client.zrem(self._leases, task_id))
+                await self._forget(task_id)
         return tasks
+
+    async def _forget(self, task_id: bytes) -> None:
+        await self._server.run(lambda client: client.zrem(self._leases, task_id))
 
 
 class RedisChannel:
@@ -332,8 +337,7 @@ def open_redis(url: str) -> Store:
         StoreUrlError: no host, or an unusable prefix.
         ModuleNotFoundError: redis-py is not installed (``pip install 'ferrule[redis]'``).
     """
-    import redis.asyncio  # noqa: F401 - said now, and not at the first request
-
+    import_module("redis.asyncio")  # what is missing is said now, and not at the first request
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
     prefix = options.pop("prefix", _DEFAULT_PREFIX)
