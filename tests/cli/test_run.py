@@ -1,0 +1,261 @@
+"""``ferrule run``: files over both transports, workers, reloading, and what goes wrong at the start."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ferrule import Client
+from tests.cli.support import FERRULE, LIMIT_S, PROBE, ferrule, serving
+
+SERVER = """\
+import os
+from ferrule import MCPServer
+
+app = MCPServer("small")
+
+@app.tool
+def version() -> str:
+    "Which text of this file is served, and by which process."
+    return "one " + str(os.getpid())
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A server file that a test may change."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    path = folder / "small.py"
+    path.write_text(SERVER)
+    return path
+
+
+def write_later(path: Path, text: str) -> None:
+    """Write a file so that its time and size differ, as an editor does: whole."""
+    path.with_suffix(".new").write_text(text)
+    os.utime(path.with_suffix(".new"))
+    path.with_suffix(".new").replace(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute", "words"),
+    [
+        (SERVER, "", "one"),
+        (SERVER.replace("app", "anything"), "", "one"),
+        (SERVER + "\nother = MCPServer('other')\n", "", "one"),  # `app` is the usual name
+        (SERVER + "\nlow = app.lowlevel\ndel app\n", ":low", "one"),
+    ],
+)
+def test_the_server_in_a_file_is_found(source: Path, text: str, attribute: str, words: str) -> None:
+    """Usual names first, then the only one; the lowlevel server serves as well."""
+    source.write_text(text)
+    done = ferrule("call", f"{source}{attribute}", "version")
+    assert (done.returncode, done.stdout[: len(words)]) == (0, words)
+
+
+def test_a_function_that_makes_a_server_is_called(source: Path) -> None:
+    """``file.py:make``."""
+    body = "\n".join("    " + line for line in SERVER.splitlines()[3:])
+    source.write_text(f"import os\nfrom ferrule import MCPServer\n\ndef make():\n{body}\n    return app\n")
+    assert ferrule("call", f"{source}:make", "version").stdout.startswith("one")
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute", "words"),
+    [
+        ("import ferrule\n", "", "no MCPServer"),
+        (SERVER + "\none = MCPServer('1')\ntwo = MCPServer('2')\ndel app\n", "", "several servers"),
+        (SERVER, ":nothing", "no 'nothing'"),
+        (SERVER, ":os", "not a server"),
+        ("import ferrule\nthis is no Python\n", "", "SyntaxError"),
+    ],
+)
+def test_a_file_that_cannot_be_served_says_why(source: Path, text: str, attribute: str, words: str) -> None:
+    """On stderr, with a status, and with nothing on stdout, which belongs to the protocol."""
+    source.write_text(text)
+    done = ferrule("run", f"{source}{attribute}")
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert words in done.stderr
+
+
+def test_a_program_of_somebody_else_is_run_as_it_is(tmp_path: Path) -> None:
+    """A file that does not import Ferrule speaks MCP by itself."""
+    (tmp_path / "other.py").write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        "    if asked.get('method') == 'initialize':\n"
+        "        result = {'protocolVersion': '2025-06-18', 'capabilities': {'tools': {}},\n"
+        "                  'serverInfo': {'name': 'other', 'version': '1'}}\n"
+        "    elif asked.get('method') == 'tools/list':\n"
+        "        result = {'tools': [{'name': 'foreign', 'inputSchema': {'type': 'object'}}]}\n"
+        "    elif 'id' in asked:\n"
+        "        print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'error': {'code': -32601, 'message': 'no'}}),\n"
+        "              flush=True)\n"
+        "        continue\n"
+        "    else:\n"
+        "        continue\n"
+        "    print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': result}), flush=True)\n"
+    )
+    assert "foreign" in ferrule("list", str(tmp_path / "other.py")).stdout
+    # ... and a bridge in front of it speaks the modern era, which it does not.
+    bridged = f"{FERRULE[0]} -m ferrule run {tmp_path / 'other.py'}"
+    assert "foreign" in ferrule("list", bridged, "--mode", "2026-07-28").stdout
+
+
+def test_http_serves_both_eras_and_ends_on_a_signal(tmp_path: Path) -> None:
+    """The address is said on stderr once the port is open."""
+    with serving(tmp_path / "log", "run", PROBE, "--http", "--port", "0", "--path", "/api") as server:
+        assert server.url.endswith("/api")
+        for mode in ("legacy", "2026-07-28"):
+            assert ferrule("call", server.url, "add", "a=40", "--mode", mode).stdout == "42\n"
+    assert server.process.returncode == 0
+
+
+def test_a_port_that_is_taken_is_said_in_a_sentence(tmp_path: Path) -> None:
+    """Not with a traceback."""
+    with serving(tmp_path / "log", "run", PROBE, "--http", "--port", "0") as server:
+        port = server.url.split(":")[2].split("/")[0]
+        done = ferrule("run", PROBE, "--http", "--port", port)
+        assert done.returncode == 3
+        assert "in use" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sockets are handed down on POSIX only")
+def test_workers_share_the_port_and_are_replaced(tmp_path: Path, source: Path) -> None:
+    """Several processes answer; one that is killed is started again; none is left behind."""
+    with serving(tmp_path / "log", "run", str(source), "--http", "--port", "0", "--workers", "2") as server:
+        url = server.url
+
+        async def pids(wanted: Callable[[set[int]], bool]) -> set[int]:
+            found: set[int] = set()
+            with anyio.fail_after(LIMIT_S):
+                while not wanted(found):
+                    async with Client(url, mode="2026-07-28") as client:
+                        found.add(int((await client.call_tool("version")).text.split()[1]))
+            return found
+
+        first = anyio.run(pids, lambda found: len(found) == 2)
+        killed = min(first)
+        os.kill(killed, signal.SIGKILL)
+        server.wait_for("a worker ended")
+        second = anyio.run(pids, lambda found: len(found - {killed}) == 2)
+        assert second - first
+    for pid in (first | second) - {killed}:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+async def _reload_http(url: str, source: Path, mode: str) -> None:
+    async with Client(url, mode=mode) as client:
+        assert (await client.call_tool("version")).text.startswith("one")
+        write_later(source, SERVER.replace("one ", "two and more "))
+        with anyio.fail_after(LIMIT_S):
+            while not (await client.call_tool("version")).text.startswith("two"):
+                await anyio.sleep(0.05)
+        # A mistake takes the server away, the port stays, and the next version is served again.
+        write_later(source, "import ferrule\nno Python\n")
+        write_later(source.with_name("noise.py"), "x = 1\n")
+        await anyio.sleep(0.6)
+        write_later(source, SERVER.replace("one ", "three, after a mistake "))
+        with anyio.fail_after(LIMIT_S):
+            while True:
+                try:
+                    if (await client.call_tool("version", timeout_s=5)).text.startswith("three"):
+                        break
+                except Exception:
+                    await anyio.sleep(0.1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sockets are handed down on POSIX only")
+@pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+def test_reload_over_http_keeps_clients(tmp_path: Path, source: Path, mode: str) -> None:
+    """One client object, three versions of the file, a syntax error in between, in either era."""
+    with serving(tmp_path / "log", "run", str(source), "--http", "--port", "0", "--reload") as server:
+        anyio.run(_reload_http, server.url, source, mode)
+        assert "reloading" in server.log.read_text()
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+def test_reload_over_stdio_keeps_the_host_connected(source: Path, mode: str) -> None:
+    """The host's process never ends; the server behind it does, and the host is told that lists may have changed."""
+
+    async def main() -> None:
+        target = [*FERRULE, "run", str(source), "--reload"]
+        async with Client(target, mode=mode) as client, client.listen(tools=True) as changes:
+            assert (await client.call_tool("version")).text.startswith("one")
+            write_later(source, SERVER.replace("one ", "two ") + "\n@app.tool\ndef fresh() -> int:\n    return 1\n")
+            with anyio.fail_after(LIMIT_S):
+                event = await anext(changes)
+            assert event.kind == "tools"
+            assert (await client.call_tool("version")).text.startswith("two")
+            assert {tool.name for tool in await client.list_tools()} == {"version", "fresh"}
+
+    anyio.run(main)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--workers", "2"), "--workers needs --http"),
+        (("--http", "--path", "mcp"), "--path starts with a slash"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(arguments: tuple[str, ...], words: str) -> None:
+    """Before anything is started."""
+    done = ferrule("run", PROBE, *arguments)
+    assert (done.returncode, words in done.stderr) == (2, True)
+
+
+def test_a_configuration_with_one_server_is_bridged(tmp_path: Path) -> None:
+    """Comments in it are no hindrance; with several, one is named."""
+    entry = {"command": sys.executable, "args": ["-m", "ferrule", "run", PROBE]}
+    config = tmp_path / "mcp.json"
+    config.write_text(f'// mine\n{{"mcpServers": {{"probe": {json.dumps(entry)}}}}}')
+    bridged = f"{FERRULE[0]} -m ferrule run {config}"
+    assert ferrule("call", bridged, "add", "a=1").stdout == "3\n"
+    config.write_text(json.dumps({"mcpServers": {"probe": entry, "other": {"url": "http://127.0.0.1:1"}}}))
+    assert ferrule("list", str(config)).returncode == 2
+    assert "add" in ferrule("list", f"{config}:probe").stdout
+
+
+def test_a_server_of_an_installed_host_is_found_by_its_name(tmp_path: Path) -> None:
+    """``cursor:probe``, or only ``probe`` where one host has it."""
+    (tmp_path / ".cursor").mkdir()
+    entry = {"command": sys.executable, "args": ["-m", "ferrule", "run", PROBE]}
+    (tmp_path / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": {"probe-x": entry}}))
+    for name in ("cursor:probe-x", "cursor:", "probe-x"):
+        assert ferrule("call", name, "add", "a=1", home=tmp_path).stdout == "3\n", name
+    done = ferrule("call", "cursor:nothing", "add", home=tmp_path)
+    assert (done.returncode, "it has probe-x" in done.stderr) == (2, True)
+
+
+def test_nothing_of_a_project_is_watched_that_is_not_its_own(tmp_path: Path) -> None:
+    """A virtual environment beside the file has thousands of files and is not the program."""
+    from ferrule.cli.watching import SourceWatch
+
+    (tmp_path / "a.py").write_text("")
+    for folder in (".venv", "node_modules", "__pycache__"):
+        (tmp_path / folder).mkdir()
+    watch = SourceWatch(tmp_path / "a.py")
+    for folder in (".venv", "node_modules", "__pycache__"):
+        (tmp_path / folder / "b.py").write_text("")
+    (tmp_path / "notes.txt").write_text("")
+    assert watch.changed() == []
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "c.py").write_text("")
+    assert watch.changed() == [str(tmp_path / "sub" / "c.py")]
+    shutil.rmtree(tmp_path / "sub")
+    assert watch.changed() == [str(tmp_path / "sub" / "c.py")]
+    assert watch.changed() == []
