@@ -14,6 +14,7 @@ from ferrule.protocol.errors import InvalidParams, MethodNotFound
 from ferrule.protocol.handshake import negotiate_initialize
 from ferrule.wire.revisions import REVISIONS, Revision
 from ferrule.wire.types import (
+    META_SUBSCRIPTION_ID,
     DiscoverResult,
     EmptyResult,
     InitializeResult,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SUBSCRIPTION_ID_KEY", "granted_filter", "register_builtins"]
 
-SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+SUBSCRIPTION_ID_KEY: Final = META_SUBSCRIPTION_ID
 
 
 def register_builtins(server: Server[Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from ferrule.kernel.builtin import register_builtins
 from ferrule.kernel.bus import SubscriptionBus
@@ -19,14 +19,13 @@ from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.headers import ParamHeader
 from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, REVISIONS, Revision
-from ferrule.wire.types import Icon, Implementation, ServerCapabilities
+from ferrule.wire.types import META_SERVER_INFO, Icon, Implementation, ServerCapabilities
 
 __all__ = ["GrantTopics", "HandlerEntry", "InitializationOptions", "Server"]
 
 LifespanT = TypeVar("LifespanT")
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
-SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 
 GrantTopics: TypeAlias = Callable[[ServerRequestContext[Any], Any], Awaitable[tuple[Any, Iterable[tuple[str, str]]]]]
 """``(ctx, wanted) -> (granted, topics)``: what an extension grants of its key in a ``subscriptions/listen`` filter, in
@@ -141,7 +140,7 @@ class Server(Generic[LifespanT]):
         self._requests: dict[str, HandlerEntry] = {}
         self._notifications: dict[str, HandlerEntry] = {}
         self._chains: dict[CallNext, tuple[list[ServerMiddleware[Any]], CallNext]] = {}
-        self.info_stamp: dict[str, Any] = {SERVER_INFO_KEY: to_builtins(self.server_info)}
+        self.info_stamp: dict[str, Any] = {META_SERVER_INFO: to_builtins(self.server_info)}
         register_builtins(self)
 
     # -- registering ------------------------------------------------------------------------------------------

@@ -19,9 +19,22 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from ferrule.wire.headers import HeaderValueError, decode_header_value
+from ferrule.wire.headers import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PARAM_PREFIX,
+    MCP_PROTOCOL_VERSION_HEADER,
+    HeaderValueError,
+    decode_header_value,
+)
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS
+from ferrule.wire.types.base import (
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_LOG_LEVEL,
+    META_PROTOCOL_VERSION,
+)
 
 __all__ = [
     "CLIENT_CAPABILITIES_KEY",
@@ -41,15 +54,12 @@ __all__ = [
     "http_status",
 ]
 
-MCP_PROTOCOL_VERSION_HEADER: Final = "mcp-protocol-version"
-MCP_METHOD_HEADER: Final = "mcp-method"
-MCP_NAME_HEADER: Final = "mcp-name"
-MCP_PARAM_HEADER_PREFIX: Final = "mcp-param-"
+MCP_PARAM_HEADER_PREFIX: Final = MCP_PARAM_PREFIX
 
-PROTOCOL_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
-CLIENT_CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
-CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
-LOG_LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
+PROTOCOL_VERSION_KEY: Final = META_PROTOCOL_VERSION
+CLIENT_CAPABILITIES_KEY: Final = META_CLIENT_CAPABILITIES
+CLIENT_INFO_KEY: Final = META_CLIENT_INFO
+LOG_LEVEL_KEY: Final = META_LOG_LEVEL
 
 NAME_PARAMS: Final[Mapping[str, str]] = MappingProxyType(
     {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
