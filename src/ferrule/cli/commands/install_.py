@@ -1,0 +1,175 @@
+"""``ferrule install``: a server into a host's configuration, or out of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ferrule.cli.exits import EXIT_USAGE, Quit
+from ferrule.cli.hosts import HOSTS, Host
+from ferrule.cli.installing import Change, Journal, apply_change, plan_install, plan_removal, plan_undo
+from ferrule.cli.jsonc import JsoncError
+from ferrule.cli.output import print_text, say
+from ferrule.cli.targets import ServerChoice, complete_target, python_command, read_choice
+
+__all__ = ["command"]
+
+
+@click.command("install", context_settings={"max_content_width": 100})
+@click.argument("host", type=click.Choice([*HOSTS, "json"]))
+@click.argument("target", required=False, shell_complete=complete_target)
+@click.option("--name", help="Of the server in the configuration.")
+@click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="Another file; needed for json.")
+@click.option(
+    "--project",
+    type=click.Path(path_type=Path, file_okay=False),
+    is_flag=False,
+    flag_value=".",
+    help="The configuration of a project folder (this one if none is named).",
+)
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="For the server; NAME alone takes today's value.")
+@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="For a URL.")
+@click.option("--dry-run", is_flag=True, help="Show the change and make none.")
+@click.option("--undo", is_flag=True, help="Make the last change of this file (and --name) undone.")
+@click.option("--remove", is_flag=True, help="Take the server called --name out.")
+def command(
+    host: str,
+    target: str | None,
+    name: str | None,
+    file: Path | None,
+    project: Path | None,
+    env: tuple[str, ...],
+    headers: tuple[str, ...],
+    dry_run: bool,
+    undo: bool,
+    remove: bool,
+) -> None:
+    """Put the server TARGET into the configuration of HOST.
+
+    Comments, order and unknown keys of the file stay as they are. HOST 'json' is any file with 'mcpServers'.
+    """
+    where, path = _place(host, file, project)
+    try:
+        if undo:
+            _undo(path, name, dry_run)
+            return
+        if remove:
+            if name is None:
+                raise click.UsageError("--remove needs --name")
+            _carry_out(plan_removal(path, where.key, name), dry_run, f"{name!r} is out of {path}")
+            return
+        if target is None:
+            raise click.UsageError("Name the server: a file, URL, command or configuration")
+        choice = read_choice(target)
+        entry = where.entry(_plain_entry(choice, where, env, headers))
+        change = plan_install(path, where.key, name or choice.name, entry)
+        _carry_out(change, dry_run, f"{change.name!r} is in {path}. {where.restart}")
+    except (JsoncError, UnicodeDecodeError) as error:
+        raise Quit(EXIT_USAGE, f"{path} is malformed and was left alone: {error}") from error
+
+
+def _place(host: str, file: Path | None, project: Path | None) -> tuple[Host, Path]:
+    if host == "json":
+        if file is None:
+            raise click.UsageError("json needs --file")
+        return Host("json", str(file), lambda: file, restart=""), file
+    where = HOSTS[host]
+    if file is not None:
+        return where, file
+    try:
+        return where, where.path(project)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _plain_entry(choice: ServerChoice, host: Host, env: tuple[str, ...], headers: tuple[str, ...]) -> dict[str, Any]:
+    """How the host should start or reach the server; absolute paths, because a host starts anywhere."""
+    variables = _variables(env)
+    if choice.from_config is not None:
+        plain = dict(choice.from_config)
+        if variables:
+            plain["env"] = {**plain.get("env", {}), **variables}
+        return plain
+    target: Any = choice.target
+    if choice.is_http and host.url_key is not None:
+        plain = {"url": target.url}
+        if headers:
+            plain["headers"] = dict(_header(text) for text in headers)
+        if variables:
+            raise click.UsageError("A URL has no environment")
+        return plain
+    if choice.is_http:
+        command = python_command("run", target.url, *(part for text in headers for part in ("--header", text)))
+    elif choice.file is not None:
+        attribute = "" if choice.attribute is None else f":{choice.attribute}"
+        command = python_command("run", f"{choice.file.resolve()}{attribute}")
+    else:
+        command = [_absolute(target.server.command), *(_absolute_path(part) for part in target.server.args)]
+    plain = {"command": command[0], "args": command[1:]}
+    if variables:
+        plain["env"] = variables
+    return plain
+
+
+def _absolute(program: str) -> str:
+    """A program by its place: hosts started from a menu have another PATH than this shell."""
+    found = shutil.which(program)
+    if found is None:
+        say(f"{program!r} is not in PATH now; the host must find it")
+        return program
+    return os.path.abspath(found)
+
+
+def _absolute_path(part: str) -> str:
+    return os.path.abspath(part) if not part.startswith("-") and os.path.isfile(part) else part
+
+
+def _variables(env: tuple[str, ...]) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for text in env:
+        name, sign, value = text.partition("=")
+        if not sign:
+            if name not in os.environ:
+                raise click.UsageError(f"The variable {name} is not set here")
+            value = os.environ[name]
+        made[name] = value
+    return made
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise click.UsageError(f"A header is written 'Name: value', not {text!r}")
+    return name.strip(), value.strip()
+
+
+def _undo(path: Path, name: str | None, dry_run: bool) -> None:
+    journal = Journal()
+    record = journal.last(path, name)
+    if record is None:
+        raise Quit(EXIT_USAGE, f"no change of {path} is noted that could be undone")
+    change = plan_undo(record, path)
+    if dry_run:
+        print_text(change.diff() or "nothing would change")
+        return
+    apply_change(change)
+    journal.drop(record)
+    say(
+        f"{path} is as it was before {record.name!r}" if change.after == record.before else f"{record.name!r} is undone"
+    )
+
+
+def _carry_out(change: Change, dry_run: bool, words: str) -> None:
+    if change.is_nothing:
+        say(f"nothing to do: {change.path} says so already")
+        return
+    if dry_run:
+        print_text(change.diff().rstrip("\n"))
+        return
+    Journal().add(change)
+    apply_change(change)
+    say(words.strip())
