@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -90,15 +91,16 @@ class ScriptedServer:
         open_connections: connections that are open now.
     """
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, *, tls: ssl.SSLContext | None = None) -> None:
         self.handler = handler
+        self.tls = tls
         self.seen: list[Exchange] = []
         self.open_connections = 0
         self.failures: list[BaseException] = []
 
     async def __aenter__(self) -> ScriptedServer:
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         return self

@@ -13,7 +13,7 @@ idempotent one on a connection that the server had closed before it was sent.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ferrule.transports.http_adapters import AiohttpAdapter
@@ -41,18 +41,22 @@ class AiohttpClient:
         self._options = options or HttpOptions()
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
+        self._in_use: set[Any] = set()
 
     async def open(self, request: HttpRequest) -> HttpResponse:
         """Send a request and wait for the head of its answer."""
         if self._closed:
             raise HttpConnectFailed(request.url.partition("?")[0], "this client is closed")
         session = self._session or self._make_session()
-        return await AiohttpAdapter(session, proxy=self._proxy_of(request.url)).open(request)
+        return await AiohttpAdapter(session, proxy=self._proxy_of(request.url), in_use=self._in_use).open(request)
 
     async def aclose(self) -> None:
         """Close every connection, also those in use."""
         self._closed = True
         session, self._session = self._session, None
+        for response in list(self._in_use):  # the session would leave whoever reads one waiting
+            response.close()
+        self._in_use.clear()
         if session is not None:
             await session.close()
 

@@ -102,10 +102,14 @@ class AiohttpAdapter:
         session: whoever made it closes it.
         proxy: for this request; ``None`` leaves it to the session.
         timeout: instead of the session's.
+        in_use: a set that holds the responses that are not closed yet, for whoever closes the session under them.
     """
 
-    def __init__(self, session: Any, *, proxy: str | None = None, timeout: Any = None) -> None:
+    def __init__(
+        self, session: Any, *, proxy: str | None = None, timeout: Any = None, in_use: set[Any] | None = None
+    ) -> None:
         self._session = session
+        self._in_use: set[Any] = set() if in_use is None else in_use
         self._options: dict[str, Any] = {"proxy": proxy}
         if timeout is not None:
             self._options["timeout"] = timeout
@@ -122,16 +126,18 @@ class AiohttpAdapter:
             )
         except Exception as error:
             raise _translated(error, request.url, is_silent=True) from error
-        return _AiohttpResponse(response, request.url)
+        return _AiohttpResponse(response, request.url, self._in_use)
 
     async def aclose(self) -> None:
         """The session is its owner's."""
 
 
 class _AiohttpResponse:
-    def __init__(self, response: Any, url: str) -> None:
+    def __init__(self, response: Any, url: str, in_use: set[Any]) -> None:
         self._response = response
         self._url = url
+        self._in_use = in_use
+        in_use.add(response)
 
     @property
     def status(self) -> int:
@@ -152,6 +158,7 @@ class _AiohttpResponse:
             raise _translated(error, self._url, is_silent=False) from error
 
     async def aclose(self) -> None:
+        self._in_use.discard(self._response)
         self._response.close() if not self._response.content.at_eof() else self._response.release()
 
 
