@@ -734,6 +734,7 @@ class MCPServer(Generic[StateT]):
         *,
         host: str = "127.0.0.1",
         port: int = 8000,
+        workers: int = 1,
         **options: Any,
     ) -> None:
         """Serve until the input ends (stdio) or a signal comes.
@@ -741,6 +742,9 @@ class MCPServer(Generic[StateT]):
         Args:
             transport: ``"stdio"`` or ``"http"``.
             host, port: for HTTP; port 0 takes a free one.
+            workers: processes that serve HTTP on the one port. They import this server anew by its file and name, so
+                it is a variable of a module, and this call stands under ``if __name__ == "__main__":``. What they
+                must share (sessions, changes, tasks) they share through ``store``.
             options: of `run_stdio`; or of `HttpOptions` and `run_http`.
 
         Raises:
@@ -753,9 +757,43 @@ class MCPServer(Generic[StateT]):
 
             run_stdio(self.lowlevel, **options)
         elif transport == "http":
-            self._run_http(host, port, options)
+            if workers > 1:
+                self._run_workers(host, port, workers, options)
+            else:
+                self._run_http(host, port, options)
         else:
             raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
+
+    def _run_workers(self, host: str, port: int, workers: int, options: dict[str, Any]) -> None:
+        from ferrule.app.scaling import check_can_scale, make_payload
+        from ferrule.transports.http_server import HttpLimits, bind
+        from ferrule.transports.workers import find_target, run_workers
+
+        check_can_scale(self, options)
+        on_started = options.pop("on_started", None)
+        limits = options.get("limits") or HttpLimits()
+        sockets = bind(host, port)
+        port = sockets[0].getsockname()[1]
+        try:
+            run_workers(
+                find_target(self),
+                workers,
+                sockets,
+                make_payload(self, host, port, options),
+                drain_s=limits.drain_s,
+                on_started=None if on_started is None else lambda: on_started(host, port),
+            )
+        finally:
+            for sock in sockets:
+                sock.close()
+
+    def serve_worker(self, sockets: list[Any], payload: dict[str, Any], on_started: Callable[..., None]) -> None:
+        """Serve on inherited sockets: what a worker process calls; see `run`."""
+        from ferrule.app.scaling import take_payload
+
+        host, port, options = take_payload(self, payload)
+        self.check()
+        self._run_http(host, port, {**options, "sockets": sockets, "on_started": on_started})
 
     def _run_http(self, host: str, port: int, options: dict[str, Any]) -> None:
         from ferrule.transports.http_server import run_http

@@ -18,6 +18,7 @@ them.
 
 import functools
 import importlib
+import logging
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     import asyncio
     from types import FrameType
 
-__all__ = ["HttpLimits", "run_http", "serve_http"]
+__all__ = ["HttpLimits", "bind", "run_http", "serve_http"]
 
 ASGICallable = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -143,7 +144,7 @@ async def serve_http(
     import uvicorn
 
     limits = limits or HttpLimits()
-    bound = list(sockets) if sockets is not None else _bind(host, port)
+    bound = list(sockets) if sockets is not None else bind(host, port)
     config = uvicorn.Config(
         app,
         host=host,
@@ -184,8 +185,12 @@ def _announce(app: ASGICallable, is_tls: bool, host: str, port: int) -> None:
         sys.stderr.write(f"Serving {'https' if is_tls else 'http'}://{name}:{port}{path} (Ctrl-C ends it)\n")
 
 
-def _bind(host: str, port: int) -> list[socket.socket]:
-    """Listening sockets for a host name, of every family that it has, so that clients find it by either."""
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Listening sockets for a host name, of every family that it has, so that clients find it by either.
+
+    Raises:
+        OSError: the address cannot be bound.
+    """
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     bound: list[socket.socket] = []
     try:
@@ -219,6 +224,11 @@ def _bind(host: str, port: int) -> list[socket.socket]:
     return bound
 
 
+def _is_no_cut_off_request(record: logging.LogRecord) -> bool:
+    """Drops the stack of each request that is cut off at shutdown: uvicorn says in one line how many there are."""
+    return record.exc_info is None or record.exc_info[0] is None or record.exc_info[0].__name__ != "CancelledError"
+
+
 @functools.cache
 def _server_class() -> type[Any]:
     import uvicorn
@@ -247,7 +257,12 @@ def _server_class() -> type[Any]:
                 server.close()  # no new connection may slip in between the end of the streams and the wait for them
             if self._on_drain is not None:
                 await self._on_drain()
-            await super().shutdown(sockets)
+            logger = logging.getLogger("uvicorn.error")
+            logger.addFilter(_is_no_cut_off_request)
+            try:
+                await super().shutdown(sockets)
+            finally:
+                logger.removeFilter(_is_no_cut_off_request)
 
         async def serve_quietly(self, sockets: list[socket.socket]) -> None:
             """Serve without touching signal handlers."""

@@ -78,6 +78,13 @@ class RoundsSettings:
             self._sealer = sealer_for(self._state_keys)
         return self._sealer
 
+    def share_key(self, key: bytes) -> None:
+        """Seal with a key that other processes have too; before the first state, and only where none was set."""
+        if self.uses_process_key:
+            self._state_keys = [key]
+            self.uses_process_key = False
+            self._sealer = None
+
     def warn_of_keys(self) -> None:
         """A state came that is not ours: say once what is wrong when nobody configured keys."""
         if self.uses_process_key and not self._has_warned_of_keys:

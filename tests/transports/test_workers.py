@@ -1,0 +1,168 @@
+"""Workers on one port, as real processes: started, lost, replaced, ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="sockets are not inherited there"),
+]
+
+PROGRAM = """
+import os, time
+from ferrule import Context, MCPServer
+
+app = MCPServer("many"{settings})
+
+@app.tool
+def pid() -> int:
+    return os.getpid()
+
+@app.tool
+async def ask(ctx: Context) -> str:
+    return str((await ctx.elicit("sure?", bool, key="sure")).data) + str(os.getpid())
+
+if __name__ == "__main__":
+    app.run("http", port=0, workers=2, on_started=lambda host, port: print(port, flush=True){options})
+"""
+
+
+@contextmanager
+def running(tmp_path: Path, settings: str = "", options: str = ", stateless=True") -> Generator[tuple[Any, int]]:
+    """The program, its process and its port."""
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM.format(settings=settings, options=options))
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process, int(process.stdout.readline())
+    finally:
+        process.terminate()
+        process.wait(20)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def call(port: int, name: str, **more: Any) -> Any:
+    """One modern call on a connection of its own; the result."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    }
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": {}, "_meta": meta, **more},
+    }
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": name,
+        "connection": "close",
+    }
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=10) as response:
+        return json.load(response)["result"]
+
+
+def pids(port: int, wanted: int) -> set[int]:
+    """The workers that answer; asks until there are so many."""
+    found: set[int] = set()
+    deadline = time.monotonic() + 20
+    while len(found) < wanted and time.monotonic() < deadline:
+        found.add(call(port, "pid")["structuredContent"])
+    return found
+
+
+def test_workers_share_a_port_and_a_lost_one_is_replaced(tmp_path: Path) -> None:
+    """``kill -9`` costs the calls in flight there, and nothing else."""
+    with running(tmp_path) as (process, port):
+        before = pids(port, 2)
+        assert len(before) == 2
+        assert process.pid not in before
+        victim = before.pop()
+        os.kill(victim, signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        now: set[int] = set()
+        while len(now - {victim}) < 2 and time.monotonic() < deadline:
+            try:
+                now.add(call(port, "pid")["structuredContent"])
+            except OSError:  # a connection that the dead one had accepted
+                continue
+        assert len(now - {victim}) == 2
+
+
+def test_rounds_of_a_call_may_go_through_different_workers(tmp_path: Path) -> None:
+    """The key of the state is the workers' common one, without being configured."""
+    with running(tmp_path) as (_, port):
+        answered: set[str] = set()
+        for _ in range(8):
+            first = call(port, "ask")
+            answer = {"sure": {"action": "accept", "content": {"value": True}}}
+            result = call(port, "ask", inputResponses=answer, requestState=first["requestState"])
+            text = result["content"][0]["text"]
+            assert text.startswith("True")
+            answered.add(text)
+        assert answered
+
+
+def test_a_hangup_replaces_each_worker_and_serves_all_the_while(tmp_path: Path) -> None:
+    """A rolling restart."""
+    with running(tmp_path) as (process, port):
+        before = pids(port, 2)
+        process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if not pids(port, 2) & before and len(pids(port, 2)) == 2:
+                break
+        assert not pids(port, 2) & before
+
+
+def test_a_signal_ends_all(tmp_path: Path) -> None:
+    """No worker outlives its supervisor."""
+    with running(tmp_path) as (process, port):
+        found = pids(port, 2)
+        process.terminate()
+        assert process.wait(20) == 0
+        for pid in found:
+            with pytest.raises(ProcessLookupError):
+                os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "said"),
+    [
+        ("", "", "store='redis://"),
+        ("", ", legacy=False", None),
+        (", extensions=[__import__('ferrule.extensions.tasks', fromlist=['x']).Tasks()]", ", legacy=False", "Tasks"),
+        ("", ", stateless=True, authenticate=lambda ctx: None", "cannot be given"),
+    ],
+)
+def test_what_would_break_is_refused_with_what_to_set(
+    tmp_path: Path, settings: str, options: str, said: str | None
+) -> None:
+    """A session that exists on one worker of two is a 404 every other time."""
+    if said is None:
+        with running(tmp_path, settings, options) as (_, port):
+            assert pids(port, 1)
+        return
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM.format(settings=settings, options=options))
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=30)
+    assert done.returncode != 0
+    assert said in done.stderr
