@@ -5,7 +5,7 @@ Tools have this inlined, because their call is the hot path; resources, prompts 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from ferrule.app.context import Context, current_request
@@ -15,7 +15,30 @@ from ferrule.app.threads import WorkerThreads
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.finish import INPUT_METHODS
 
-__all__ = ["call_function"]
+__all__ = ["call_function", "runner_of"]
+
+
+def runner_of(spec: FunctionSpec, threads: WorkerThreads) -> Callable[..., Awaitable[Any]]:
+    """``await run(**kwargs)``: the function, on the loop or in a thread, with its dependencies.
+
+    Raises:
+        SignatureError: a dependency cannot be called.
+    """
+    function: Callable[..., Any] = spec.call_with if spec.has_positional_only else spec.function
+    if spec.is_async:
+        run = function
+    else:
+
+        async def in_thread(**kwargs: Any) -> Any:
+            value = await threads.run(function, kwargs)
+            return await value if hasattr(value, "__await__") else value  # a plain function that wraps an async one
+
+        run = in_thread
+    if not spec.dependencies:
+        return run
+    from ferrule.app.inject import inject
+
+    return inject(spec, run, threads)
 
 
 async def call_function(
@@ -32,12 +55,9 @@ async def call_function(
         kwargs = spec.bind(arguments)
         if spec.context_parameter is not None:
             kwargs[spec.context_parameter] = Context(ctx)
-        function = spec.call_with if spec.has_positional_only else spec.function
-
-        async def run(**kwargs: Any) -> Any:
-            value = await function(**kwargs) if spec.is_async else await threads.run(function, kwargs)
-            return await value if hasattr(value, "__await__") else value
-
+        run = spec.runner
+        if run is None:
+            run = spec.runner = runner_of(spec, threads)
         if ctx.method not in INPUT_METHODS:
             return await run(**kwargs)
         return await run_body(ctx, run, kwargs)

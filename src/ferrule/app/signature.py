@@ -53,6 +53,7 @@ class FunctionSpec:
         parameters: what a client sends, in order.
         injected: parameter name → what is put in by the server (``"context"``).
         dependencies: parameter name → the marker that a dependency resolver understands.
+        runner: how it is called with everything filled in; made and kept by `ferrule.app.calls`.
         takes_keywords: whether arguments beyond the parameters are passed on (only with a schema of the author's own).
     """
 
@@ -71,6 +72,7 @@ class FunctionSpec:
         "name",
         "parameters",
         "returns",
+        "runner",
         "takes_keywords",
     )
 
@@ -91,6 +93,7 @@ class FunctionSpec:
         self.injected: dict[str, str] = {}
         self.dependencies: dict[str, Any] = {}
         self.context_parameter: str | None = None
+        self.runner: Callable[..., Any] | None = None
         self._positional: tuple[str, ...] = ()
         self.bind = self._first_bind
         if declaration.pending is None:

@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.app.arguments import InvalidArguments
+from ferrule.app.calls import runner_of
 from ferrule.app.components import ComponentIndex
 from ferrule.app.context import Context, current_request
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
@@ -47,6 +48,7 @@ from ferrule.wire.types import (
 
 if TYPE_CHECKING:
     from ferrule.app.encoders import Encoder
+    from ferrule.app.limits import Limits
     from ferrule.app.protection import Guard
     from ferrule.kernel.server import Server
 
@@ -55,6 +57,7 @@ __all__ = ["TaskSupport", "ToolComponent", "ToolSet"]
 logger = logging.getLogger(__name__)
 
 Run = Callable[[ServerRequestContext[Any], dict[str, Any] | None], Awaitable[Any]]
+Home = Callable[[ServerRequestContext[Any]], ServerRequestContext[Any]]
 
 TaskSupport = Literal["forbidden", "optional", "required"]
 """Whether a call of a tool may, or must, become a task."""
@@ -66,6 +69,15 @@ _NO_ARGUMENTS: dict[str, Any] = {}
 _PLAIN_RETURNS = frozenset({str, int, float, bool, dict, list})
 
 
+def at_home(home: Home, run: Run) -> Run:
+    """``run`` as the server sees it that the tool comes from."""
+
+    def run_at_home(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Awaitable[Any]:
+        return run(home(ctx), arguments)
+
+    return run_at_home
+
+
 class ToolComponent:
     """One registered tool.
 
@@ -75,6 +87,9 @@ class ToolComponent:
         enabled: whether it is listed and served.
         task, task_after_s, resumable: whether and when a call becomes a task; see `MCPServer.tool`.
         wrap: an extension's ``(tool, run) -> run`` around the body; set before the first call.
+        guard: who may see and use it; ``None`` for everybody.
+        limits: what one call may take; ``None`` for no limits.
+        home: leads a request to the server that a mounted tool comes from; ``None`` for a tool of this server.
         has_own_schema: whether the author wrote the input schema.
         run: ``await run(ctx, arguments)`` → the result; made on first use.
     """
@@ -90,7 +105,9 @@ class ToolComponent:
         "enabled",
         "guard",
         "has_own_schema",
+        "home",
         "icons",
+        "limits",
         "meta",
         "name",
         "number",
@@ -123,6 +140,7 @@ class ToolComponent:
         plan_options: dict[str, Any],
         mask_errors: bool,
         threads: WorkerThreads,
+        limits: Limits | None,
     ) -> None:
         self.spec = spec
         self.name = name
@@ -133,6 +151,8 @@ class ToolComponent:
         self.tags = tags
         self.enabled = True
         self.guard: Guard | None = None
+        self.limits = limits
+        self.home: Home | None = None
         self.number = 0
         self.task: TaskSupport = "forbidden"
         self.task_after_s: float | None = 0.0
@@ -204,15 +224,14 @@ class ToolComponent:
     def _compile(self) -> Run:
         spec, project, failed = self.spec.finish(), self.plan.project, self._failed
         context_name = spec.context_parameter
-        function: Callable[..., Any] = spec.call_with if spec.has_positional_only else spec.function
         check = self._argument_check()
-        threads = self._threads
+        function = runner_of(spec, self._threads)
+        if self.limits:
+            from ferrule.app.limits import limited
 
-        async def in_thread(**kwargs: Any) -> Any:
-            value = await threads.run(function, kwargs)
-            return await value if hasattr(value, "__await__") else value  # a plain function that wraps an async one
+            function = limited(self.name, function, self.limits)
 
-        async def run_async(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
+        async def run(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
             token = current_request.set(ctx)
             try:
                 if check is not None:
@@ -227,22 +246,7 @@ class ToolComponent:
             finally:
                 current_request.reset(token)
 
-        async def run_sync(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
-            token = current_request.set(ctx)
-            try:
-                if check is not None:
-                    check(arguments or _NO_ARGUMENTS)
-                kwargs = spec.bind(_NO_ARGUMENTS if arguments is None else arguments)
-                if context_name is not None:
-                    kwargs[context_name] = Context(ctx)
-                value = await run_body(ctx, in_thread, kwargs)
-                return value if type(value) is InputRequiredResult else project(value, ctx.session.connection.revision)
-            except Exception as error:
-                return failed(error)
-            finally:
-                current_request.reset(token)
-
-        return run_async if spec.is_async else run_sync
+        return run if self.home is None else at_home(self.home, run)
 
     def _argument_check(self) -> Callable[[dict[str, Any]], None] | None:
         """The author's own input schema, enforced; ours is enforced by the conversion."""
@@ -321,6 +325,7 @@ class ToolSet:
         encoder: Encoder | None = None,
         max_result_bytes: int,
         mask_errors: bool = True,
+        limits: Limits | None = None,
     ) -> ToolComponent:
         """Register a function; see `MCPServer.tool`.
 
@@ -352,17 +357,26 @@ class ToolSet:
             },
             mask_errors=mask_errors,
             threads=self._threads,
+            limits=limits,
         )
         self._check(component, output_schema)
         self.index.add(name, component)
-        if len(self.index) == 1:
+        self.serve()
+        return component
+
+    def serve(self) -> None:
+        """Answer the two methods from now on."""
+        if self._server.get_request_handler("tools/call") is None:
             self._server.add_request_handler("tools/list", self._list, trusted=True)
             self._server.add_request_handler("tools/call", self._call, trusted=True)
-        return component
 
     def _check(self, component: ToolComponent, output_schema: Mapping[str, Any] | None) -> None:
         """What would fail at the first list or call fails here, where the cost is small."""
         spec = component.spec
+        if spec.dependencies:
+            from ferrule.app.inject import check_dependencies
+
+            check_dependencies(spec)
         if output_schema is not None:
             from ferrule.app.validation import check_schema
 

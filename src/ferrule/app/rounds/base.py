@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar, cast
 
 import anyio
 
+from ferrule.app.limits import paused_time
 from ferrule.app.rounds.errors import (
     AmbiguousKey,
     Divergence,
@@ -344,7 +345,8 @@ class PushRounds(Rounds):
         with anyio.CancelScope() as scope:  # a question that outlives the body is withdrawn
             self._asked.add(scope)
             try:
-                return await self.request.session.send_request(question.method, question.params, options)
+                with paused_time():
+                    return await self.request.session.send_request(question.method, question.params, options)
             finally:
                 self._asked.discard(scope)
         self._refuse_when_over(question.method)
