@@ -11,17 +11,29 @@ import pytest
 from ferrule.stores.blobs import MemoryBlobs
 from ferrule.stores.channel import MemoryChannel
 from ferrule.stores.marks import MemoryMarks
-from ferrule.stores.redis import RedisBlobs, RedisChannel, RedisMarks, RedisServer, RedisTasks
+from ferrule.stores.redis import (
+    RedisBlobs,
+    RedisChannel,
+    RedisEvents,
+    RedisMarks,
+    RedisServer,
+    RedisSessions,
+    RedisTasks,
+)
+from ferrule.stores.sessions import MemorySessions
 from ferrule.stores.sqlite import SqliteBlobs, SqliteFile, SqliteMarks
 from ferrule.stores.sqlite_tasks import SqliteTasks
 from ferrule.stores.tasks import MemoryTasks
 from ferrule.testing.contracts import (
     BlobStoreContract,
     ChannelContract,
+    EventStoreContract,
     MarksContract,
+    SessionStoreContract,
     StoreContract,
     TaskStoreContract,
 )
+from ferrule.transports.asgi.events import MemoryEventStore
 
 pytestmark = pytest.mark.anyio
 
@@ -116,3 +128,23 @@ class TestRedisTasks(InRedis, TaskStoreContract):
 class TestRedisChannel(InRedis, ChannelContract):
     async def make_two(self) -> tuple[RedisChannel, RedisChannel]:
         return RedisChannel(self.server), RedisChannel(RedisServer(self.server.url, prefix=self.server.prefix))
+
+
+class TestMemorySessions(Turned, SessionStoreContract):
+    async def make(self) -> MemorySessions:
+        return MemorySessions(clock=self.now)
+
+
+class TestMemoryEvents(Turned, EventStoreContract):
+    async def make(self) -> MemoryEventStore:
+        return MemoryEventStore()
+
+
+class TestRedisSessions(InRedis, SessionStoreContract):
+    async def make(self) -> RedisSessions:
+        return RedisSessions(self.server)
+
+
+class TestRedisEvents(InRedis, EventStoreContract):
+    async def make(self) -> RedisEvents:
+        return RedisEvents(self.server)

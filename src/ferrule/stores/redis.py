@@ -22,11 +22,21 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from msgspec.structs import replace
 
 from ferrule.stores.channel import OnMessage
+from ferrule.stores.events import Replay, StoredEvent
 from ferrule.stores.marks import Mark
 from ferrule.stores.store import Store, StoreUrlError
 from ferrule.stores.tasks import StoredTask, TooManyTasks
 
-__all__ = ["RedisBlobs", "RedisChannel", "RedisMarks", "RedisServer", "RedisTasks", "open_redis"]
+__all__ = [
+    "RedisBlobs",
+    "RedisChannel",
+    "RedisEvents",
+    "RedisMarks",
+    "RedisServer",
+    "RedisSessions",
+    "RedisTasks",
+    "open_redis",
+]
 
 T = TypeVar("T")
 
@@ -295,6 +305,100 @@ class RedisTasks:
         await self._server.run(lambda client: client.zrem(self._leases, task_id))
 
 
+class RedisSessions:
+    """`ferrule.stores.sessions.SessionStore` in Redis; one round trip per call."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+
+    def _key(self, session_id: str) -> str:
+        return self._server.key(f"session:{session_id}", "facts")
+
+    async def put(self, session_id: str, value: bytes, *, idle_s: float) -> None:
+        """See `SessionStore`."""
+        await self._server.run(lambda client: client.set(self._key(session_id), value, px=_ms(idle_s)))
+
+    async def get(self, session_id: str, *, idle_s: float) -> bytes | None:
+        """See `SessionStore`."""
+        found: bytes | None = await self._server.run(lambda client: client.getex(self._key(session_id), px=_ms(idle_s)))
+        return found
+
+    async def delete(self, session_id: str) -> None:
+        """See `SessionStore`."""
+        await self._server.run(lambda client: client.delete(self._key(session_id)))
+
+
+# ``log`` is a list, ``facts`` a hash with the number of each stream's next and first kept event.
+
+_APPEND: Final = """
+local log, facts = KEYS[1], KEYS[2]
+local stream, data, most, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local number = redis.call('HINCRBY', facts, stream .. '/next', 1) - 1
+redis.call('RPUSH', log, data)
+while redis.call('LLEN', log) > most do
+  redis.call('LPOP', log)
+  redis.call('HINCRBY', facts, stream .. '/first', 1)
+end
+redis.call('PEXPIRE', log, ttl)
+redis.call('PEXPIRE', facts, ttl)
+return number
+"""
+
+_TAIL: Final = """
+local log, facts = KEYS[1], KEYS[2]
+local stream, seen = ARGV[1], tonumber(ARGV[2])
+local next = tonumber(redis.call('HGET', facts, stream .. '/next') or 0)
+local first = tonumber(redis.call('HGET', facts, stream .. '/first') or 0)
+if seen >= next or seen + 1 < first then return nil end
+return redis.call('LRANGE', log, seen + 1 - first, -1)
+"""
+
+
+class RedisEvents:
+    """`ferrule.stores.events.EventStore` in Redis.
+
+    Args:
+        server: where.
+        max_stream_events: events kept per stream; the oldest go first.
+        ttl_s: seconds after a stream's last event that it is forgotten.
+    """
+
+    def __init__(self, server: RedisServer, *, max_stream_events: int = 256, ttl_s: float = 1800.0) -> None:
+        self._server = server
+        self._most = max_stream_events
+        self._ttl_s = ttl_s
+
+    def _keys(self, session_id: str, stream_id: str) -> tuple[str, str]:
+        tag = f"session:{session_id}"
+        return self._server.key(tag, "log", stream_id), self._server.key(tag, "streams")
+
+    async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
+        """See `EventStore`."""
+        keys = self._keys(session_id, stream_id)
+        values: list[Any] = [stream_id, data, self._most, _ms(self._ttl_s)]
+        number: int = await self._server.run(lambda client: client.eval(_APPEND, 2, *keys, *values))
+        return f"{stream_id}-{number}"
+
+    async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
+        """See `EventStore`."""
+        stream_id, _, number = last_event_id.rpartition("-")
+        if not stream_id or not (number.isascii() and number.isdigit()) or len(number) > 15:
+            return None
+        keys, seen = self._keys(session_id, stream_id), int(number)
+        found: list[bytes] | None = await self._server.run(lambda client: client.eval(_TAIL, 2, *keys, stream_id, seen))
+        if found is None:
+            return None
+        return Replay(stream_id, [StoredEvent(f"{stream_id}-{seen + 1 + i}", data) for i, data in enumerate(found)])
+
+    async def forget(self, session_id: str) -> None:
+        """See `EventStore`."""
+        facts = self._keys(session_id, "")[1]
+        names: list[bytes] = await self._server.run(lambda client: client.hkeys(facts))
+        streams = {name.decode().rpartition("/")[0] for name in names}
+        logs = [self._keys(session_id, stream_id)[0] for stream_id in streams]
+        await self._server.run(lambda client: client.delete(facts, *logs))
+
+
 class RedisChannel:
     """`ferrule.stores.channel.Channel` over publish and subscribe."""
 
@@ -345,5 +449,11 @@ def open_redis(url: str) -> Store:
         raise StoreUrlError(f"{url!r} is not redis://host:port/database?prefix=name")
     server = RedisServer(urlunsplit(parts._replace(query=urlencode(options))), prefix=prefix)
     return Store(
-        RedisMarks(server), RedisBlobs(server), is_shared=True, tasks=RedisTasks(server), channel=RedisChannel(server)
+        RedisMarks(server),
+        RedisBlobs(server),
+        is_shared=True,
+        tasks=RedisTasks(server),
+        channel=RedisChannel(server),
+        sessions=RedisSessions(server),
+        events=RedisEvents(server),
     )

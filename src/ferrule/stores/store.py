@@ -14,7 +14,9 @@ from typing import TypeAlias
 
 from ferrule.stores.blobs import BlobStore, MemoryBlobs
 from ferrule.stores.channel import Channel
+from ferrule.stores.events import EventStore
 from ferrule.stores.marks import MemoryMarks, OneTimeMarks
+from ferrule.stores.sessions import SessionStore
 from ferrule.stores.tasks import MemoryTasks, TaskStore
 from ferrule.wire.faults import FerruleError
 
@@ -34,6 +36,7 @@ class Store:
         blobs: small opaque values.
         tasks: records of tasks.
         channel: short messages to the other processes; ``None`` where there is none.
+        sessions, events: legacy sessions and what was sent on their streams; ``None`` keeps them in each process.
         is_shared: whether other processes see the same.
     """
 
@@ -42,6 +45,8 @@ class Store:
     is_shared: bool = False
     tasks: TaskStore = field(default_factory=MemoryTasks)
     channel: Channel | None = None
+    sessions: SessionStore | None = None
+    events: EventStore | None = None
 
 
 OpenStore: TypeAlias = Callable[[str], Store]

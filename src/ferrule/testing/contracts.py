@@ -16,10 +16,20 @@ import anyio
 
 from ferrule.stores.blobs import BlobStore
 from ferrule.stores.channel import Channel
+from ferrule.stores.events import EventStore
 from ferrule.stores.marks import OneTimeMarks
+from ferrule.stores.sessions import SessionStore
 from ferrule.stores.tasks import StoredTask, TaskStore, TooManyTasks
 
-__all__ = ["BlobStoreContract", "ChannelContract", "MarksContract", "StoreContract", "TaskStoreContract"]
+__all__ = [
+    "BlobStoreContract",
+    "ChannelContract",
+    "EventStoreContract",
+    "MarksContract",
+    "SessionStoreContract",
+    "StoreContract",
+    "TaskStoreContract",
+]
 
 
 class StoreContract:
@@ -101,6 +111,85 @@ class BlobStoreContract(StoreContract):
         await blobs.put("k", b"x", ttl_s=self.tick_s)
         await self.pass_time(self.tick_s * 1.5)
         assert await blobs.get("k") is None
+
+
+class SessionStoreContract(StoreContract):
+    """`ferrule.stores.sessions.SessionStore`."""
+
+    async def make(self) -> SessionStore:
+        """A new store."""
+        raise NotImplementedError
+
+    async def test_a_value_is_kept_replaced_and_deleted(self) -> None:
+        """The last writer wins; a deleted session is gone at once."""
+        sessions = await self.make()
+        assert await sessions.get("s", idle_s=60) is None
+        await sessions.put("s", b"\x00one", idle_s=60)
+        await sessions.put("s", b"two", idle_s=60)
+        assert await sessions.get("s", idle_s=60) == b"two"
+        await sessions.delete("s")
+        await sessions.delete("s")
+        assert await sessions.get("s", idle_s=60) is None
+
+    async def test_asking_keeps_a_session_alive(self) -> None:
+        """It is the idle time that ends it."""
+        sessions = await self.make()
+        await sessions.put("s", b"x", idle_s=self.tick_s * 3)
+        for _ in range(3):
+            await self.pass_time(self.tick_s * 2)
+            assert await sessions.get("s", idle_s=self.tick_s * 3) == b"x"
+        await self.pass_time(self.tick_s * 4)
+        assert await sessions.get("s", idle_s=60) is None
+
+
+class EventStoreContract(StoreContract):
+    """`ferrule.stores.events.EventStore`."""
+
+    async def make(self) -> EventStore:
+        """A new store that keeps at least ten events of a stream."""
+        raise NotImplementedError
+
+    async def test_what_followed_an_event_is_replayed_in_order(self) -> None:
+        """From any event, and nothing after the last."""
+        events = await self.make()
+        ids = [await events.append("s", "1", b"\x00%d" % number) for number in range(5)]
+        assert len(set(ids)) == 5
+        assert all(id.isprintable() for id in ids)
+        found = await events.replay("s", ids[1])
+        assert found is not None
+        assert found.stream_id == "1"
+        assert [tuple(event) for event in found.events] == [(ids[n], b"\x00%d" % n) for n in (2, 3, 4)]
+        last = await events.replay("s", ids[4])
+        assert last is not None
+        assert last.events == []
+
+    async def test_streams_and_sessions_are_kept_apart(self) -> None:
+        """An id from outside opens nothing of anybody else."""
+        events = await self.make()
+        mine = await events.append("s", "1", b"mine")
+        await events.append("s", "2", b"other stream")
+        found = await events.replay("s", mine)
+        assert found is not None
+        assert found.events == []
+        assert await events.replay("t", mine) is None
+        for id in ("", "1", "1-", "-1", "1-x", "1-99", "9-0", "1-" + "9" * 40):
+            assert await events.replay("s", id) is None, id
+
+    async def test_a_gap_is_never_replayed(self) -> None:
+        """Whoever asks for what was dropped is told so."""
+        events = await self.make()
+        first = await events.append("s", "1", b"x")
+        for number in range(2000):
+            await events.append("s", "1", b"%d" % number)
+        assert await events.replay("s", first) is None
+
+    async def test_an_ended_session_leaves_nothing(self) -> None:
+        """All of its streams."""
+        events = await self.make()
+        ids = [await events.append("s", stream, b"x") for stream in ("1", "2")]
+        await events.forget("s")
+        for id in ids:
+            assert await events.replay("s", id) is None
 
 
 class ChannelContract(StoreContract):
