@@ -82,7 +82,7 @@ class World:
             answer = {"code": "the-code", "state": query["state"], **self.came_back}
             return f"{query['redirect_uri']}?" + "&".join(f"{k}={v}" for k, v in answer.items() if v is not None)
         if isinstance(step, AskValue):
-            value = step.function()
+            value: Any = step.function()
             try:
                 value.send(None)
             except StopIteration as stop:
@@ -209,7 +209,11 @@ def test_a_server_of_2025_03_26_is_its_own_issuer() -> None:
 
 def test_pkce_must_be_promised() -> None:
     """A server that does not say S256 may ignore the challenge (AF-1, T90)."""
-    for changes in ({"code_challenge_methods_supported": None}, {"code_challenge_methods_supported": ["plain"]}):
+    refused: list[dict[str, Any]] = [
+        {"code_challenge_methods_supported": None},
+        {"code_challenge_methods_supported": ["plain"]},
+    ]
+    for changes in refused:
         with pytest.raises(DiscoveryFailed, match="PKCE"):
             World({PRM_URL: prm(), AS_URL: metadata(**changes)}).obtain()
 
@@ -453,9 +457,8 @@ def test_an_error_under_status_200_is_an_error() -> None:
 def stored(world: World, **changes: Any) -> TokenSet:
     world.token = {"access_token": "old", "token_type": "bearer", "expires_in": 60, "refresh_token": "r1"}
     found = world.obtain('Bearer scope="a b"')
-    restored = TokenSet.from_json(found.to_json())
-    assert restored == found
-    return restored
+    assert TokenSet.from_json(found.to_json()) == found
+    return found
 
 
 def test_a_refresh_keeps_scope_resource_and_method() -> None:

@@ -14,7 +14,7 @@ from ferrule.transports.fetching import fetch_bounded
 from ferrule.transports.http_client import HttpClient, HttpRequest
 
 if TYPE_CHECKING:
-    from ferrule.auth.client.oauth import Fetch, OAuth
+    from ferrule.auth.client.oauth import Fetch, OAuth, Spawn
     from ferrule.auth.http import AuthRequest, AuthResponse
     from ferrule.transports.streamable_client import HttpAuth
 
@@ -51,6 +51,7 @@ def bind_auth(
     target: Target,
     http: Callable[[], HttpClient],
     changed: Callable[[], Awaitable[None]],
+    spawn: Spawn,
 ) -> HttpAuth | None:
     """Credentials for the requests of one client.
 
@@ -59,6 +60,7 @@ def bind_auth(
         target: whose server.
         http: gives the client's HTTP.
         changed: awaited when the credentials may have become another user's.
+        spawn: runs a coroutine in a task of the client's own.
     """
     if auth is None or not isinstance(target, HttpTarget):
         return None
@@ -70,7 +72,7 @@ def bind_auth(
         return BearerAuth(auth)
     given: Any = auth
     if hasattr(given, "bind"):
-        given = given.bind(target.url, fetch_over(http), changed)
+        given = given.bind(target.url, fetch_over(http), changed, spawn)
     return cast("HttpAuth", given)
 
 

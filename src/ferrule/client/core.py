@@ -165,7 +165,7 @@ class ClientCore:
             probe_timeout_s=probe_timeout_s,
             http=self._http_client,
             headers=self._headers,
-            auth=bind_auth(auth, self.target, self._http_client, self._forget_private),
+            auth=bind_auth(auth, self.target, self._http_client, self._forget_private, self._spawn),
             max_message_bytes=max_message_bytes,
             listens=listen,
             prior_discover=prior_discover,
@@ -576,6 +576,13 @@ class ClientCore:
 
                 self._http = AiohttpClient(HttpOptions(tls=self._tls, proxy=self._proxy))
         return self._http
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> bool:
+        """Run work that no caller's cancellation may end; whether it was started."""
+        if self._background.is_closed:
+            return False
+        self._background.start(work, name)
+        return True
 
     async def _forget_private(self) -> None:
         """The credentials may have become another user's: what was kept for the last one is not shown to them."""

@@ -254,7 +254,7 @@ class StreamableHttp:
         return headers, False
 
     async def _exchange(self, flight: Flight, headers: Mapping[str, str], body: bytes) -> Any:
-        response = await self._open("POST", headers, body)
+        response = await self._open("POST", headers, body, flight)
         is_ours = True
         try:
             status = response.status

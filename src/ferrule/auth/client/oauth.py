@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 import anyio
@@ -47,6 +47,9 @@ MAX_STEP_UPS: Final = 2
 """Times that the same set of scopes is asked for because of a 403, within `STEP_UP_WINDOW_S`."""
 STEP_UP_WINDOW_S: Final = 300.0
 REFRESH_TIMEOUT_S: Final = 40.0
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], bool]
+"""Runs a coroutine, under a name, in a task of its own; ``False`` if nothing can be started any more."""
 
 
 class AuthorizedRequest(Protocol):
@@ -130,15 +133,22 @@ class OAuth:
     def __repr__(self) -> str:
         return f"OAuth({type(self.grant).__name__})"
 
-    def bind(self, server_url: str, fetch: Fetch, changed: Callable[[], Awaitable[None]] | None = None) -> OAuthSession:
+    def bind(
+        self,
+        server_url: str,
+        fetch: Fetch,
+        changed: Callable[[], Awaitable[None]] | None = None,
+        spawn: Spawn | None = None,
+    ) -> OAuthSession:
         """The session of one client with one server.
 
         Args:
             server_url: of the MCP server.
             fetch: sends requests.
             changed: awaited when the authorization context may have become another user's.
+            spawn: runs a coroutine in a task that nobody's cancellation reaches.
         """
-        return OAuthSession(self, server_url, fetch, changed)
+        return OAuthSession(self, server_url, fetch, changed, spawn)
 
 
 class _Flight:
@@ -164,7 +174,9 @@ class OAuthSession:
         server_url: str,
         fetch: Fetch,
         changed: Callable[[], Awaitable[None]] | None = None,
+        spawn: Spawn | None = None,
     ) -> None:
+        self._spawn = spawn
         self._oauth = oauth
         self._server_url = server_url
         self._origin = origin_of(server_url).lower()
@@ -367,27 +379,50 @@ class OAuthSession:
     async def _refresh(self, tokens: TokenSet) -> bool:
         """Exchange the refresh token, or take what another process has put into storage; whether there is a new one.
 
-        What was begun is finished: the caller may be cancelled, the rotated token may not be lost.
+        What was begun is finished: the caller may be cancelled, the rotated token may not be lost. A cancel scope does
+        not hold off asyncio's own ``task.cancel()``, so it is a task of its own.
         """
-        refreshed = False
-        with anyio.move_on_after(REFRESH_TIMEOUT_S, shield=True) as scope:
-            async with self._storage.lock(self._key):
-                stored = TokenSet.from_json(await self._storage.get(self._key))
-                now = self._oauth.clock()
-                if stored is not None and stored.access_token != tokens.access_token:
-                    if not stored.is_expired(now, 5.0):
-                        self._take(stored)
-                        return True
-                    tokens = stored
-                if tokens.refresh_token is not None:
-                    flow = refresh_tokens(tokens, self._settings, self._server_url, now=now)
-                    fresh = await self._drive(flow)
-                    await self._storage.set(self._key, fresh.to_json())
-                    self._take(fresh)
-                    refreshed = True
-        if scope.cancelled_caught:
-            raise AuthError(f"The token endpoint did not answer within {REFRESH_TIMEOUT_S:g} s")
-        return refreshed
+        outcome: list[bool | Exception] = []
+        done = anyio.Event()
+
+        async def finish() -> None:
+            try:
+                with anyio.fail_after(REFRESH_TIMEOUT_S, shield=True):
+                    outcome.append(await self._refresh_now(tokens))
+            except TimeoutError:
+                outcome.append(AuthError(f"The token endpoint did not answer within {REFRESH_TIMEOUT_S:g} s"))
+            except Exception as error:
+                outcome.append(error)
+            finally:
+                done.set()
+
+        work = finish()
+        if self._spawn is None or not self._spawn(work, "ferrule-refresh"):
+            await work
+        await done.wait()
+        if not outcome:
+            raise AuthError("The client was closed while its token was being refreshed")
+        found = outcome[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def _refresh_now(self, tokens: TokenSet) -> bool:
+        async with self._storage.lock(self._key):
+            stored = TokenSet.from_json(await self._storage.get(self._key))
+            now = self._oauth.clock()
+            if stored is not None and stored.access_token != tokens.access_token:
+                if not stored.is_expired(now, 5.0):
+                    self._take(stored)
+                    return True
+                tokens = stored
+            if tokens.refresh_token is None:
+                return False
+            flow = refresh_tokens(tokens, self._settings, self._server_url, now=now)
+            fresh = await self._drive(flow)
+            await self._storage.set(self._key, fresh.to_json())
+            self._take(fresh)
+            return True
 
     # -- the flows --------------------------------------------------------------------------------------------------
 
