@@ -142,7 +142,8 @@ def client_scenarios() -> list[str]:
     """The names that the suite lists for clients."""
     listed = subprocess.run([*suite(), "list"], capture_output=True, text=True, check=True).stdout
     _, _, after = listed.partition("Client scenarios")
-    names = [line.split()[1] for line in after.splitlines() if line.startswith("  - ")]
+    section, _, _ = after.partition("\n\n")
+    names = [line.split()[1] for line in section.splitlines() if line.startswith("  - ")]
     return [name for name in names if not is_not_yet(name)]
 
 
