@@ -193,8 +193,9 @@ class Httpxish:
         return Response()
 
 
+@pytest.mark.usefixtures("any_backend")
 async def test_httpx_like_client_is_taken_and_not_closed() -> None:
-    """``http=``: the user's own client, with its own settings."""
+    """``http=``: the user's own client, with its own settings; on trio this is the way to HTTP."""
     async with Client("http://nowhere.example/mcp", http=Httpxish()) as client:
         assert client.is_modern
 
