@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from ferrule.transports.http_server import HttpLimits
 from tests.transports.asgi.support import legacy_headers, modern, modern_headers, request
 from tests.transports.http_support import Client, Steered, assert_alive, http, open_session, post, tool
 
@@ -224,6 +225,21 @@ async def test_a_shutdown_ends_streams_and_lets_calls_finish(caplog: pytest.LogC
     assert caplog.messages == []
 
 
+async def test_a_call_that_does_not_end_is_cut_off_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """The drain is bounded, and a shutdown is no reason for a stack trace per request."""
+    steered = Steered()
+    with caplog.at_level(logging.WARNING):
+        async with steered.serving(HttpLimits(drain_s=0)) as port:
+            callers = [await Client.connect(port) for _ in range(3)]
+            for caller in callers:
+                await caller.send(post(tool("slow")))
+            await asyncio.wait_for(steered.started.wait(), 5)
+            await asyncio.sleep(0.05)
+    assert steered.log == ["finally"] * 3
+    assert [record.exc_info for record in caplog.records if record.exc_info] == []
+    assert len(caplog.messages) == 1
+
+
 PROGRAM = """
 import sys
 from ferrule import MCPServer
@@ -256,7 +272,7 @@ async def test_a_signal_ends_the_program_quietly(sign: signal.Signals, tmp_path:
         _, errors = process.communicate(timeout=10)
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
     assert (process.returncode, errors) == (0, "")
 
 
