@@ -1,0 +1,332 @@
+"""ferrule.auth.issuer, endpoint by endpoint, without a socket: strict enough to test clients against."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+
+from ferrule.auth import DemoIssuer, MemoryProvider, RegisteredClient
+from ferrule.auth.dpop_proof import make_proof
+from ferrule.auth.http import AuthRequest, AuthResponse
+from ferrule.auth.issuer.clients import match_redirect
+from ferrule.auth.issuer.settings import Reply
+from ferrule.auth.jose import generate_key
+from ferrule.auth.pkce import challenge_of
+from ferrule.wire.codec import decode, encode
+
+pytestmark = pytest.mark.anyio
+
+ISSUER = "https://as.example.com/tenant"
+REDIRECT = "http://127.0.0.1:4000/callback"
+VERIFIER = "v" * 43
+GRANTS = ("authorization_code", "refresh_token", "client_credentials")
+PUBLIC = RegisteredClient("public", None, (REDIRECT, "https://app.example.com/cb"), "P", GRANTS[:2])
+SECRET = RegisteredClient("secret", "s3cr3t", (REDIRECT,), "S", GRANTS, "client_secret_basic")
+
+
+class Visitor:
+    """Speaks to an issuer."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = [1_800_000_000.0]
+        provider = MemoryProvider(clients=(PUBLIC, SECRET), clock=lambda: self.now[0])
+        self.issuer = DemoIssuer(ISSUER, provider, clock=lambda: self.now[0], **options)
+
+    async def get(self, path: str, **query: str | None) -> Reply:
+        text = urlencode({name: value for name, value in query.items() if value is not None})
+        return await self.issuer.answer("GET", path, text, {}, b"")
+
+    async def post(self, path: str, headers: dict[str, str] | None = None, **form: str | None) -> tuple[int, Any]:
+        text = urlencode({name: value for name, value in form.items() if value is not None})
+        sent = {"content-type": "application/x-www-form-urlencoded", **(headers or {})}
+        reply = await self.issuer.answer("POST", f"/tenant{path}", "", sent, text.encode())
+        assert dict(reply.headers)["cache-control"] == "no-store"
+        return reply.status, decode(reply.body)
+
+    async def authorize(self, **changes: str | None) -> dict[str, str]:
+        query = {
+            "response_type": "code",
+            "client_id": "public",
+            "redirect_uri": REDIRECT,
+            "state": "s",
+            "code_challenge": challenge_of(VERIFIER),
+            "code_challenge_method": "S256",
+            "scope": "a b",
+            "resource": "https://mcp.example.com/mcp",
+            **changes,
+        }
+        reply = await self.get("/tenant/authorize", **query)
+        assert reply.status == 302, reply.body
+        return dict(parse_qsl(urlsplit(dict(reply.headers)["location"]).query))
+
+    async def redeem(self, with_code: str, **changes: str | None) -> tuple[int, Any]:
+        form: dict[str, str | None] = {
+            "grant_type": "authorization_code",
+            "client_id": "public",
+            "code": with_code,
+            "redirect_uri": REDIRECT,
+            "code_verifier": VERIFIER,
+            "resource": "https://mcp.example.com/mcp",
+            **changes,
+        }
+        return await self.post("/token", None, **form)
+
+    async def refresh(self, token: str, **changes: str | None) -> tuple[int, Any]:
+        form: dict[str, str | None] = {"grant_type": "refresh_token", "client_id": "public", "refresh_token": token}
+        return await self.post("/token", None, **{**form, **changes})
+
+    async def is_active(self, token: str) -> bool:
+        status, found = await self.post("/introspect", {"authorization": "Basic c2VjcmV0OnMzY3IzdA=="}, token=token)
+        assert status == 200
+        return bool(found["active"])
+
+
+@pytest.mark.parametrize("path", [
+    "/.well-known/oauth-authorization-server/tenant", "/.well-known/openid-configuration/tenant",
+    "/tenant/.well-known/openid-configuration",
+])  # fmt: skip
+async def test_the_metadata_are_where_clients_look(path: str) -> None:
+    """An issuer with a path: all three places (AC-2)."""
+    reply = await Visitor().get(path)
+    assert decode(reply.body)["issuer"] == ISSUER
+    assert decode(reply.body)["token_endpoint"] == f"{ISSUER}/token"
+
+
+async def test_a_code_becomes_tokens_for_its_resource() -> None:
+    """Audience, scope and issuer are those of the request."""
+    v = Visitor()
+    back = await v.authorize()
+    assert (back["state"], back["iss"]) == ("s", ISSUER)
+    status, tokens = await v.redeem(back["code"])
+    assert (status, tokens["token_type"], tokens["scope"]) == (200, "Bearer", "a b")
+    assert await v.is_active(tokens["access_token"])
+
+
+@pytest.mark.parametrize(("changes", "error"), [
+    ({"response_type": "token"}, "unsupported_response_type"),
+    ({"code_challenge": None}, "invalid_request"),
+    ({"code_challenge_method": "plain"}, "invalid_request"),
+    ({"resource": "no url"}, "invalid_target"),
+    ({"scope": "a unknown"}, "invalid_scope"),
+])  # fmt: skip
+async def test_a_bad_request_goes_back_as_an_error(changes: dict[str, str | None], error: str) -> None:
+    """With state and issuer, so that the client knows whose error it is."""
+    back = await Visitor(scopes=("a", "b")).authorize(**changes)
+    assert (back["error"], back["state"], back["iss"]) == (error, "s", ISSUER)
+    assert "code" not in back
+
+
+@pytest.mark.parametrize("changes", [
+    {"client_id": "nobody"}, {"redirect_uri": "https://evil.example/"}, {"redirect_uri": f"{REDIRECT}/../x"},
+    {"redirect_uri": "http://127.0.0.1.evil.example/callback"}, {"redirect_uri": "http://localhost:4000/callback"},
+    {"redirect_uri": "https://app.example.com/cb?x"}, {"redirect_uri": "https://app.example.com:8443/cb"},
+])  # fmt: skip
+async def test_nobody_is_sent_to_a_place_that_is_not_registered(changes: dict[str, str]) -> None:
+    """An open redirector would hand codes out."""
+    query = {"response_type": "code", "client_id": "public", "redirect_uri": REDIRECT, **changes}
+    reply = await Visitor().get("/tenant/authorize", **query)
+    assert reply.status == 400
+    assert "location" not in dict(reply.headers)
+
+
+def test_only_the_port_of_loopback_is_free() -> None:
+    """RFC 8252, 7.3."""
+    assert match_redirect(PUBLIC, "http://127.0.0.1:5555/callback") == "http://127.0.0.1:5555/callback"
+    assert match_redirect(PUBLIC, "http://127.0.0.1:5555/other") is None
+    assert match_redirect(PUBLIC, "https://app.example.com:1/cb") is None
+
+
+@pytest.mark.parametrize(("changes", "error"), [
+    ({"code_verifier": "w" * 43}, "invalid_grant"),
+    ({"code_verifier": None}, "invalid_grant"),
+    ({"redirect_uri": "https://app.example.com/cb"}, "invalid_grant"),
+    ({"redirect_uri": None}, "invalid_grant"),
+    ({"resource": "https://other.example.com/"}, "invalid_target"),
+    ({"code": "guessed"}, "invalid_grant"),
+    ({"client_id": "nobody"}, "invalid_client"),
+    ({"client_id": "secret"}, "invalid_client"),
+    ({"client_secret": "x"}, "invalid_client"),
+    ({"grant_type": "password"}, "unsupported_grant_type"),
+    ({"grant_type": "client_credentials"}, "unauthorized_client"),
+])  # fmt: skip
+async def test_a_code_is_for_its_own_request_only(changes: dict[str, str | None], error: str) -> None:
+    """Verifier, redirect URI, resource and client must all be those of the authorization request."""
+    v = Visitor()
+    back = await v.authorize()
+    status, found = await v.redeem(back["code"], **changes)
+    assert (status, found["error"]) == (401 if error == "invalid_client" else 400, error)
+
+
+async def test_a_code_is_used_once_and_its_second_use_ends_what_came_of_it() -> None:
+    """Somebody else has it as well (RFC 6749, 4.1.2)."""
+    v = Visitor()
+    code = (await v.authorize())["code"]
+    _, tokens = await v.redeem(code)
+    assert (await v.redeem(code))[1]["error"] == "invalid_grant"
+    assert not await v.is_active(tokens["access_token"])
+    assert (await v.refresh(tokens["refresh_token"]))[1]["error"] == "invalid_grant"
+
+
+async def test_a_code_ends() -> None:
+    """A minute is long for a redirect."""
+    v = Visitor()
+    code = (await v.authorize())["code"]
+    v.now[0] += 61
+    assert (await v.redeem(code))[1]["error"] == "invalid_grant"
+
+
+async def test_refresh_tokens_rotate_with_a_grace_window() -> None:
+    """A client that lost the answer may ask again for a minute; later use means that two parties hold it."""
+    v = Visitor(grace_s=60.0)
+    _, tokens = await v.redeem((await v.authorize())["code"])
+    _, second = await v.refresh(tokens["refresh_token"])
+    assert second["refresh_token"] != tokens["refresh_token"]
+    v.now[0] += 59
+    status, third = await v.refresh(tokens["refresh_token"])
+    assert status == 200
+    assert (await v.refresh(second["refresh_token"]))[0] == 200
+    v.now[0] += 2
+    assert (await v.refresh(tokens["refresh_token"]))[1]["error"] == "invalid_grant"
+    assert (await v.refresh(third["refresh_token"]))[1]["error"] == "invalid_grant"
+    assert not await v.is_active(third["access_token"])
+
+
+@pytest.mark.parametrize(("changes", "error"), [
+    ({"scope": "a b c"}, "invalid_scope"),
+    ({"resource": "https://other.example.com/"}, "invalid_target"),
+    ({"client_id": "secret", "client_secret": "s3cr3t"}, "invalid_grant"),
+])  # fmt: skip
+async def test_a_refresh_widens_nothing(changes: dict[str, str], error: str) -> None:
+    """Neither scope nor resource nor client."""
+    v = Visitor()
+    _, tokens = await v.redeem((await v.authorize())["code"])
+    assert (await v.refresh(tokens["refresh_token"], **changes))[1]["error"] == error
+    status, narrow = await v.refresh(tokens["refresh_token"], scope="a")
+    assert (status, narrow["scope"]) == (200, "a")
+
+
+async def test_a_bound_refresh_token_needs_its_key() -> None:
+    """RFC 9449, 5."""
+    v = Visitor()
+    key = generate_key()
+
+    def proof(with_key: Any) -> dict[str, str]:
+        return {"dpop": make_proof(with_key, "POST", f"{ISSUER}/token", now=v.now[0])}
+
+    code = (await v.authorize())["code"]
+    form = {"grant_type": "authorization_code", "client_id": "public", "code": code, "redirect_uri": REDIRECT}
+    _, tokens = await v.post("/token", proof(key), code_verifier=VERIFIER, **form)
+    assert tokens["token_type"] == "DPoP"
+    again = {"grant_type": "refresh_token", "client_id": "public", "refresh_token": tokens["refresh_token"]}
+    assert (await v.post("/token", None, **again))[1]["error"] == "invalid_dpop_proof"
+    assert (await v.post("/token", proof(generate_key()), **again))[1]["error"] == "invalid_dpop_proof"
+    assert (await v.post("/token", {"dpop": "rubbish"}, **again))[1]["error"] == "invalid_dpop_proof"
+    assert (await v.post("/token", proof(key), **again))[0] == 200
+
+
+@pytest.mark.parametrize("which", ["access_token", "refresh_token"])
+async def test_a_revoked_token_is_dead(which: str) -> None:
+    """And somebody else's revocation does nothing."""
+    v = Visitor()
+    _, tokens = await v.redeem((await v.authorize())["code"])
+    other = {"authorization": "Basic c2VjcmV0OnMzY3IzdA=="}
+    assert (await v.post("/revoke", other, token=tokens[which]))[0] == 200
+    assert await v.is_active(tokens["access_token"])
+    assert (await v.post("/revoke", token=tokens[which], client_id="public"))[0] == 200
+    assert (await v.post("/revoke", token="unknown", client_id="public"))[0] == 200
+    assert not await v.is_active(tokens["access_token"])
+
+
+async def test_introspection_is_for_those_with_a_secret() -> None:
+    """Otherwise anybody could try tokens out."""
+    status, found = await Visitor().post("/introspect", token="x", client_id="public")
+    assert (status, found["error"]) == (401, "invalid_client")
+
+
+@pytest.mark.parametrize(("changes", "error"), [
+    ({"redirect_uris": []}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["http://example.com/cb"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["javascript:alert(1)"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["https://e.com/#x"]}, "invalid_redirect_uri"),
+    ({"token_endpoint_auth_method": "tls"}, "invalid_client_metadata"),
+    ({"grant_types": ["client_credentials"]}, "invalid_client_metadata"),
+])  # fmt: skip
+async def test_what_cannot_be_registered(changes: dict[str, Any], error: str) -> None:
+    """Whoever asks may register, so what they may register is little."""
+    body = encode({"redirect_uris": [REDIRECT], **changes})
+    headers = {"content-type": "application/json"}
+    reply = await Visitor().issuer.answer("POST", "/tenant/register", "", headers, body)
+    assert (reply.status, decode(reply.body)["error"]) == (400, error)
+
+
+@pytest.mark.parametrize(("method", "has_secret"), [("none", False), ("client_secret_post", True)])
+async def test_who_registers_gets_what_they_asked_for(method: str, has_secret: bool) -> None:
+    """A secret only for those who want one."""
+    v = Visitor()
+    body = encode({"redirect_uris": [REDIRECT], "token_endpoint_auth_method": method})
+    reply = await v.issuer.answer("POST", "/tenant/register", "", {"content-type": "application/json"}, body)
+    found = decode(reply.body)
+    assert reply.status == 201
+    assert ("client_secret" in found) is has_secret
+    assert (await v.authorize(client_id=found["client_id"]))["code"]
+
+
+DOCUMENT_URL = "https://client.example.com/client.json"
+
+
+@pytest.mark.parametrize(("document", "accepted"), [
+    ({"client_id": DOCUMENT_URL, "redirect_uris": [REDIRECT], "client_name": "C"}, True),
+    ({"client_id": DOCUMENT_URL + "x", "redirect_uris": [REDIRECT]}, False),
+    ({"client_id": DOCUMENT_URL, "redirect_uris": []}, False),
+    ({"client_id": DOCUMENT_URL, "redirect_uris": ["https://other.example/"]}, False),
+    ({"redirect_uris": [REDIRECT]}, False),
+    (None, False),
+])  # fmt: skip
+async def test_a_client_may_be_its_document(document: Any, accepted: bool) -> None:
+    """It must name its own URL and the redirect URI (AG-3); fetched once in a while."""
+    fetched: list[str] = []
+
+    async def fetch(request: AuthRequest) -> AuthResponse:
+        fetched.append(request.url)
+        return AuthResponse(404) if document is None else AuthResponse(200, {}, encode(document))
+
+    v = Visitor(fetch=fetch)
+    query = {"client_id": DOCUMENT_URL, "redirect_uri": REDIRECT, "response_type": "code"}
+    replies = [await v.get("/tenant/authorize", **query) for _ in range(2)]
+    assert {reply.status == 302 for reply in replies} == {accepted}
+    assert len(fetched) == (1 if accepted or "https://other.example/" in str(document) else 2)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://127.0.0.1/c.json", "https://10.0.0.1/c.json", "http://e.com/c", "https://e.com"]
+)
+async def test_a_document_inside_is_not_fetched(url: str) -> None:
+    """SSRF from the other side (AG-3)."""
+
+    async def fetch(request: AuthRequest) -> AuthResponse:
+        raise AssertionError(request.url)
+
+    reply = await Visitor(fetch=fetch).get("/tenant/authorize", client_id=url, redirect_uri=REDIRECT)
+    assert reply.status in (400, 401)
+
+
+async def test_a_parameter_given_twice_is_refused() -> None:
+    """Two readers would read two requests."""
+    reply = await Visitor().issuer.answer("GET", "/tenant/authorize", "client_id=public&client_id=x", {}, b"")
+    assert reply.status == 400
+
+
+async def test_a_user_who_does_not_consent_goes_back_without_a_code() -> None:
+    """`access_denied`."""
+    v = Visitor()
+    provider: Any = v.issuer.settings.provider
+    provider.subject = None
+    assert (await v.authorize())["error"] == "access_denied"
+
+
+async def test_an_error_page_repeats_nothing_that_could_run() -> None:
+    """The page is the authorization server's own origin."""
+    reply = await Visitor().get("/tenant/authorize", client_id="<script>alert(1)</script>")
+    assert b"<script>" not in reply.body
