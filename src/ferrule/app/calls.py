@@ -15,7 +15,7 @@ from ferrule.app.threads import WorkerThreads
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.finish import INPUT_METHODS
 
-__all__ = ["call_function", "runner_of"]
+__all__ = ["call_function", "check_dependencies", "runner_of"]
 
 
 def runner_of(spec: FunctionSpec, threads: WorkerThreads) -> Callable[..., Awaitable[Any]]:
@@ -39,6 +39,18 @@ def runner_of(spec: FunctionSpec, threads: WorkerThreads) -> Callable[..., Await
     from ferrule.app.inject import inject
 
     return inject(spec, run, threads)
+
+
+def check_dependencies(spec: FunctionSpec) -> None:
+    """Find out at registration what would fail at the first call.
+
+    Raises:
+        SignatureError: a dependency cannot be called as it is written, or depends on itself.
+    """
+    if spec.dependencies and not spec.is_pending:
+        from ferrule.app.inject import check_plan
+
+        check_plan(spec)
 
 
 async def call_function(

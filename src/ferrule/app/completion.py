@@ -39,6 +39,7 @@ class CompletionSet:
         self._resources = resources
         self._threads = threads
         self._completers: dict[tuple[str, str], FunctionSpec] = {}
+        self.followers: list[Callable[[], None]] = []
 
     def add(self, owner: str, argument: str, function: Callable[..., Any]) -> None:
         """Register a completer; see `MCPServer.complete`.
@@ -57,9 +58,23 @@ class CompletionSet:
             raise RegistrationError(f"There is already a completer for {argument!r} of {owner!r}")
         self._completers[owner, argument] = spec
         self.serve()
+        for follower in self.followers:
+            follower()
+
+    def take_over(
+        self, other: CompletionSet, prompt_name: Callable[[str], str], template_uri: Callable[[str], str]
+    ) -> None:
+        """Complete what another server completes, under the names that its prompts and templates have here."""
+        for (owner, argument), spec in other._completers.items():
+            name = template_uri(owner) if owner in other._resources.templates else prompt_name(owner)
+            self._completers[name, argument] = spec
+        if other._server.get_request_handler("completion/complete") is not None:
+            self.serve()
+        for follower in self.followers:
+            follower()
 
     def serve(self) -> None:
-        """Announce completion; called once something can be completed."""
+        """Announce completion; called once something can be completed, here or in a server mounted here."""
         self._server.add_request_handler("completion/complete", self._complete, trusted=True)
 
     def notice(self, spec: FunctionSpec) -> None:

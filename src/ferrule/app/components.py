@@ -6,7 +6,7 @@ Every change drops the encoded pages and is published once the server is running
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -20,7 +20,10 @@ from ferrule.wire.revisions import Revision
 if TYPE_CHECKING:
     from ferrule.app.protection import Guard
 
-__all__ = ["Component", "ComponentIndex"]
+__all__ = ["Component", "ComponentIndex", "Home"]
+
+Home: TypeAlias = Callable[[ServerRequestContext[Any]], ServerRequestContext[Any]]
+"""Leads a request to the server that a mounted component comes from."""
 
 _MAX_CACHED_PAGES = 32
 
@@ -31,6 +34,7 @@ class Component(Protocol):
     number: int
     enabled: bool
     guard: Guard | None
+    home: Home | None
 
 
 ComponentT = TypeVar("ComponentT", bound=Component)
@@ -46,6 +50,7 @@ class ComponentIndex(Generic[ComponentT]):
     Attributes:
         live: key → component, enabled ones only; what a call looks into.
         is_guarded: some component has a guard, so that lists differ by who asks.
+        followers: called after every change, before the list is published; see `ferrule.app.mounting`.
         is_private: the server knows who asks, so that no cache may share its lists.
     """
 
@@ -56,6 +61,7 @@ class ComponentIndex(Generic[ComponentT]):
         self._on_change = on_change
         self._last_number = 0
         self._pages: LruCache[Encoded] = LruCache(_MAX_CACHED_PAGES)
+        self.followers: list[Callable[[], None]] = []
         self.is_guarded = False
         self.is_private = False
 
@@ -67,6 +73,15 @@ class ComponentIndex(Generic[ComponentT]):
 
     def __contains__(self, key: str) -> bool:
         return key in self._all
+
+    def items(self) -> list[tuple[str, ComponentT]]:
+        """Keys and components, enabled or not, as they are now."""
+        return list(self._all.items())
+
+    def touch(self) -> None:
+        """A member's facts changed after it was added."""
+        for follower in self.followers:
+            follower()
 
     def get(self, key: str) -> ComponentT | None:
         """A component, enabled or not."""
@@ -115,6 +130,8 @@ class ComponentIndex(Generic[ComponentT]):
 
     def _changed(self) -> None:
         self._pages.clear()
+        for follower in self.followers:
+            follower()
         self._on_change()
 
     def page(

@@ -3,8 +3,7 @@
 ``db: Annotated[Db, Depends(connect)]`` (or ``db: Db = Depends(connect)``) calls ``connect`` before the function and
 puts in what it gives. A dependency may take a `Context` and dependencies of its own; each is called once per call,
 however often it is named. Written as a generator it yields its value, and what follows the ``yield`` runs after the
-function,
-in reverse order, with the function's exception thrown in.
+function, in reverse order, with the function's exception thrown in.
 
 Everything is read when the function is registered: a call runs through a flat list. An async dependency may ask the
 user as the function itself may, and like the function it runs once per round. A sync one runs on the event loop, where
@@ -26,7 +25,7 @@ from ferrule.app.signature import FunctionSpec, compile_function
 if TYPE_CHECKING:
     from ferrule.app.threads import WorkerThreads
 
-__all__ = ["Dependency", "Depends", "inject"]
+__all__ = ["Dependency", "Depends", "check_plan", "inject"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +161,6 @@ def inject(
     return with_cleanup if plan.has_cleanup else plain
 
 
-def check_dependencies(spec: FunctionSpec) -> None:
-    """Find out at registration what would fail at the first call.
-
-    Raises:
-        SignatureError: see `inject`.
-    """
-    if spec.dependencies and not spec.is_pending:
-        _Plan(spec)
+def check_plan(spec: FunctionSpec) -> None:
+    """Raise what `inject` would."""
+    _Plan(spec)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.arguments import InvalidArguments
-from ferrule.app.calls import call_function
-from ferrule.app.components import ComponentIndex
+from ferrule.app.calls import call_function, check_dependencies
+from ferrule.app.components import ComponentIndex, Home
 from ferrule.app.content import Content
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
 from ferrule.app.guards import is_array, is_object, is_pair
@@ -50,6 +50,7 @@ class PromptComponent:
         "_description",
         "enabled",
         "guard",
+        "home",
         "icons",
         "meta",
         "name",
@@ -79,6 +80,7 @@ class PromptComponent:
         self.tags = tags
         self.enabled = True
         self.guard: Guard | None = None
+        self.home: Home | None = None
         self.number = 0
 
     @property
@@ -149,11 +151,16 @@ class PromptSet:
         if not name or name == "<lambda>":
             raise RegistrationError("A prompt needs a name: app.prompt(name=…)")
         component = PromptComponent(spec, name, title=title, description=description, icons=icons, meta=meta, tags=tags)
+        check_dependencies(spec)
         self.index.add(name, component)
-        if len(self.index) == 1:
+        self.serve()
+        return component
+
+    def serve(self) -> None:
+        """Answer the two methods from now on."""
+        if self._server.get_request_handler("prompts/get") is None:
             self._server.add_request_handler("prompts/list", self._list, trusted=True)
             self._server.add_request_handler("prompts/get", self._get, trusted=True)
-        return component
 
     async def get(self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, str] | None) -> GetPromptResult:
         """Fill in a prompt within a request that is being served.
@@ -166,6 +173,8 @@ class PromptSet:
             raise InvalidParams(f"Unknown prompt: {name}")
         if prompt.guard is not None:
             prompt.guard.check(ctx, dict(arguments or {}))
+        if prompt.home is not None:
+            ctx = prompt.home(ctx)
         try:
             value = await call_function(prompt.spec, arguments or {}, ctx, self._threads)
         except InvalidArguments as error:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.app.arguments import InvalidArguments
-from ferrule.app.calls import call_function
-from ferrule.app.components import ComponentIndex
+from ferrule.app.calls import call_function, check_dependencies
+from ferrule.app.components import ComponentIndex, Home
 from ferrule.app.content import Content, resource_contents
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
 from ferrule.app.guards import is_array, is_object
@@ -67,6 +67,7 @@ class ResourceComponent:
         "enabled",
         "guard",
         "guard_paths",
+        "home",
         "icons",
         "meta",
         "mime_type",
@@ -117,6 +118,7 @@ class ResourceComponent:
         self.cache_scope: Literal["public", "private"] | None = cache_scope
         self.enabled = True
         self.guard: Guard | None = None
+        self.home: Home | None = None
         self.number = 0
 
     @property
@@ -217,12 +219,17 @@ class ResourceSet:
             ttl_ms=ttl_ms,
             cache_scope=cache_scope,
         )
+        check_dependencies(spec)
         (self.fixed if template is None else self.templates).add(uri, component)
-        if len(self.fixed) + len(self.templates) == 1:
+        self.serve()
+        return component
+
+    def serve(self) -> None:
+        """Answer the three methods from now on."""
+        if self._server.get_request_handler("resources/read") is None:
             self._server.add_request_handler("resources/list", self._list, trusted=True)
             self._server.add_request_handler("resources/templates/list", self._list_templates, trusted=True)
             self._server.add_request_handler("resources/read", self._read, trusted=True)
-        return component
 
     def index_of(self, uri: str) -> ComponentIndex[ResourceComponent]:
         """The index that holds a URI or a template's text.
@@ -260,6 +267,8 @@ class ResourceSet:
             if not component.guard.is_visible(ctx):
                 raise self._missing(ctx, uri)
             component.guard.check(ctx, values)
+        if component.home is not None:
+            ctx = component.home(ctx)
         try:
             value = await call_function(component.spec, values, ctx, self._threads)
         except InvalidArguments as error:

@@ -18,6 +18,7 @@ from ferrule.app.completion import CompletionSet
 from ferrule.app.context import APP_ATTRIBUTE
 from ferrule.app.encoders import encoder_for
 from ferrule.app.errors import RegistrationError
+from ferrule.app.limits import Limits
 from ferrule.app.prompts import PromptComponent, PromptSet
 from ferrule.app.resources import ResourceComponent, ResourceSet
 from ferrule.app.results import DEFAULT_MAX_RESULT_BYTES
@@ -32,6 +33,7 @@ from ferrule.stores.store import open_store
 if TYPE_CHECKING:
     from ferrule.app.components import Component, ComponentIndex
     from ferrule.app.encoders import Encoder, EncoderName
+    from ferrule.app.mounting import Mount
     from ferrule.app.protection import Allow, Protection, Scopes
     from ferrule.app.rounds.sealing import StateKey
     from ferrule.auth.server.resource_server import ResourceServer
@@ -120,6 +122,9 @@ class MCPServer(Generic[StateT]):
     Attributes:
         lowlevel: the kernel's registry, for what has no name here.
         tools, resources, prompts, completions: the component sets.
+        mounts: the servers mounted in this one.
+        own_lifespan: as given.
+        lifespan_state: what it yielded, while this server is mounted in one that runs.
         protection: what ``auth`` became; ``None`` without.
         store: what ``store`` became.
         extensions: those that are on, by identifier.
@@ -194,6 +199,9 @@ class MCPServer(Generic[StateT]):
         )
         self.completions = CompletionSet(self.lowlevel, self.prompts, self.resources, self.threads)
         self._local: Any = None
+        self.mounts: list[Mount] = []
+        self.own_lifespan: Lifespan | None = cast("Any", lifespan)
+        self.lifespan_state: Any = {}
         self.store: Store | None = opened
         self.extensions: dict[str, ServerExtension] = {}
         self.protection: Protection | None = None
@@ -215,6 +223,10 @@ class MCPServer(Generic[StateT]):
     ) -> AbstractAsyncContextManager[StateT]:
         nothing: AbstractAsyncContextManager[Any] = nullcontext(cast("Any", {}))
         own = nothing if lifespan is None else lifespan(self)
+        if self.mounts:
+            from ferrule.app.mounting import nested_lifespans
+
+            own = nested_lifespans(self, own)
         has_channel = self.store is not None and self.store.channel is not None
         return self._with_extensions(own) if self.extensions or has_channel else own
 
@@ -252,6 +264,7 @@ class MCPServer(Generic[StateT]):
 
             component.guard = make_guard(scopes, allow, self.protection)
             index.is_guarded = index.is_guarded or component.guard is not None
+            index.touch()
 
     # -- tools -----------------------------------------------------------------------------------------------------
 
@@ -278,6 +291,8 @@ class MCPServer(Generic[StateT]):
         structured: bool = True,
         text: EncoderName | Encoder | None = None,
         max_result_bytes: int | None = None,
+        timeout_s: float | None = None,
+        max_concurrent: int | None = None,
         task: TaskSupport = "forbidden",
         task_after_s: float | None = 0.0,
         resumable: bool = False,
@@ -306,6 +321,8 @@ class MCPServer(Generic[StateT]):
             structured: ``False``: no output schema, results are text only.
             text: the server's if not given.
             max_result_bytes: the server's if not given.
+            timeout_s: seconds that one run may take, without the time in which a question waits for its answer.
+            max_concurrent: runs at the same time in this process; more wait their turn.
             task: ``"optional"``: a call becomes a task where client and era allow it; ``"required"``: it is refused
                 otherwise. Either turns the tasks extension on (`add_extension` to set it up).
             task_after_s: when a call becomes a task (2026-07-28): 0 at once; after so many seconds, until which the
@@ -347,6 +364,8 @@ class MCPServer(Generic[StateT]):
         structured: bool = True,
         text: EncoderName | Encoder | None = None,
         max_result_bytes: int | None = None,
+        timeout_s: float | None = None,
+        max_concurrent: int | None = None,
         task: TaskSupport = "forbidden",
         task_after_s: float | None = 0.0,
         resumable: bool = False,
@@ -368,6 +387,7 @@ class MCPServer(Generic[StateT]):
             encoder=self._encoder if text is None else encoder_for(text),
             max_result_bytes=self._max_result_bytes if max_result_bytes is None else max_result_bytes,
             mask_errors=self._mask_errors,
+            limits=None if timeout_s is None and max_concurrent is None else Limits(timeout_s, max_concurrent),
         )
         self._guard(component, self.tools.index, scopes, allow)
         component.task, component.task_after_s, component.resumable = task, task_after_s, resumable
@@ -375,6 +395,7 @@ class MCPServer(Generic[StateT]):
             self.add_extension(_named(_TASKS)())
         for extension in self.extensions.values():
             extension.prepare_tool(component)
+        self.tools.index.touch()
         return component
 
     def add_extension(self, extension: ServerExtension) -> None:
@@ -615,23 +636,64 @@ class MCPServer(Generic[StateT]):
 
     # -- at run time -----------------------------------------------------------------------------------------------
 
-    def enable(self, *, tool: str | None = None, resource: str | None = None, prompt: str | None = None) -> None:
-        """Show a component again; clients that listen are told.
+    def mount(self, other: MCPServer[Any], *, prefix: str | None = None) -> None:
+        """Serve another server's components as this one's, now and as they change; see `ferrule.app.mounting`.
+
+        Args:
+            other: keeps its functions, options and lifespan; its middleware does not run here.
+            prefix: tools and prompts become ``prefix_name``, ``data://x`` becomes ``data://prefix/x``.
 
         Raises:
-            KeyError: there is none.
+            RegistrationError: a name is taken, the prefix is malformed, or ``other`` holds this server.
         """
-        self._set_enabled(True, tool, resource, prompt)
+        from ferrule.app.mounting import Mount
 
-    def disable(self, *, tool: str | None = None, resource: str | None = None, prompt: str | None = None) -> None:
-        """Neither list nor serve a component until it is enabled again; clients that listen are told.
+        self.mounts.append(Mount(self, other, prefix))
+
+    def enable(
+        self,
+        *,
+        tool: str | None = None,
+        resource: str | None = None,
+        prompt: str | None = None,
+        tag: str | None = None,
+    ) -> None:
+        """Show a component, or all that have a tag, again; clients that listen are told.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is none of that name.
         """
-        self._set_enabled(False, tool, resource, prompt)
+        self._set_enabled(True, tool, resource, prompt, tag)
 
-    def _set_enabled(self, enabled: bool, tool: str | None, resource: str | None, prompt: str | None) -> None:
+    def disable(
+        self,
+        *,
+        tool: str | None = None,
+        resource: str | None = None,
+        prompt: str | None = None,
+        tag: str | None = None,
+    ) -> None:
+        """Neither list nor serve a component, or all that have a tag, until enabled again; listeners are told.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        self._set_enabled(False, tool, resource, prompt, tag)
+
+    def _set_enabled(
+        self, enabled: bool, tool: str | None, resource: str | None, prompt: str | None, tag: str | None
+    ) -> None:
+        if tag is not None:
+            indexes: list[ComponentIndex[Any]] = [
+                self.tools.index,
+                self.resources.fixed,
+                self.resources.templates,
+                self.prompts.index,
+            ]
+            for index in indexes:
+                for key, component in index.items():
+                    if tag in component.tags:
+                        index.set_enabled(key, enabled)
         if tool is not None:
             self.tools.index.set_enabled(tool, enabled)
         if resource is not None:

@@ -23,8 +23,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.app.arguments import InvalidArguments
-from ferrule.app.calls import runner_of
-from ferrule.app.components import ComponentIndex
+from ferrule.app.calls import check_dependencies, runner_of
+from ferrule.app.components import ComponentIndex, Home
 from ferrule.app.context import Context, current_request
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
 from ferrule.app.results import ResultPlan, error_result, plan_result, wrap_schema
@@ -57,7 +57,6 @@ __all__ = ["TaskSupport", "ToolComponent", "ToolSet"]
 logger = logging.getLogger(__name__)
 
 Run = Callable[[ServerRequestContext[Any], dict[str, Any] | None], Awaitable[Any]]
-Home = Callable[[ServerRequestContext[Any]], ServerRequestContext[Any]]
 
 TaskSupport = Literal["forbidden", "optional", "required"]
 """Whether a call of a tool may, or must, become a task."""
@@ -373,10 +372,7 @@ class ToolSet:
     def _check(self, component: ToolComponent, output_schema: Mapping[str, Any] | None) -> None:
         """What would fail at the first list or call fails here, where the cost is small."""
         spec = component.spec
-        if spec.dependencies:
-            from ferrule.app.inject import check_dependencies
-
-            check_dependencies(spec)
+        check_dependencies(spec)
         if output_schema is not None:
             from ferrule.app.validation import check_schema
 

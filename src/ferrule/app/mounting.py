@@ -1,0 +1,173 @@
+"""Mounting one server in another: its components become the other's, in one index.
+
+A mounted component is a copy of the original under its new name, with the original's function, options and threads, so
+that a call costs the same at any depth. Copies follow: what is added to, removed from, enabled or disabled in the
+mounted server is so in the other one too, through every level. The mounted server's lifespan is entered inside the
+other's, and its functions see its state in ``ctx.lifespan``. Its middleware stays its own: only the outermost server's
+runs. Tasks are served where the outermost server serves them; elsewhere a mounted tool answers within its call.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.app.components import ComponentIndex
+from ferrule.app.errors import RegistrationError
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.wire.uri_template import UriTemplate
+
+if TYPE_CHECKING:
+    from ferrule.app.resources import ResourceComponent
+    from ferrule.app.server import MCPServer
+    from ferrule.app.tools import ToolComponent
+
+__all__ = ["Mount", "nested_lifespans"]
+
+_LATE_FACTS = ("guard", "task", "task_after_s", "resumable")
+"""What is set on a component after it was added; a copy without its guard would be a hole."""
+
+_PREFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def prefixed_uri(uri: str, prefix: str) -> str:
+    """``data://stock`` under ``shop`` is ``data://shop/stock``; without ``//`` it is ``data:shop/stock``."""
+    scheme, colon, rest = uri.partition(":")
+    if rest.startswith("//"):
+        return f"{scheme}://{prefix}/{rest[2:]}"
+    return f"{scheme}{colon}{prefix}/{rest}"
+
+
+class Mount:
+    """One server inside another.
+
+    Args:
+        host: gets the components.
+        guest: has them.
+        prefix: before their names (``prefix_name``) and in their URIs; ``None`` for none.
+
+    Raises:
+        RegistrationError: a name is taken, the prefix is malformed, or the guest holds the host.
+    """
+
+    def __init__(self, host: MCPServer[Any], guest: MCPServer[Any], prefix: str | None) -> None:
+        if prefix is not None and not _PREFIX.fullmatch(prefix):
+            raise RegistrationError(f"The prefix {prefix!r} is not 1 to 64 of: letters, digits, '_', '-'")
+        if host is guest or host in _guests_of(guest):
+            raise RegistrationError(f"{guest.name!r} cannot be mounted in itself")
+        self.host = host
+        self.guest = guest
+        self._prefix = prefix
+        self._follow(guest.tools.index, host.tools.index, self._name, host.tools.serve)
+        self._follow(guest.prompts.index, host.prompts.index, self._name, host.prompts.serve)
+        self._follow(guest.resources.fixed, host.resources.fixed, self._uri, host.resources.serve)
+        self._follow(guest.resources.templates, host.resources.templates, self._uri, host.resources.serve)
+        guest.completions.followers.append(self._complete)
+        self._complete()
+
+    def _name(self, name: str) -> str:
+        return name if self._prefix is None else f"{self._prefix}_{name}"
+
+    def _uri(self, uri: str) -> str:
+        return uri if self._prefix is None else prefixed_uri(uri, self._prefix)
+
+    def _follow(
+        self,
+        source: ComponentIndex[Any],
+        target: ComponentIndex[Any],
+        name: Callable[[str], str],
+        serve: Callable[[], None],
+    ) -> None:
+        """Bring ``target`` up to date with ``source``, now and after each change."""
+        copies: dict[str, tuple[Any, Any]] = {}
+
+        def bring_up_to_date() -> None:
+            for key in [key for key, (original, _) in copies.items() if source.get(key) is not original]:
+                target.remove(name(key))
+                del copies[key]
+                self._forget_headers(target, name(key))
+            for key, original in source.items():
+                if key not in copies:
+                    made = self._copy(original, name(key))
+                    target.add(name(key), made)
+                    copies[key] = original, made
+                    serve()
+                made = copies[key][1]
+                for fact in _LATE_FACTS:
+                    if hasattr(original, fact):
+                        setattr(made, fact, getattr(original, fact))
+                if hasattr(made, "task"):
+                    self._prepare(made)
+                if made.enabled is not original.enabled:
+                    target.set_enabled(name(key), original.enabled)
+            target.touch()
+            target.is_guarded = target.is_guarded or source.is_guarded
+
+        source.followers.append(bring_up_to_date)
+        bring_up_to_date()
+
+    def _copy(self, original: Any, name: str) -> Any:
+        made = copy.copy(original)
+        inner = original.home
+        home = _home(self.guest) if self.guest.own_lifespan is not None else None
+        made.home = inner if inner is not None else home
+        if hasattr(original, "uri"):
+            resource = cast("ResourceComponent", made)
+            resource.uri = name
+            resource.template = None if original.template is None else UriTemplate(name)
+            return resource
+        made.name = name
+        if hasattr(original, "run"):  # a tool compiles its call for itself, with its own name in its messages
+            made.run = made._first_run
+            plan = self.guest.lowlevel.param_headers.get(original.name)
+            if plan:
+                self.host.lowlevel.param_headers[name] = plan
+        return made
+
+    def _prepare(self, tool: ToolComponent) -> None:
+        """The host's extensions stand around a mounted tool, not the guest's, which do not run."""
+        extensions = list(self.host.extensions.values())
+        if not any(extension.serves_tasks for extension in extensions):
+            tool.task = "forbidden"
+        for extension in extensions:
+            extension.prepare_tool(tool)
+
+    def _forget_headers(self, target: ComponentIndex[Any], name: str) -> None:
+        if target is self.host.tools.index:
+            self.host.lowlevel.param_headers.pop(name, None)
+
+    def _complete(self) -> None:
+        self.host.completions.take_over(self.guest.completions, self._name, self._uri)
+
+
+def _home(guest: MCPServer[Any]) -> Callable[[ServerRequestContext[Any]], ServerRequestContext[Any]]:
+    def lead(ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
+        return replace(ctx, lifespan_context=guest.lifespan_state)
+
+    return lead
+
+
+def _guests_of(server: MCPServer[Any]) -> list[MCPServer[Any]]:
+    found: list[MCPServer[Any]] = []
+    for mount in server.mounts:
+        found += [mount.guest, *_guests_of(mount.guest)]
+    return found
+
+
+@asynccontextmanager
+async def nested_lifespans(app: MCPServer[Any], own: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
+    """A server's own lifespan, and inside it those of the servers mounted in it, in the order of mounting."""
+    async with AsyncExitStack() as stack:
+        state = await stack.enter_async_context(own)
+        for mount in app.mounts:
+            guest = mount.guest
+            nothing: AbstractAsyncContextManager[Any] = nullcontext(cast("Any", {}))
+            theirs = nothing if guest.own_lifespan is None else guest.own_lifespan(guest)
+            before = guest.lifespan_state
+            guest.lifespan_state = await stack.enter_async_context(nested_lifespans(guest, theirs))
+            stack.callback(setattr, guest, "lifespan_state", before)
+        yield state

@@ -1,0 +1,98 @@
+"""Time-outs and concurrency limits per tool."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from ferrule import Context, MCPServer
+from tests.app.rounds.driving import Call, accept, always, outcome, push, served
+from tests.app.support import call, text_of
+
+pytestmark = [pytest.mark.anyio]
+
+
+@pytest.mark.usefixtures("any_backend")
+@pytest.mark.parametrize("is_sync", [False, True])
+async def test_a_run_that_takes_too_long_is_an_error_for_the_model(is_sync):
+    app = MCPServer("x")
+    release = anyio.Event()
+
+    if is_sync:
+
+        @app.tool("slow", timeout_s=0.02)
+        def slow_sync(ctx: Context) -> str:
+            ctx.from_thread(release.wait)
+            return "late"
+    else:
+
+        @app.tool("slow", timeout_s=0.02)
+        async def slow() -> str:
+            await release.wait()
+            return "late"
+
+    result = await call(app, "slow")
+    assert result["isError"] is True
+    assert text_of(result) == "`slow` did not finish within 0.02 s"
+    release.set()
+
+
+async def test_the_time_of_a_question_does_not_count():
+    """A person may take a minute where the tool may take a second."""
+    app = served()
+
+    @app.tool(timeout_s=0.05)
+    async def body(ctx: Context) -> str:
+        return str((await ctx.elicit("a", int)).data)
+
+    async def later(method, params):
+        await anyio.sleep(0.15)
+        return accept(1)
+
+    assert await outcome(push(app, later)) == "1"
+    assert await outcome(Call(app).finish(always(1))) == "1"
+
+
+@pytest.mark.usefixtures("any_backend")
+async def test_more_runs_than_allowed_wait_their_turn():
+    app = MCPServer("x")
+    running, most = 0, 0
+
+    @app.tool(max_concurrent=2)
+    async def body() -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await anyio.sleep(0)
+        running -= 1
+        return "x"
+
+    async with anyio.create_task_group() as group:
+        for _ in range(9):
+            group.start_soon(call, app, "body")
+    assert (most, running) == (2, 0)
+
+
+@pytest.mark.usefixtures("any_backend")
+async def test_a_cancelled_wait_gives_its_place_back():
+    app = MCPServer("x")
+    release = anyio.Event()
+
+    @app.tool(max_concurrent=1)
+    async def body() -> str:
+        await release.wait()
+        return "x"
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(call, app, "body")
+        await anyio.wait_all_tasks_blocked()
+        with anyio.move_on_after(0.01):
+            await call(app, "body")
+        release.set()
+    assert text_of(await call(app, "body")) == "x"
+
+
+@pytest.mark.parametrize("options", [{"timeout_s": 0}, {"max_concurrent": 0}, {"timeout_s": float("nan")}])
+def test_limits_that_cannot_be_are_refused(options):
+    with pytest.raises(ValueError):
+        MCPServer("x").tool(**options)(lambda: None)
