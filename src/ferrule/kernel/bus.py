@@ -10,7 +10,6 @@ Source: 2026-07-28, "Subscriptions"; 2025-11-25, "Resources" and the list-change
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -116,7 +115,8 @@ class Listener:
         self.overflowed = False
         self._bus = bus
         self._max = max_events
-        self._waiting: deque[Event] = deque()
+        # A list: an empty deque holds 600 bytes, there may be thousands of listeners, and few have two events waiting.
+        self._waiting: list[Event] = []
         self._wake: anyio.Event | None = None
         self._on_wake: Callable[[], None] | None = None
         self._ended = False
@@ -160,7 +160,7 @@ class Listener:
                 return None
             self._wake = anyio.Event()
             await self._wake.wait()
-        return self._waiting.popleft()
+        return self._waiting.pop(0)
 
     def __aiter__(self) -> Listener:
         return self

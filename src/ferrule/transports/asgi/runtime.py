@@ -45,7 +45,7 @@ class AsyncioRuntime:
         # Asked per request, so not by looking for the running loop: until Python 3.12 that is a system call.
         self.is_live: Callable[[], bool] = loop.is_running
         # The loop holds tasks weakly; without this set a waiting task could be collected in mid-flight.
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
 
     def call_later(self, delay_s: float, callback: Callable[[], object]) -> Cancellable:
         """Call ``callback`` once, ``delay_s`` seconds from now, in the loop's thread."""
@@ -57,12 +57,17 @@ class AsyncioRuntime:
 
         return current_task(self.loop)  # without the loop it would ask for the running one, a system call before 3.12
 
-    def spawn(self, function: Callable[[], Awaitable[object]]) -> Cancellable:
+    def spawn(self, function: Callable[[], Coroutine[Any, Any, object]]) -> Cancellable:
         """Run ``function()`` in a task of its own that nobody waits for; its failure is logged."""
-        task = self.loop.create_task(_logged(function))
+        task = self.loop.create_task(function())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, task: "asyncio.Task[object]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a background step of the HTTP endpoint failed", exc_info=error)
 
 
 class TrioRuntime:
