@@ -18,6 +18,7 @@ from ferrule.app.rounds.surface import Asking
 from ferrule.app.threads import calling_loop
 from ferrule.kernel.bus import Event
 from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.deprecations import warn_deprecated
 
 if TYPE_CHECKING:
     from ferrule.app.server import MCPServer
@@ -189,6 +190,7 @@ class Context(Asking, Generic[StateT]):
         Raises:
             ValueError: no such level.
         """
+        warn_deprecated("logging")
         await self._check_open()
         await self.request.session.log(level, data, logger)
 

@@ -785,6 +785,9 @@ class MCPServer(Generic[StateT]):
         from ferrule.transports.asgi.endpoint import HttpEndpoint
         from ferrule.transports.asgi.options import HttpOptions
 
+        if self.store is not None and self.store.sessions is not None and self.store.channel is not None:
+            options.setdefault("shared", self.store)
+            options.setdefault("event_store", self.store.events)
         settings = HttpOptions(**options)
         if self.protection is not None:
             settings = self.protection.protect(settings)

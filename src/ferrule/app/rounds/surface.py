@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ferrule.app.rounds.run import rounds_of
+from ferrule.protocol.deprecations import warn_deprecated
 
 if TYPE_CHECKING:
     import random
@@ -149,6 +150,7 @@ class Asking:
         """
         from ferrule.app.rounds.questions import sample_question
 
+        warn_deprecated("sampling")
         question = sample_question(
             messages,
             max_tokens=max_tokens,
@@ -176,6 +178,7 @@ class Asking:
         """
         from ferrule.app.rounds.questions import roots_question
 
+        warn_deprecated("roots")
         answer: list[Root] = await self._rounds.ask(roots_question(key=key, timeout_s=timeout_s))
         return answer
 

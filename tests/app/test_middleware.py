@@ -1,0 +1,144 @@
+"""Middleware ready to use."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from ferrule import Context, MCPServer
+from ferrule.app.middleware import LogRequests, MaskErrors, RateLimit, RateLimited, Timing, TimingOf
+from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
+from ferrule.transports.asgi.context import HttpContext
+from tests.app.support import RecordingDispatch, ask, call
+
+pytestmark = pytest.mark.anyio
+
+
+def served(*middleware: Any) -> MCPServer:
+    app = MCPServer("x", middleware=middleware)
+
+    @app.tool
+    async def work(fail: bool = False) -> str:
+        if fail:
+            raise ValueError("secret")
+        return "ok"
+
+    return app
+
+
+class From(RecordingDispatch):
+    """A request of a principal, or from an address."""
+
+    __slots__ = ("transport",)
+
+    def __init__(self, principal: Any = None, address: str = "10.0.0.1") -> None:
+        super().__init__()
+        self.transport = HttpContext(principal=principal, scope={"client": (address, 1)})
+
+
+async def test_a_bucket_empties_and_fills():
+    now = [0.0]
+    app = served(RateLimit(2, per_s=10, clock=lambda: now[0]))
+    for _ in range(2):
+        await call(app, "work")
+    with pytest.raises(RateLimited) as refused:
+        await call(app, "work")
+    assert (refused.value.code, refused.value.data) == (429, {"retryAfterMs": 5000})
+    assert not -32768 <= refused.value.code <= -32000  # the specification keeps those
+    now[0] = 4.9
+    with pytest.raises(RateLimited):
+        await call(app, "work")
+    now[0] = 5.1
+    await call(app, "work")
+    now[0] = 1000
+    for _ in range(2):  # never more than the bucket holds
+        await call(app, "work")
+    with pytest.raises(RateLimited):
+        await call(app, "work")
+
+
+async def test_each_sender_has_a_bucket_and_lists_are_free():
+    app = served(RateLimit(1, per_s=1000))
+    await call(app, "work", dispatch=From("ada"))
+    await call(app, "work", dispatch=From({"sub": "bob"}))
+    await call(app, "work", dispatch=From(address="10.0.0.2"))
+    for dispatch in (From("ada", "10.0.0.9"), From({"sub": "bob"}), From(address="10.0.0.2")):
+        with pytest.raises(RateLimited):
+            await call(app, "work", dispatch=dispatch)
+    for _ in range(5):
+        await ask(app, "tools/list", dispatch=From("ada"))
+
+
+async def test_buckets_are_bounded():
+    """An attacker with many addresses must not fill the memory."""
+    limit = RateLimit(1, per_s=1000, max_senders=3)
+    app = served(limit)
+    for number in range(10):
+        await call(app, "work", dispatch=From(f"p{number}"))
+    assert len(limit._buckets) == 3  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("options", [{"requests": 0, "per_s": 1}, {"requests": 1, "per_s": 0}])
+def test_limits_that_cannot_be_are_refused(options):
+    with pytest.raises(ValueError):
+        RateLimit(**options)
+
+
+async def test_timings_tell_how_each_request_ended():
+    now = [0.0]
+    seen: list[TimingOf] = []
+
+    async def passes(ctx: Any, call_next: Any) -> Any:
+        now[0] += 0.25
+        return await call_next(ctx)
+
+    app = served(Timing(seen.append, clock=lambda: now[0]), passes)
+
+    @app.tool
+    async def asks(ctx: Context) -> str:
+        return str(await ctx.elicit("a", int))
+
+    await call(app, "work")
+    await call(app, "work", {"fail": True})
+    await ask(app, "tools/list")
+    with pytest.raises(InvalidParams):
+        await call(app, "nothing")
+    with pytest.raises(MCPError):
+        await call(app, "asks")
+    assert seen == [
+        TimingOf("tools/call", "work", 0.25, "ok"),
+        TimingOf("tools/call", "work", 0.25, "error"),
+        TimingOf("tools/list", None, 0.25, "ok"),
+        TimingOf("tools/call", "nothing", 0.25, "-32602"),
+        TimingOf("tools/call", "asks", 0.25, "-32021"),
+    ]
+
+
+async def test_the_log_has_one_line_without_arguments(caplog: pytest.LogCaptureFixture):
+    app = served(LogRequests())
+    with caplog.at_level(logging.INFO, "ferrule.requests"):
+        await call(app, "work")
+        with pytest.raises(InvalidParams):
+            await call(app, "no\nnewline", {"password": "hunter2"})
+    lines = [record for record in caplog.records if record.name == "ferrule.requests"]
+    assert [record.levelno for record in lines] == [logging.INFO, logging.WARNING]
+    assert lines[0].message.startswith("tools/call 'work': ok in ")
+    assert "\n" not in lines[1].message
+    assert "hunter2" not in caplog.text
+
+
+async def test_masked_errors_have_a_reference_and_nothing_else(caplog: pytest.LogCaptureFixture):
+    async def broken(ctx: Any, call_next: Any) -> Any:
+        raise ValueError("secret")
+
+    app = served(MaskErrors(), broken)
+    with pytest.raises(InternalError) as masked:
+        await call(app, "work")
+    reference = masked.value.data["reference"]
+    assert "secret" not in str(masked.value.to_error())
+    assert reference in caplog.text
+    assert "secret" in caplog.text
+    with pytest.raises(InvalidParams):
+        await call(served(MaskErrors()), "nothing")
