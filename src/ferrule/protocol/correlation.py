@@ -17,12 +17,16 @@ __all__ = ["IdSequence", "ProgressGate", "cancelled_request_id", "progress_token
 
 
 class IdSequence:
-    """Integer ids that never repeat on a connection: right for both eras' rules on reuse."""
+    """Integer ids that never repeat on a connection: right for both eras' rules on reuse.
+
+    Args:
+        last: where to begin, for one connection that several processes count on.
+    """
 
     __slots__ = ("_last",)
 
-    def __init__(self) -> None:
-        self._last = 0
+    def __init__(self, last: int = 0) -> None:
+        self._last = last
 
     def next(self) -> int:
         """The next id, from 1."""

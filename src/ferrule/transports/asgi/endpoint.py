@@ -70,7 +70,7 @@ class HttpEndpoint(HttpGate):
         options = self.options
         keep_alive = KeepAlive(options.keep_alive_s)
         self.modern = ModernSide(server, keep_alive, options.disconnect_grace_s)
-        self.legacy = LegacySide(server, options, keep_alive) if options.legacy else None
+        self.legacy = LegacySide(server, options, keep_alive, self.life) if options.legacy else None
         route = options.path.rstrip("/")
         self._paths = {route, route + "/"}
         # Raw (content type, Accept) pairs that were found good; bounded, because they come from outside.

@@ -20,14 +20,17 @@ from ferrule.kernel.server import Server
 from ferrule.protocol.correlation import cancelled_request_id
 from ferrule.protocol.errors import MCPError, error_from_exception
 from ferrule.protocol.handshake import is_handshake_version
+from ferrule.stores.events import EventStore
 from ferrule.transports.asgi.channel import replay
 from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
 from ferrule.transports.asgi.legacy_exchange import LegacyExchange, Outlet
+from ferrule.transports.asgi.lifecycle import ServerLife
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
 from ferrule.transports.asgi.runtime import Cancellable, Runtime, current_runtime, watched
-from ferrule.transports.asgi.session import LegacySession
+from ferrule.transports.asgi.session import GET_STREAM, LegacySession
 from ferrule.transports.asgi.sessions import SessionTable, TooManySessions, new_session_id
+from ferrule.transports.asgi.shared import SharedSessions
 from ferrule.wire.codec import Encoded, encode
 from ferrule.wire.headers import LAST_EVENT_ID_HEADER, MCP_PROTOCOL_VERSION_HEADER, MCP_SESSION_ID_HEADER
 from ferrule.wire.jsonrpc import (
@@ -40,6 +43,7 @@ from ferrule.wire.jsonrpc import (
     readable_id,
 )
 from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS, REVISIONS
+from ferrule.wire.sse import encode_event
 
 __all__ = ["LegacySide"]
 
@@ -58,7 +62,9 @@ class LegacySide:
         sessions: the live ones.
     """
 
-    def __init__(self, server: Server[Any], options: HttpOptions, keep_alive: KeepAlive) -> None:
+    def __init__(
+        self, server: Server[Any], options: HttpOptions, keep_alive: KeepAlive, life: ServerLife | None = None
+    ) -> None:
         self._server = server
         self._options = options
         self._keep_alive = keep_alive
@@ -68,8 +74,17 @@ class LegacySide:
             max_sessions=options.max_sessions,
             idle_s=options.session_idle_s,
             clock=options.clock,
-            on_removed=LegacySession.end,
+            on_removed=self._removed,
         )
+        self._life = life
+        self._shared: SharedSessions | None = None
+        if options.shared is not None and not options.stateless:
+            self._shared = SharedSessions(options.shared, server, options, self.sessions.get, self.sessions.remove)
+
+    def _removed(self, session: LegacySession) -> None:
+        session.end()
+        if self._shared is not None:
+            self._shared.forgotten(session.session_id)
 
     # --- POST -------------------------------------------------------------------------------------------------------
 
@@ -110,7 +125,17 @@ class LegacySide:
             await self._serve_request(session, request, message, runtime)
         else:
             await self._take(session, request, message, kind, runtime)
+            await self._save(session)
             await request.reply_empty(202)
+
+    async def _save(self, session: LegacySession) -> None:
+        """Let other workers know what a request changed, before its client knows that it is over."""
+        if self._shared is None:
+            return
+        try:
+            await self._shared.saved(session)
+        except OSError as error:
+            log.error("a session could not be written, other workers have an older state of it: %s", error)
 
     async def _open_session(
         self, request: HttpRequest, body: dict[str, Any], runtime: Runtime, lifespan_state: Any
@@ -125,6 +150,8 @@ class LegacySide:
             return
         session_id = new_session_id()
         session = LegacySession(session_id, self._server, self._options, lifespan_state, request.principal)
+        if self._shared is not None:
+            self._shared.mark(session)
         outlet = self._outlet(request, session)
         outlet.headers = [(b"mcp-session-id", session_id.encode("ascii"))]
         payload = await self._run(session, self._reserve(session, outlet, request, body, runtime), body)
@@ -141,6 +168,9 @@ class LegacySide:
             await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), "Too many sessions", id=body["id"])
             return
         try:
+            if self._shared is not None:
+                self._shared.start()
+            await self._save(session)
             await outlet.answer(payload)
         finally:
             self._release(session)
@@ -154,6 +184,7 @@ class LegacySide:
         outlet = self._outlet(request, session)
         exchange = self._reserve(session, outlet, request, body, runtime)
         payload = await self._run(session, exchange, body, opens_stream=self._options.response_mode == "sse")
+        await self._save(session)
         await outlet.answer(payload)
 
     def _reserve(
@@ -213,7 +244,11 @@ class LegacySide:
     ) -> None:
         """A response or a notification."""
         if kind == "response":
-            if not session.questions.answer(body):
+            if session.questions.answer(body):
+                return
+            if self._shared is not None:
+                await self._shared.tell("answer", session.session_id, dict(body))
+            else:
                 log.debug("dropped an answer to nothing: id %r", body.get("id"))
             return
         method, params = body["method"], body.get("params")
@@ -222,8 +257,12 @@ class LegacySide:
             exchange = None if id is None else session.in_flight.get(id)
             if exchange is not None and exchange.method != "initialize":
                 exchange.cancel()
+            elif id is not None and self._shared is not None:
+                await self._shared.tell("cancel", session.session_id, id)
         elif method == "notifications/progress" and await session.questions.progress(params):
             return
+        elif method == "notifications/progress" and self._shared is not None:
+            await self._shared.tell("progress", session.session_id, params)
         outlet = self._outlet(request, session)
         outlet.may_stream = False
         exchange = LegacyExchange(outlet, request.context(session.session_id or None), None, method, params, runtime, 0)
@@ -308,12 +347,19 @@ class LegacySide:
                 await request.refuse(400, _INVALID, "Nothing can be replayed after this Last-Event-ID")
                 return
             channel = session.channels.get(found.stream_id)
-            if channel is None:  # it has ended: the rest of it, and no more
+            if channel is None and self._shared is not None:
+                if not found.stream_id.startswith(GET_STREAM):
+                    await self._follow(self._shared, session, request, reply, runtime)
+                    return
+                await replay(store, session.session_id, last_event_id, reply)
+                channel = await session.open_get_stream(reply)
+            elif channel is None:  # it has ended: the rest of it, and no more
                 await replay(store, session.session_id, last_event_id, reply)
                 await reply.close()
                 return
-            await channel.resume(reply, last_event_id)
-            session.pump()
+            else:
+                await channel.resume(reply, last_event_id)
+                session.pump()
         else:
             channel = await session.open_get_stream(reply)
         watch = DisconnectWatch(runtime, request.receive, 0, lambda: channel.lost(reply))
@@ -324,6 +370,37 @@ class LegacySide:
             watch.stop()
             channel.lost(reply)
             session.lost_get_stream(channel)
+
+    async def _follow(
+        self,
+        shared: SharedSessions,
+        session: LegacySession,
+        request: HttpRequest,
+        reply: EventStreamReply,
+        runtime: Runtime,
+    ) -> None:
+        """The rest of a stream that another worker feeds, as it comes; ends with that stream, or with that worker."""
+        store = cast("EventStore", self._options.event_store)
+        last = request.headers[LAST_EVENT_ID_HEADER]
+        stream_id = last.rpartition("-")[0]
+        watch = DisconnectWatch(runtime, request.receive, 0, reply.lose)
+        watch.start()
+        try:
+            await reply.write(b"")
+            while not reply.is_over:
+                is_fed = await shared.is_fed(session.session_id, stream_id)  # first: what came before its end is read
+                found = await store.replay(session.session_id, last)
+                for event in () if found is None else found.events:
+                    await reply.write(encode_event(event.data, id=event.id))
+                    last = event.id
+                if not is_fed:
+                    break
+                await shared.wait_for_more()
+        except OSError as error:
+            log.warning("a stream of another worker can no longer be followed: %s", error)
+        finally:
+            watch.stop()
+        await reply.close()
 
     # --- DELETE -----------------------------------------------------------------------------------------------------
 
@@ -337,6 +414,10 @@ class LegacySide:
             return
         self.sessions.remove(session.session_id)
         self.sessions.release(session)
+        if self._shared is not None:
+            await self._shared.ended(session.session_id)
+            if self._options.event_store is not None:
+                await self._options.event_store.forget(session.session_id)
         await request.reply_empty(204)
 
     # --- sessions ---------------------------------------------------------------------------------------------------
@@ -353,6 +434,8 @@ class LegacySide:
             message = "This request needs an Mcp-Session-Id header (sent with the answer to initialize)"
             await request.refuse(400, _INVALID, message, id=id)
             return None
+        if self._shared is not None and not await self._look_up(self._shared, request, session_id, id):
+            return None
         session = self.sessions.acquire(session_id)
         if session is not None and session.principal != request.principal:
             self.sessions.release(session)
@@ -360,6 +443,27 @@ class LegacySide:
         if session is None:
             await request.refuse(404, _INVALID, "Session not found", id=id)
         return session
+
+    async def _look_up(self, shared: SharedSessions, request: HttpRequest, session_id: str, id: Any) -> bool:
+        """Bring a session to what all workers know of it; ``False`` when the request has been refused."""
+        state = None if self._life is None else self._life.state
+        try:
+            session = await shared.looked_up(session_id, state, request.principal)
+        except OSError as error:
+            log.error("the sessions cannot be looked up: %s", error)
+            message = "The server's session store cannot be reached; try again"
+            await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), message, id=id)
+            return False
+        if session is None or self.sessions.get(session_id) is not None:
+            return True
+        try:
+            self.sessions.add(session)
+        except TooManySessions:
+            session.end()
+            await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), "Too many sessions", id=id)
+            return False
+        self.sessions.release(session)
+        return True
 
     async def _refuse_version(self, request: HttpRequest, body: Any) -> None:
         message = f"Unsupported protocol version; this server speaks {', '.join(HANDSHAKE_PROTOCOL_VERSIONS)}"
@@ -407,6 +511,8 @@ class LegacySide:
 
     async def end_sessions(self) -> None:
         """Forget every session."""
+        if self._shared is not None:
+            self._shared.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None

@@ -93,6 +93,8 @@ class Outlet:
         if self.client_is_gone:
             raise ConnectionClosed("The client of this request has gone")
         self.channel = self.session.new_channel()
+        if self.session.shared is not None:
+            await self.session.shared.began(self.session.session_id, self.channel.stream_id)
         self._reply = self._new_reply()
         await self.channel.open(self._reply)
         return self.channel
@@ -107,6 +109,8 @@ class Outlet:
         if self.channel is not None:
             self.session.forget_channel(self.channel)
             await self.channel.finish(payload)
+            if self.session.shared is not None:
+                await self.session.shared.over(self.session.session_id, self.channel.stream_id)
         elif payload is None:
             await self._new_reply().close()
         else:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ferrule.stores.store import Store
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.events import EventStore, MemoryEventStore
 
@@ -37,6 +38,7 @@ class HttpOptions:
             gets 503 when none is idle.
         session_idle_s: seconds without anything in flight after which a legacy session is forgotten; ``None``: never.
         event_store: keeps what was sent on legacy streams for clients that reconnect; ``None`` turns resuming off.
+        shared: a store through which legacy sessions are shared with other workers; with ``event_store`` of the same.
         retry_ms: reconnection time in milliseconds told to legacy clients of event streams.
         authenticate: who sends this request; its result is ``HttpContext.principal``, and a legacy session belongs to
         the
@@ -60,6 +62,7 @@ class HttpOptions:
     max_sessions: int = 10_000
     session_idle_s: float | None = 1800.0
     event_store: EventStore | None = field(default_factory=MemoryEventStore)
+    shared: Store | None = None
     retry_ms: int = 1000
     authenticate: Authenticate | None = None
     documents: Documents | None = None

@@ -54,12 +54,16 @@ class _Question:
 
 
 class Questions:
-    """The open questions of one session."""
+    """The open questions of one session.
+
+    Args:
+        last_id: where their ids begin, so that no two workers give the same.
+    """
 
     __slots__ = ("_ids", "_open")
 
-    def __init__(self) -> None:
-        self._ids = IdSequence()
+    def __init__(self, last_id: int = 0) -> None:
+        self._ids = IdSequence(last_id)
         self._open: dict[int, _Question] = {}
 
     def __len__(self) -> int:

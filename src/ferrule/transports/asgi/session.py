@@ -8,8 +8,9 @@ is sent, so that two requests never share it and a client may use it again the m
 """
 
 import logging
+import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ferrule.kernel.bus import ListenFilter
 from ferrule.kernel.connection import Connection
@@ -25,9 +26,15 @@ from ferrule.transports.asgi.replies import EventStreamReply
 from ferrule.transports.asgi.runtime import current_runtime
 from ferrule.wire.jsonrpc import RequestId, encode_notification
 
-__all__ = ["LegacySession"]
+if TYPE_CHECKING:
+    from ferrule.transports.asgi.shared import SharedSessions
+
+__all__ = ["GET_STREAM", "LegacySession"]
 
 log = logging.getLogger("ferrule.http")
+
+GET_STREAM = "g"
+"""How the names of GET streams begin."""
 
 _MAX_GET_STREAMS = 8
 
@@ -41,6 +48,7 @@ class LegacySession:
         principal: who opened it; requests of anyone else are answered as if it did not exist.
         in_flight: what is being served, by request id.
         channels: the streams that can be continued, by stream id.
+        shared: what other workers know of it; ``None`` where there are none.
     """
 
     __slots__ = (
@@ -50,6 +58,7 @@ class LegacySession:
         "_options",
         "_questions",
         "_server",
+        "_stream_prefix",
         "channels",
         "connection",
         "idle_since_s",
@@ -59,6 +68,7 @@ class LegacySession:
         "principal",
         "runner",
         "session_id",
+        "shared",
     )
 
     def __init__(
@@ -85,6 +95,13 @@ class LegacySession:
         self._get_channels: list[Channel] | None = None
         self._next_stream = 0
         self._is_pumping = False
+        self._stream_prefix = ""
+        self.shared: SharedSessions | None = None
+
+    def share(self, worker_id: str, shared: "SharedSessions") -> None:
+        """Other workers have this session too: its streams get names that none of them gives."""
+        self._stream_prefix = f"{worker_id}."
+        self.shared = shared
 
     @property
     def is_stateless(self) -> bool:
@@ -95,18 +112,24 @@ class LegacySession:
     def questions(self) -> Questions:
         """The requests to the client that wait for their answers."""
         if self._questions is None:
-            self._questions = Questions()
+            # Below 2**53, where every client's integers end, and apart from what other workers count.
+            self._questions = Questions(0 if self.shared is None else secrets.randbits(40) << 12)
         return self._questions
 
     # --- streams ----------------------------------------------------------------------------------------------------
 
-    def new_channel(self) -> Channel:
-        """A stream that is not connected yet."""
+    @property
+    def has_get_stream(self) -> bool:
+        """Whether the client listens on this worker."""
+        return self._get_channel() is not None
+
+    def new_channel(self, kind: str = "") -> Channel:
+        """A stream that is not connected yet; ``kind`` begins its name."""
         store = None if self.is_stateless else self._options.event_store
         self._next_stream += 1
         channel = Channel(
             self.session_id,
-            str(self._next_stream),
+            f"{kind}{self._stream_prefix}{self._next_stream}",
             store,
             retry_ms=self._options.retry_ms,
             primes=self.connection.revision.has_polling_streams,
@@ -121,7 +144,9 @@ class LegacySession:
 
     async def open_get_stream(self, reply: EventStreamReply) -> Channel:
         """Start a stream for what the server says outside any request."""
-        channel = self.new_channel()
+        channel = self.new_channel(GET_STREAM)
+        if self.shared is not None:
+            await self.shared.tell("get", self.session_id)
         channels = self._get_channels = self._get_channels or []
         channels.append(channel)
         await channel.open(reply)
@@ -155,6 +180,9 @@ class LegacySession:
         """Send a notification on the GET stream; without one it is dropped."""
         channel = self._get_channel()
         if channel is None:
+            if self.shared is not None:
+                await self.shared.tell("notice", self.session_id, [method, params])
+                return
             log.debug("dropped %s: the client has no GET stream open", method)
             return
         try:
@@ -232,7 +260,7 @@ class LegacySession:
     async def _clean_up(self) -> None:
         await self.close_get_streams()
         await aclose_shielded(self.connection)
-        if self._options.event_store is not None:
+        if self._options.event_store is not None and self.shared is None:  # others may still need them
             await self._options.event_store.forget(self.session_id)
 
     async def close_get_streams(self) -> None:

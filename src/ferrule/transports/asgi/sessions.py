@@ -82,6 +82,10 @@ class SessionTable(Generic[_E]):
         entry.in_use = 1
         self._entries[entry.session_id] = entry
 
+    def get(self, session_id: str) -> _E | None:
+        """The session with this id, used or not; not a use of it."""
+        return self._entries.get(session_id)
+
     def acquire(self, session_id: str) -> _E | None:
         """The live session with this id, marked as in use; ``None`` when there is none or it has expired."""
         entry = self._entries.get(session_id)
