@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ferrule.app.errors import ToolError as ToolError
     from ferrule.app.fields import Field as Field
     from ferrule.app.fields import Header as Header
+    from ferrule.app.inject import Depends as Depends
+    from ferrule.app.rounds.manual import InputRequired as InputRequired
     from ferrule.app.server import MCPServer as MCPServer
     from ferrule.client.client import Client as Client
     from ferrule.client.group import ClientGroup as ClientGroup
@@ -42,11 +44,13 @@ _MODULES: dict[str, str] = {
     "Client": "ferrule.client.client",
     "ClientGroup": "ferrule.client.group",
     "Context": "ferrule.app.context",
+    "Depends": "ferrule.app.inject",
     "Embedded": "ferrule.app.content",
     "Field": "ferrule.app.fields",
     "File": "ferrule.app.content",
     "Header": "ferrule.app.fields",
     "Image": "ferrule.app.content",
+    "InputRequired": "ferrule.app.rounds.manual",
     "Link": "ferrule.app.content",
     "MCPError": "ferrule.protocol.errors",
     "MCPServer": "ferrule.app.server",
@@ -66,11 +70,13 @@ __all__ = [
     "Client",
     "ClientGroup",
     "Context",
+    "Depends",
     "Embedded",
     "Field",
     "File",
     "Header",
     "Image",
+    "InputRequired",
     "Link",
     "MCPError",
     "MCPServer",
