@@ -40,10 +40,20 @@ def suite() -> list[str]:
 
 
 class ServerUnderTest:
-    """conformance/server.py on a free port."""
+    """conformance/server.py on a free port.
+
+    Args:
+        workers: processes; more than one need a Redis, which scripts/conformance starts.
+    """
+
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = workers
 
     def __enter__(self) -> str:
         command = [sys.executable, "-u", str(ROOT / "conformance" / "server.py"), "--port", "0"]
+        if self.workers > 1:
+            store = f"{os.environ['FERRULE_TEST_REDIS_URL']}?prefix=conformance-{os.getpid()}-{time.monotonic_ns()}"
+            command += ["--workers", str(self.workers), "--store", store]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -102,10 +112,10 @@ def tally(folder: Path) -> tuple[int, int, list[str]]:
     return passed, failed, complaints
 
 
-def run_server_leg(leg: str, out: Path, extra: list[str]) -> bool:
+def run_server_leg(leg: str, out: Path, extra: list[str], workers: int = 1) -> bool:
     """One leg against a fresh server; whether everything that counts passed."""
     choice = ["--suite", "all"] if leg == "all" else ["--requirements", leg]
-    with ServerUnderTest() as url:
+    with ServerUnderTest(workers) as url:
         command = [*suite(), "server", "--url", url, *choice, "-o", str(out), *extra]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LEG_TIMEOUT_S)
     scenarios = len(list(out.rglob("checks.json")))
@@ -213,6 +223,7 @@ def main() -> None:
     parser.add_argument("side", choices=["server", "client", "authorization"])
     parser.add_argument("legs", nargs="*", help=f"of {', '.join(LEGS)}, for the client also alone; all without")
     parser.add_argument("-o", "--output", type=Path, help="keep the suite's output in this folder")
+    parser.add_argument("--workers", type=int, default=1, help="processes of the server under test")
     arguments = parser.parse_args()
     clean = True
     with tempfile.TemporaryDirectory() as scratch:
@@ -228,7 +239,7 @@ def main() -> None:
             elif arguments.side == "client":
                 clean = run_client_leg(leg, out) and clean
             else:
-                clean = run_server_leg(leg, out, []) and clean
+                clean = run_server_leg(leg, out, [], arguments.workers) and clean
     sys.exit(not clean)
 
 

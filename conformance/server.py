@@ -1,6 +1,7 @@
 """The server under test of the official conformance suite: every fixture that its server scenarios ask for.
 
     python conformance/server.py --port 3001        serves http://localhost:3001/mcp, both eras
+    … --workers 4 --store redis://localhost:6379    the same from four processes without any affinity
 
 It stands on the low-level `Server`, so that each answer is visibly the one that the suite expects. Each tool is one
 function ``async (ctx, arguments) -> result`` beside its definition.
@@ -16,19 +17,25 @@ import json
 import secrets
 import struct
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
 import tasks_fixtures
 
+from ferrule.app.rounds.settings import settings_of
+from ferrule.extensions.tasks import Tasks
 from ferrule.kernel.bus import Event
 from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.relay import relayed
 from ferrule.kernel.server import Server
 from ferrule.protocol.caching import CacheHint
 from ferrule.protocol.errors import InvalidParams, MissingRequiredClientCapability, ResourceNotFound
+from ferrule.stores.store import Store, open_store
 from ferrule.transports.asgi import HttpEndpoint, HttpOptions
-from ferrule.transports.http_server import run_http
+from ferrule.transports.http_server import bind, run_http
+from ferrule.transports.workers import find_target, run_workers
 from ferrule.wire.headers import compile_param_plan
 
 Ctx = ServerRequestContext[Any]
@@ -45,6 +52,7 @@ server: Server[Any] = Server(
     list_changed=["tools", "prompts"],
     resource_updates=True,
     cache_hints={"*": CacheHint(ttl_ms=1000, scope="public")},
+    lifespan=lambda lowlevel: served.life(lowlevel),
 )
 
 
@@ -578,22 +586,70 @@ async def complete(ctx: Ctx) -> dict[str, Any]:
     return {"completion": {"values": words, "total": len(words), "hasMore": False}}
 
 
-tasks_fixtures.install(server, TOOLS)
+class Served:
+    """The server with what the command line chose; workers find it by its name."""
+
+    def __init__(self) -> None:
+        self.store: Store | None = None
+        self.tasks: Tasks | None = None
+
+    def configure(self, store_url: str | None) -> None:
+        """Before serving, in each process."""
+        self.store = None if store_url is None else open_store(store_url)
+        self.tasks = tasks_fixtures.install(server, TOOLS, self.store)
+
+    @asynccontextmanager
+    async def life(self, lowlevel: Server[Any]) -> AsyncGenerator[dict[str, Any]]:
+        """Join this process to the others while it serves."""
+        async with AsyncExitStack() as stack:
+            if self.store is not None and self.store.channel is not None:
+                await stack.enter_async_context(relayed(lowlevel.bus, self.store.channel))
+            if self.tasks is not None:
+                await stack.enter_async_context(self.tasks.running(lowlevel, {}))
+            yield {}
+
+    def serve(self, port: int, on_started: Callable[[str, int], None], **more: Any) -> None:
+        """Serve until a signal comes."""
+        shared: dict[str, Any] = {}
+        if self.store is not None and self.store.sessions is not None:
+            shared = {"shared": self.store, "event_store": self.store.events}
+        endpoint = HttpEndpoint(server, HttpOptions(loopback=True, retry_ms=RETRY_MS, **shared))
+        run_http(endpoint, host="localhost", port=port, on_drain=endpoint.drain, on_started=on_started, **more)
+
+    def serve_worker(self, sockets: list[Any], payload: dict[str, Any], on_started: Callable[..., None]) -> None:
+        """What a worker process calls."""
+        global STATE_KEY
+        STATE_KEY = payload["state_key"]
+        settings_of(server).share_key(STATE_KEY)
+        self.configure(payload["store"])
+        self.serve(payload["port"], on_started, sockets=sockets)
+
+
+served = Served()
 
 
 def main() -> None:
     """Serve on loopback."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--port", type=int, default=3001)
-    port = parser.parse_args().port
-    endpoint = HttpEndpoint(server, HttpOptions(loopback=True, retry_ms=RETRY_MS))
-    run_http(
-        endpoint,
-        host="localhost",
-        port=port,
-        on_drain=endpoint.drain,
-        on_started=lambda host, bound: print(f"serving http://{host}:{bound}/mcp", flush=True),
-    )
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--store", help="redis://… where several workers share what they must")
+    arguments = parser.parse_args()
+
+    def started(host: str, port: int) -> None:
+        print(f"serving http://{host}:{port}/mcp", flush=True)
+
+    if arguments.workers == 1:
+        served.configure(arguments.store)
+        served.serve(arguments.port, started)
+        return
+    if arguments.store is None:
+        parser.error("--workers needs --store redis://…")
+    sockets = bind("localhost", arguments.port)
+    port = sockets[0].getsockname()[1]
+    payload = {"port": port, "store": arguments.store, "state_key": STATE_KEY}
+    on_started = lambda: started("localhost", port)  # noqa: E731
+    run_workers(find_target(served), arguments.workers, sockets, payload, drain_s=5, on_started=on_started)
 
 
 if __name__ == "__main__":
