@@ -82,6 +82,7 @@ class _Inbound(ProgressSender):
         "cancel_requested",
         "handle",
         "is_over",
+        "loop",
         "request_id",
         "started",
         "transport",
@@ -99,6 +100,7 @@ class _Inbound(ProgressSender):
         self.request_id = request_id
         self.transport = transport
         self.progress_params = params
+        self.loop = dispatcher.loop
         self.cancel_requested = False
         self.started = False
         self.is_over = False  # answered, being answered, or withdrawn: nothing more is sent for it
@@ -173,6 +175,7 @@ class JSONRPCDispatcher:
         self._questions: dict[RequestId, Question] = {}
         self._tasks: Tasks | None = None
         self._closed = False
+        self.loop: Any = None
         self._failure: BaseException | None = None
         self._reading: anyio.CancelScope | None = None
         self._on_request: OnRequest | None = None
@@ -200,6 +203,7 @@ class JSONRPCDispatcher:
         try:
             async with tasks_for_this_loop() as tasks:
                 self._tasks = tasks
+                self.loop = getattr(tasks, "loop", None)
                 task_status.started()
                 if self._raise:
                     with anyio.CancelScope() as self._reading:

@@ -59,15 +59,17 @@ class ServerSession:
 
     Attributes:
         connection: the peer and its standing channel.
+        loop: the asyncio event loop, where the carrier knows it: asking Python for it is a system call before 3.12.
         body_task, rounds, by_hand: kept here for the layer above, which asks questions in rounds
             (``ferrule.app.rounds``).
     """
 
-    __slots__ = ("_dispatch", "body_task", "by_hand", "connection", "meta", "rounds")
+    __slots__ = ("_dispatch", "body_task", "by_hand", "connection", "loop", "meta", "rounds")
 
     def __init__(self, connection: Connection, dispatch: DispatchContext, meta: Mapping[str, Any]) -> None:
         self.connection = connection
         self._dispatch = dispatch
+        self.loop: Any = getattr(dispatch, "loop", None)
         self.meta = meta
         self.body_task: Any = None
         self.rounds: Any = None

@@ -35,7 +35,7 @@ async def run_body(
     if session.body_task is not None:  # a tool called by a tool: part of the same call
         return await function(**kwargs)
     try:
-        session.body_task = _look() or _NO_TASK
+        session.body_task = _look(session.loop) or _NO_TASK
     except RuntimeError:  # no asyncio here
         session.body_task = _NO_TASK
     if session.connection.is_modern:
@@ -104,14 +104,14 @@ async def _resume(request: ServerRequestContext[Any]) -> None:
     session.rounds = ManualRounds(request, settings, journal)
 
 
-def _first_look() -> Any:
+def _first_look(loop: Any) -> Any:
     """Find asyncio's `current_task` without importing asyncio where nobody has, and look once."""
     global _look
     asyncio_module = sys.modules.get("asyncio")
     if asyncio_module is None:
         return None
     _look = asyncio_module.current_task
-    return _look()
+    return _look(loop)
 
 
-_look: Callable[[], Any] = _first_look
+_look: Callable[[Any], Any] = _first_look

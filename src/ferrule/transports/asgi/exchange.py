@@ -152,6 +152,7 @@ class ModernExchange(ProgressSender):
         "cancel_requested",
         "connection",
         "finished",
+        "loop",
         "request_id",
         "scope",
         "stream",
@@ -181,6 +182,7 @@ class ModernExchange(ProgressSender):
         self._request = request
         self.progress_params = params
         self._runtime = runtime
+        self.loop = getattr(runtime, "loop", None)
         self._side = side
         self._watch: DisconnectWatch | None = None
         self._gate: ProgressGate | None = None

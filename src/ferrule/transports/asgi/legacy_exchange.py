@@ -153,6 +153,7 @@ class LegacyExchange(ProgressSender):
         "_runtime",
         "cancel_requested",
         "finished",
+        "loop",
         "method",
         "request_id",
         "scope",
@@ -180,6 +181,7 @@ class LegacyExchange(ProgressSender):
         self._outlet = outlet
         self.progress_params = params
         self._runtime = runtime
+        self.loop = getattr(runtime, "loop", None)
         self._grace_s = grace_s
         self._gate: ProgressGate | None = None
 
