@@ -109,10 +109,8 @@ def _plain_entry(choice: ServerChoice, host: Host, env: tuple[str, ...], headers
         command = python_command("run", f"{choice.file.resolve()}{attribute}")
     else:
         command = [_absolute(target.server.command), *(_absolute_path(part) for part in target.server.args)]
-    plain = {"command": command[0], "args": command[1:]}
-    if variables:
-        plain["env"] = variables
-    return plain
+    started: dict[str, Any] = {"command": command[0], "args": command[1:]}
+    return {**started, "env": variables} if variables else started
 
 
 def _absolute(program: str) -> str:
@@ -158,9 +156,8 @@ def _undo(path: Path, name: str | None, dry_run: bool) -> None:
         return
     apply_change(change)
     journal.drop(record)
-    say(
-        f"{path} is as it was before {record.name!r}" if change.after == record.before else f"{record.name!r} is undone"
-    )
+    is_whole = change.after == record.before
+    say(f"{path} is as it was before {record.name!r}" if is_whole else f"{record.name!r} is undone")
 
 
 def _carry_out(change: Change, dry_run: bool, words: str) -> None:

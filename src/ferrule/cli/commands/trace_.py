@@ -1,0 +1,155 @@
+"""``ferrule trace``: between a host and a server, and afterwards."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from ferrule.cli.connect import run_async
+from ferrule.cli.exits import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Quit
+from ferrule.cli.output import print_text, say
+from ferrule.cli.targets import ServerChoice, complete_target, python_command, read_choice
+
+__all__ = ["command"]
+
+_END_S = 5.0
+
+
+@click.command("trace")
+@click.argument("target", required=False, shell_complete=complete_target)
+@click.option("--to", type=click.Path(path_type=Path, dir_okay=False), help="Record into this file.")
+@click.option("--show", type=click.Path(path_type=Path, exists=True), help="Print a recording.")
+@click.option("--conversation", type=click.Path(path_type=Path, exists=True), help="Print it as a conversation test.")
+@click.option(
+    "--replay",
+    type=click.Path(path_type=Path, exists=True),
+    help="Play it (a recording, or a .conv file) against TARGET, a Python file.",
+)
+def command(
+    target: str | None, to: Path | None, show: Path | None, conversation: Path | None, replay: Path | None
+) -> int:
+    """Record what a host and the server TARGET say to each other, with the time of each message.
+
+    Put it in the place of the server in the host's configuration: ferrule trace TARGET --to FILE. It passes every
+    byte on unchanged, over stdin and stdout; a URL is bridged. The recording holds everything that was said, secrets
+    included.
+    """
+    try:
+        if show is not None:
+            _show(show)
+            return EXIT_OK
+        if conversation is not None:
+            from ferrule.cli.recording import conversation_of, read_recording
+
+            print_text(conversation_of(read_recording(conversation)).rstrip("\n"))
+            return EXIT_OK
+        if target is None:
+            raise click.UsageError("Name the server, or a recording with --show, --conversation or --replay")
+        choice = read_choice(target)
+        if replay is not None:
+            return _replay(choice, replay)
+    except ValueError as error:
+        raise Quit(EXIT_USAGE, str(error)) from error
+    if to is None:
+        raise click.UsageError("--to FILE says where the recording goes")
+    return _record(choice, to)
+
+
+def _record(choice: ServerChoice, to: Path) -> int:
+    from ferrule.cli.recording import Recorder, relay
+    from ferrule.transports.stdio_client import safe_environment
+
+    target: Any = choice.target
+    if choice.is_http:
+        argv, env, cwd = python_command("run", target.url), None, None
+    else:
+        server = target.server
+        argv = [server.command, *server.args]
+        env, cwd = safe_environment(server.env, inherit=True), server.cwd
+    try:
+        recorder = Recorder(to)
+        child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=cwd)
+    except OSError as error:
+        raise Quit(3, f"cannot start {argv[0]!r} or write {to}: {error}") from error
+    assert child.stdin is not None
+    assert child.stdout is not None
+
+    def hear(line: bytes) -> None:
+        recorder.note("client", line)
+
+    reading = threading.Thread(
+        target=relay,
+        args=(sys.stdin.buffer, child.stdin, hear),
+        name="ferrule-trace",
+        daemon=True,  # it may wait for a host that says nothing more
+    )
+    reading.start()
+    out = open(sys.stdout.fileno(), "wb", buffering=0, closefd=False)  # noqa: SIM115 - lives as long as the process
+    relay(child.stdout, out, lambda line: recorder.note("server", line))
+    try:
+        status = child.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        child.terminate()
+        status = child.wait()
+    recorder.close()
+    return status if status >= 0 else 128 - status
+
+
+def _show(path: Path) -> None:
+    from ferrule.cli.recording import read_recording
+    from ferrule.wire.codec import encode_str
+
+    asked: dict[tuple[str, str], float] = {}
+    for line in read_recording(path):
+        arrow = "->" if line.sender == "client" else "<-"
+        if line.message.__class__ is not dict:
+            print_text(f"{line.at_s:9.3f} {arrow} (no message)")
+            continue
+        message = cast("dict[str, Any]", line.message)
+        key = encode_str(message.get("id"))
+        took = ""
+        if "method" in message:
+            asked[line.sender, key] = line.at_s
+        else:
+            other = "client" if line.sender == "server" else "server"
+            began = asked.pop((other, key), None)
+            took = "" if began is None else f" after {(line.at_s - began) * 1000:.1f} ms"
+        name = message.get("method") or ("error" if "error" in message else "result")
+        number = f" #{message['id']}" if "id" in message else ""
+        text = encode_str(message.get("params") or message.get("result") or message.get("error") or {})
+        print_text(f"{line.at_s:9.3f} {arrow} {name}{number}{took} {text[:200]}")
+
+
+def _replay(choice: ServerChoice, path: Path) -> int:
+    from ferrule.cli.loading import load_app, lowlevel_of
+    from ferrule.cli.recording import conversation_of, read_recording
+    from ferrule.testing.conversations import (
+        ConversationMismatch,
+        load_conversation,
+        parse_conversation,
+        run_conversation,
+        runs_of,
+    )
+
+    if choice.file is None:
+        raise click.UsageError("--replay needs a Python file with an MCPServer")
+    if path.suffix == ".conv":
+        found = load_conversation(path)
+    else:
+        found = parse_conversation(conversation_of(read_recording(path)), name=path.name)
+    server = lowlevel_of(load_app(choice.file, choice.attribute))
+    runs = 0
+    for revision, carrier in runs_of(found):
+        try:
+            run_async(run_conversation(found, server, revision=revision, carrier=carrier))
+        except ConversationMismatch as error:
+            print_text(str(error))
+            return EXIT_FAILED
+        runs += 1
+    say(f"{path}: the server says the same ({runs} {'run' if runs == 1 else 'runs'})")
+    return EXIT_OK

@@ -1,0 +1,68 @@
+"""One thing that the doctor found out, in words for people and a code for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
+from ferrule.cli.output import harmless
+
+__all__ = ["Finding", "Level", "Report"]
+
+Level: TypeAlias = Literal["ok", "note", "warn", "fail"]
+
+_MARKS = {"ok": "ok  ", "note": "note", "warn": "WARN", "fail": "FAIL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One result.
+
+    Attributes:
+        code: stable, for programs: ``wrong-path``, ``stdout-noise`` …
+        level: ``ok``: works; ``note``: worth knowing; ``warn``: works here, and may fail elsewhere; ``fail``.
+        says: what was seen, in a sentence.
+        fix: what to do; empty where there is nothing.
+        facts: figures and texts behind it.
+    """
+
+    code: str
+    level: Level
+    says: str
+    fix: str = ""
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def lines(self) -> list[str]:
+        """For people."""
+        first, *rest = harmless(self.says).split("\n")
+        made = [f"{_MARKS[self.level]}  {first}", *(f"      {line}" for line in rest)]
+        return [*made, f"      fix: {harmless(self.fix)}"] if self.fix else made
+
+
+class Report:
+    """The findings so far; each is shown as soon as it is known.
+
+    Args:
+        show: called with each finding.
+    """
+
+    def __init__(self, show: Callable[[Finding], None]) -> None:
+        self.findings: list[Finding] = []
+        self._show = show
+
+    def add(self, code: str, level: Level, says: str, fix: str = "", **facts: Any) -> None:
+        """Note and show one."""
+        found = Finding(code, level, says, fix, facts)
+        self.findings.append(found)
+        self._show(found)
+
+    def has(self, code: str) -> bool:
+        """Whether this was found."""
+        return any(found.code == code for found in self.findings)
+
+    @property
+    def status(self) -> int:
+        """The exit status: 1 where something fails."""
+        return EXIT_FAILED if any(found.level == "fail" for found in self.findings) else EXIT_OK

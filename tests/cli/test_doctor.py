@@ -1,0 +1,210 @@
+"""``ferrule doctor``: each diagnosis has a broken server here that triggers it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.support import PROBE, ferrule, serving
+
+HERE = Path(__file__).parent
+BROKEN_WEB = str(HERE / "servers" / "broken_web.py")
+
+
+def doctor(*arguments: str, cwd: Path | None = None, **extra: str) -> dict[str, dict[str, Any]]:
+    """The findings by their codes; the exit status agrees with them."""
+    done = ferrule("doctor", *arguments, "-o", "json", "--wait", "1", cwd=cwd, **extra)
+    assert "Traceback" not in done.stderr, done.stderr
+    found = json.loads(done.stdout)
+    assert done.returncode == int(any(each["level"] == "fail" for each in found)), found
+    return {each["code"]: each for each in found}
+
+
+def troubles(found: dict[str, dict[str, Any]]) -> set[str]:
+    """Codes of what warns or fails."""
+    return {code for code, each in found.items() if each["level"] in ("warn", "fail")}
+
+
+def program(tmp_path: Path, text: str, name: str = "server.py") -> str:
+    """A server program, as a command line."""
+    path = tmp_path / name
+    path.write_text(text)
+    return f"{sys.executable} {path}"
+
+
+SERVE = "from ferrule import MCPServer\napp = MCPServer('s')\n\n@app.tool\ndef add(a: int) -> int:\n    return a\n\n"
+
+RAW = """\
+import json, sys, time
+{before}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get("method") == "initialize":
+        result = {{"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {{}},
+                  "serverInfo": {{"name": "raw", "version": "1"}}}}
+        if result["protocolVersion"] == "2026-07-28":
+            result["protocolVersion"] = "2025-11-25"
+        {each}
+        print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": result}}), flush=True)
+    elif "id" in asked:
+        error = {{"code": -32601, "message": "no"}}
+        print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "error": error}}), flush=True)
+{after}
+"""
+
+
+def test_a_good_process_has_no_trouble() -> None:
+    """Every revision is tried; nothing is invented."""
+    found = doctor(PROBE)
+    assert troubles(found) == set()
+    assert {"program", "starts", "era-works", "ends"} <= set(found)
+
+
+@pytest.mark.parametrize("command", ["no-such-program-here", "./no/such/program"])
+def test_a_missing_program(command: str) -> None:
+    """The most common failure of all."""
+    assert troubles(doctor(f"{command} x")) == {"missing-program"}
+
+
+def test_a_missing_interpreter(tmp_path: Path) -> None:
+    """The file is there, and the system says "no such file": it means the interpreter."""
+    path = tmp_path / "tool"
+    path.write_text("#!/opt/nowhere/python\n")
+    path.chmod(0o755)
+    assert "missing-interpreter" in doctor(f"{path} x")
+    path.chmod(0o644)
+    if os.geteuid() != 0 or not os.access(path, os.X_OK):
+        assert "not-executable" in doctor(f"{path} x")
+
+
+def test_a_missing_script(tmp_path: Path) -> None:
+    """A path that was right in another folder."""
+    assert troubles(doctor(f"{sys.executable} nowhere/server.py", cwd=tmp_path)) == {"missing-script"}
+
+
+def test_a_server_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
+    """A package that is not installed, named with what to do."""
+    found = doctor(program(tmp_path, "import no_such_package_at_all\n"))
+    assert troubles(found) == {"early-exit"}
+    assert "no_such_package_at_all" in found["early-exit"]["fix"]
+
+
+def test_a_server_that_needs_a_variable_of_the_shell(tmp_path: Path) -> None:
+    """It works when it is tried by hand and not in the host: the most confusing failure."""
+    text = "import os\nos.environ['SECRET_KEY_X']\n" + SERVE + "app.run()\n"
+    found = doctor(program(tmp_path, text), SECRET_KEY_X="1")
+    assert troubles(found) == {"needs-environment"}
+    assert found["needs-environment"]["facts"]["variables"] == ["SECRET_KEY_X"]
+
+
+def test_noise_on_stdout_is_quoted(tmp_path: Path) -> None:
+    """Our client skips it; other hosts do not."""
+    text = RAW.format(before="print('Welcome to my server', flush=True)", each="pass", after="")
+    found = doctor(program(tmp_path, text))
+    assert "stdout-noise" in troubles(found)
+    assert "Welcome to my server" in found["stdout-noise"]["says"]
+    assert "legacy-only" in found
+
+
+def test_a_slow_start(tmp_path: Path) -> None:
+    """Measured against a limit; here a small one."""
+    text = RAW.format(before="time.sleep(0.5)", each="pass", after="")
+    assert "slow-start" in troubles(doctor(program(tmp_path, text), "--slow-after", "0.4"))
+
+
+def test_a_silent_server(tmp_path: Path) -> None:
+    """It runs, and does not speak this protocol."""
+    found = doctor(program(tmp_path, "import sys\nfor line in sys.stdin:\n    pass\n"), "--timeout", "1")
+    assert troubles(found) == {"silent"}
+
+
+def test_a_server_that_does_not_end(tmp_path: Path) -> None:
+    """Hosts leave it behind, hour by hour."""
+    text = RAW.format(before="", each="pass", after="time.sleep(60)")
+    assert "does-not-end" in troubles(doctor(program(tmp_path, text)))
+
+
+def test_names_and_schemas_that_are_refused(tmp_path: Path) -> None:
+    """One such tool costs a user all tools."""
+    extra = (
+        "@app.tool('a' * 70, input_schema={'type': 'object', 'properties': {'x': {'type': ['string', 'null']}}})\n"
+        "def bad(**values: object) -> str:\n    return ''\n\n"
+    )
+    path = tmp_path / "server.py"
+    path.write_text(SERVE + extra)
+    assert {"tool-names", "tool-schemas"} <= troubles(doctor(str(path)))
+    assert ferrule("inspect", str(path), "--strict").returncode == 1
+
+
+# -- over HTTP --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def web(tmp_path: Path, kind: str) -> Iterator[str]:
+    """The base URL of a broken server."""
+    with serving(tmp_path / "log", BROKEN_WEB, kind, command=(sys.executable,)) as server:
+        yield server.url
+
+
+def test_a_good_url_has_no_trouble(tmp_path: Path) -> None:
+    """Both eras, streams, and a refusal of foreign names."""
+    with serving(tmp_path / "log", "run", PROBE, "--http", "--port", "0") as server:
+        found = doctor(server.url)
+        assert troubles(found) == set()
+        assert {"reachable", "era-works", "names", "streams"} <= set(found)
+        assert "origin-refused" in troubles(doctor(server.url, "--origin", "https://app.example"))
+
+
+def test_nothing_listens_and_no_such_host() -> None:
+    """Before HTTP begins."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert troubles(doctor(f"http://127.0.0.1:{port}/mcp")) == {"nothing-listens"}
+    assert troubles(doctor("http://no-such-host.invalid/mcp")) == {"unknown-host"}
+
+
+def test_a_wrong_path_is_corrected(tmp_path: Path) -> None:
+    """404, and the right URL."""
+    with serving(tmp_path / "log", "run", PROBE, "--http", "--port", "0") as server:
+        found = doctor(server.url.replace("/mcp", "/"))
+        assert troubles(found) == {"wrong-path"}
+        assert found["wrong-path"]["facts"]["url"] == server.url
+        assert troubles(doctor(server.url.replace("http:", "https:"))) == {"tls"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "codes"),
+    [
+        ("page", {"not-mcp"}),
+        ("redirect", {"redirect"}),
+        ("bad-gateway", {"proxy-error"}),
+        ("crash", {"server-error"}),
+        ("host", {"host-refused"}),
+        ("forbidden", {"forbidden"}),
+        ("buffering", {"buffering"}),
+        ("open", {"rebinding"}),
+        ("401-bare", {"no-challenge", "no-resource-metadata"}),
+        ("401-no-issuer", {"no-issuer-metadata"}),
+        ("401-stray", {"auth-discovery"}),
+        ("401-no-pkce", {"no-pkce", "no-registration"}),
+    ],
+)
+def test_a_broken_web_server(tmp_path: Path, kind: str, codes: set[str]) -> None:
+    """One kind of breakage each, and nothing else is found."""
+    with web(tmp_path, kind) as url:
+        assert troubles(doctor(url)) == codes
+
+
+def test_it_is_readable_for_people() -> None:
+    """One line per finding, what to do below it."""
+    done = ferrule("doctor", "no-such-program-here x")
+    assert done.stdout.startswith("FAIL  the program 'no-such-program-here' is in no folder of PATH\n      fix: ")

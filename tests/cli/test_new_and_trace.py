@@ -1,0 +1,72 @@
+"""``ferrule new`` makes a project whose tests pass and can fail; ``ferrule trace`` records, shows and replays."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import FERRULE, PROBE, environment, ferrule
+
+
+def run_tests(project: Path) -> subprocess.CompletedProcess[str]:
+    """The project's own tests."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=project, capture_output=True, text=True, env=environment(), timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_a_new_project_works_and_its_tests_can_fail(tmp_path: Path) -> None:
+    """The newcomer's path: made, called, tested, broken."""
+    assert ferrule("new", "My Tools", cwd=tmp_path).returncode == 0
+    project = tmp_path / "My Tools"
+    assert ferrule("call", "server.py", "add", "a=2", "b=40", cwd=project).stdout == "42\n"
+    done = run_tests(project)
+    assert done.returncode == 0, done.stdout
+    source = project / "server.py"
+    source.write_text(source.read_text().replace("return a + b", "return a - b"))
+    assert run_tests(project).returncode == 1
+    assert ferrule("new", "My Tools", cwd=tmp_path).returncode == 2  # nothing is overwritten
+    assert "return a - b" in source.read_text()
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+def test_a_session_is_recorded_shown_and_replayed(tmp_path: Path, mode: str) -> None:
+    """Byte for byte between host and server; afterwards it is a test that notices a change."""
+    source = tmp_path / "server.py"
+    text = (
+        "from ferrule import MCPServer\napp = MCPServer('s')\n\n@app.tool\ndef add(a: int) -> int:\n    return a + 1\n"
+    )
+    source.write_text(text)
+    record = tmp_path / "session.jsonl"
+    traced = shlex.join([*FERRULE, "trace", str(source), "--to", str(record)])
+    assert ferrule("call", traced, "add", "a=1", "--mode", mode).stdout == "2\n"
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    assert {line["from"] for line in lines} == {"client", "server"}
+    assert [line["at_s"] for line in lines] == sorted(line["at_s"] for line in lines)
+    shown = ferrule("trace", "--show", str(record)).stdout
+    assert "tools/call" in shown
+    assert " ms " in shown
+    done = ferrule("trace", str(source), "--replay", str(record))
+    assert (done.returncode, "says the same" in done.stderr) == (0, True), done.stdout
+    (tmp_path / "session.conv").write_text(ferrule("trace", "--conversation", str(record)).stdout)
+    assert ferrule("trace", str(source), "--replay", str(tmp_path / "session.conv")).returncode == 0
+    source.write_text(text.replace("a + 1", "a + 2"))
+    done = ferrule("trace", str(source), "--replay", str(record))
+    assert done.returncode == 1
+    assert "came:" in done.stdout
+
+
+def test_the_status_of_the_server_is_the_status_of_the_trace(tmp_path: Path) -> None:
+    """A host sees what it would see without."""
+    (tmp_path / "x.py").write_text("import sys\nsys.exit(7)\n")
+    done = ferrule("trace", f"{sys.executable} {tmp_path / 'x.py'}", "--to", str(tmp_path / "r"))
+    assert done.returncode == 7
+    assert ferrule("trace", PROBE).returncode == 2
+    (tmp_path / "r").write_text("nonsense\n")
+    assert "no line of a recording" in ferrule("trace", "--show", str(tmp_path / "r")).stderr
