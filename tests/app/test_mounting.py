@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -10,8 +11,8 @@ import pytest
 from ferrule import Context, Header, MCPServer
 from ferrule.app.errors import RegistrationError
 from ferrule.protocol.errors import InvalidParams
-from ferrule.transports.asgi.context import HttpContext
-from tests.app.support import RecordingDispatch, ask, call, text_of
+from tests.app.rounds.driving import Dispatch
+from tests.app.support import ask, call, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -97,16 +98,11 @@ async def test_a_guard_set_after_mounting_guards_the_copy():
         return "s"
 
     async def names(principal: str) -> list[str]:
-        dispatch = RecordingDispatch()
-        type(dispatch).transport = HttpContext(principal=principal)
-        return [tool["name"] for tool in (await ask(app, "tools/list", dispatch=dispatch))["tools"]]
+        listed = await ask(app, "tools/list", dispatch=Dispatch(principal=principal))
+        return [tool["name"] for tool in listed["tools"]]
 
-    before = RecordingDispatch.transport
-    try:
-        assert await names("ada") == ["secret"]
-        assert await names("bob") == []
-    finally:
-        RecordingDispatch.transport = before
+    assert await names("ada") == ["secret"]
+    assert await names("bob") == []
 
 
 async def test_lifespans_nest_and_each_sees_its_own_state():
@@ -114,7 +110,7 @@ async def test_lifespans_nest_and_each_sees_its_own_state():
 
     def lifespan(name: str) -> Any:
         @asynccontextmanager
-        async def live(app: MCPServer[Any]) -> Any:
+        async def live(app: MCPServer[Any]) -> AsyncGenerator[str]:
             order.append(f"{name} in")
             yield name
             order.append(f"{name} out")

@@ -98,7 +98,7 @@ class Handles(_Kept[T]):
         await self._store(ctx).put(self._key(ctx, handle), b"", ttl_s=0)
 
     def _key(self, ctx: Context[Any], handle: str) -> str:
-        # The principal is part of the key: a stolen handle opens nothing for anybody else. As JSON, no two run together.
+        # The principal is part of the key: a stolen handle opens nothing for others. As JSON, no two run together.
         return encode_str(["handle", self._name, principal_id(ctx.principal), handle])
 
 

@@ -81,8 +81,8 @@ class Call:
         self.principal = principal
         self.capabilities: Mapping[str, Any] = CLIENT_CAPABILITIES
         self.requests: dict[str, Any] = {}
-        self.state: str | None = None
-        self.result: dict[str, Any] | None = None
+        self.state: Any = None
+        self.result: Any = None
         self.dispatch = Dispatch()
 
     @property
