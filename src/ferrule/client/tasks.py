@@ -27,6 +27,7 @@ from ferrule.client.results import ToolCallResult
 from ferrule.client.rounds import is_input_required, run_rounds
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY
+from ferrule.transports.http_client import HttpConnectFailed
 from ferrule.wire.types import ToolResult
 from ferrule.wire.types.tasks import TaskStatus
 
@@ -204,7 +205,7 @@ class TaskHandle:
         for attempt in range(_LOST_TRIES):
             try:
                 return await call()
-            except (ConnectionClosed, OSError) as error:
+            except (ConnectionClosed, HttpConnectFailed, OSError) as error:
                 if attempt == _LOST_TRIES - 1:
                     raise
                 logger.info("Lost the connection while waiting for task %s: %s", self.task_id, error)
