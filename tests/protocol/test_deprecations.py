@@ -47,5 +47,6 @@ async def test_using_one_in_a_body_warns(name):
             await (ctx.sample("x") if name == "sampling" else ctx.roots())
         return "x"
 
-    with pytest.warns(ProtocolDeprecationWarning, match="SEP-2577"):
+    with pytest.warns(ProtocolDeprecationWarning, match="SEP-2577") as seen:
         await Call(app).send()
+    assert seen[0].filename == __file__  # else Python would hide it from the script that uses it

@@ -191,24 +191,31 @@ class Context(Asking, Generic[StateT]):
             ValueError: no such level.
         """
         warn_deprecated("logging")
+        await self._log(level, data, logger)
+
+    async def _log(self, level: str, data: Any, logger: str | None = None) -> None:
         await self._check_open()
         await self.request.session.log(level, data, logger)
 
     async def debug(self, data: Any) -> None:
         """`log` at level debug."""
-        await self.log("debug", data)
+        warn_deprecated("logging")
+        await self._log("debug", data)
 
     async def info(self, data: Any) -> None:
         """`log` at level info."""
-        await self.log("info", data)
+        warn_deprecated("logging")
+        await self._log("info", data)
 
     async def warning(self, data: Any) -> None:
         """`log` at level warning."""
-        await self.log("warning", data)
+        warn_deprecated("logging")
+        await self._log("warning", data)
 
     async def error(self, data: Any) -> None:
         """`log` at level error; it does not end the call, `ToolError` does."""
-        await self.log("error", data)
+        warn_deprecated("logging")
+        await self._log("error", data)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification that belongs to this request."""

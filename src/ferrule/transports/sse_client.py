@@ -16,6 +16,7 @@ from urllib.parse import urljoin, urlsplit
 import anyio
 
 from ferrule.kernel.dispatch import StreamMessage, TransportContext
+from ferrule.protocol.deprecations import warn_deprecated
 from ferrule.protocol.errors import ConnectionClosed, LocalError
 from ferrule.transports.background import Background
 from ferrule.transports.http_client import HttpClient, HttpRequest, HttpResponse
@@ -211,4 +212,5 @@ async def connect_sse(
     """
     connection = SseConnection(url, http, background, headers or {}, auth, max_message_bytes)
     await connection.open(timeout_s)
+    warn_deprecated("http+sse")
     return connection
