@@ -321,9 +321,9 @@ async def reused_ids(server: Server, count: int) -> None:
 
     async def one(_: int) -> int:
         mine = await Client.connect(server.port)
-        status, _, _ = await mine.ask(legacy(session, 1, "tools/call", slow))
+        answer = await mine.ask(legacy(session, 1, "tools/call", slow))
         mine.abort()
-        return status
+        return answer[0]
 
     statuses = await many(count, one, count)
     assert (statuses.count(200), statuses.count(409)) == (1, count - 1)

@@ -28,7 +28,7 @@ async def greet(name: str) -> str:
 
 def hello(request: HttpRequest) -> HttpResponse:
     """A view of the host."""
-    return HttpResponse("the host")
+    return HttpResponse(b"the host")
 
 
 urlpatterns = [path("", hello)]

@@ -162,7 +162,7 @@ def serving(
             stdout=stream,
             stderr=stream,
             text=True,
-            env=environment(**(dict(env or {}))),
+            env=environment(None, **dict(env or {})),
         )
     running: Any = Running(process, log)
     try:

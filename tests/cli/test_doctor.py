@@ -21,7 +21,7 @@ BROKEN_WEB = str(HERE / "servers" / "broken_web.py")
 
 def doctor(*arguments: str, cwd: Path | None = None, **extra: str) -> dict[str, dict[str, Any]]:
     """The findings by their codes; the exit status agrees with them."""
-    done = ferrule("doctor", *arguments, "-o", "json", "--wait", "1", cwd=cwd, **extra)
+    done = ferrule("doctor", *arguments, "-o", "json", "--wait", "1", home=None, cwd=cwd, **extra)
     assert "Traceback" not in done.stderr, done.stderr
     found = json.loads(done.stdout)
     assert done.returncode == int(any(each["level"] == "fail" for each in found)), found

@@ -141,7 +141,10 @@ async def test_other_connection_types_are_refused() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await HttpEndpoint(Server("x"))({"type": "websocket", "path": "/mcp", "headers": []}, send, send)
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    await HttpEndpoint(Server("x"))({"type": "websocket", "path": "/mcp", "headers": []}, receive, send)
     assert sent[0]["type"] == "websocket.close"
 
 
