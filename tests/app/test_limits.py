@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import anyio
 import pytest
 
@@ -90,6 +92,33 @@ async def test_a_cancelled_wait_gives_its_place_back():
             await call(app, "body")
         release.set()
     assert text_of(await call(app, "body")) == "x"
+
+
+async def test_a_place_handed_to_somebody_who_is_just_cancelled_is_not_lost():
+    """The cancellation is on its way when the place comes."""
+    app = MCPServer("x")
+    waiting: list[asyncio.Task[object]] = []
+    go = asyncio.Event()
+
+    @app.tool(max_concurrent=1)
+    async def body() -> str:
+        if waiting:
+            await go.wait()
+            waiting.pop().cancel()
+        return "x"
+
+    waiting.append(asyncio.create_task(asyncio.sleep(0)))
+    first = asyncio.create_task(call(app, "body"))
+    await asyncio.sleep(0.005)
+    second = asyncio.create_task(call(app, "body"))
+    waiting[:] = [second]
+    await asyncio.sleep(0.005)
+    go.set()
+    await first
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    async with asyncio.timeout(5):
+        assert text_of(await call(app, "body")) == "x"
 
 
 @pytest.mark.parametrize("options", [{"timeout_s": 0}, {"max_concurrent": 0}, {"timeout_s": float("nan")}])
