@@ -26,7 +26,7 @@ def test_sqlite_is_imported_when_named(tmp_path):
 
 @pytest.mark.parametrize("url", ["", "memory", "ftp://x", "/a/path"])
 def test_what_names_no_store_is_refused_with_the_schemes(url):
-    with pytest.raises(StoreUrlError, match="memory.*sqlite"):
+    with pytest.raises(StoreUrlError, match=r"memory.*sqlite"):
         open_store(url)
 
 
