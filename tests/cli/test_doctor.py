@@ -208,3 +208,35 @@ def test_it_is_readable_for_people() -> None:
     """One line per finding, what to do below it."""
     done = ferrule("doctor", "no-such-program-here x")
     assert done.stdout.startswith("FAIL  the program 'no-such-program-here' is in no folder of PATH\n      fix: ")
+
+
+def test_a_folder_that_is_gone(tmp_path: Path) -> None:
+    """``cwd`` of a configuration that came from another machine."""
+    entry = {"command": sys.executable, "args": ["-m", "ferrule", "run", PROBE], "cwd": str(tmp_path / "gone")}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"x": entry}}))
+    assert troubles(doctor(str(tmp_path / "mcp.json"))) == {"missing-folder"}
+
+
+def test_a_token_that_is_refused(tmp_path: Path) -> None:
+    """It was given, and the challenge says what is wrong with it."""
+    with web(tmp_path, "401-no-pkce") as url:
+        assert "token-refused" in troubles(doctor(url, "--token", "stale"))
+
+
+@pytest.mark.parametrize(("kind", "code"), [("modern", "modern-only"), ("no-cors", "no-cors")])
+def test_warnings_about_other_peoples_clients(tmp_path: Path, kind: str, code: str) -> None:
+    """It works here, and not for older hosts or for pages."""
+    with web(tmp_path, kind) as url:
+        assert code in troubles(doctor(url, "--origin", "https://app.example"))
+
+
+def test_every_code_is_described() -> None:
+    """Programs decide by codes, so people must find them."""
+    import re
+
+    source = HERE.parents[1] / "src" / "ferrule" / "cli" / "doctor"
+    text = "".join(path.read_text() for path in source.glob("*.py"))
+    found = re.findall(r'report\.add\(\s*"([a-z-]+)",\s*"(?:warn|fail)"', text)
+    described = (HERE.parents[1] / "docs" / "reference" / "cli.md").read_text()
+    assert len(found) > 30
+    assert [code for code in found if f"`{code}`" not in described] == []

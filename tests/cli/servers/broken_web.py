@@ -20,7 +20,8 @@ def add(a: int, b: int) -> int:
 
 KIND = sys.argv[1]
 OPEN = {"allowed_hosts": ["*"], "allowed_origins": ["*"]}
-endpoint = app.asgi(**(OPEN if KIND == "open" else {"loopback": True}))
+OPTIONS: dict[str, dict[str, Any]] = {"open": OPEN, "modern": {"legacy": False, "loopback": True}}
+endpoint = app.asgi(**OPTIONS.get(KIND, {"loopback": True}))
 base = ""
 
 
@@ -54,7 +55,10 @@ def document(path: str) -> Any:
 
 
 async def serve(scope: Any, receive: Any, send: Any) -> None:
-    if scope["type"] != "http" or KIND == "open":
+    if scope["type"] != "http" or KIND in OPTIONS:
+        await endpoint(scope, receive, send)
+    elif KIND == "no-cors":
+        scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"origin"]
         await endpoint(scope, receive, send)
     elif KIND == "buffering":
         await buffering(scope, receive, send)
