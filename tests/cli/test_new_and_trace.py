@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
+from ferrule import Client
 from tests.cli.support import FERRULE, PROBE, environment, ferrule
 
 
@@ -70,3 +72,21 @@ def test_the_status_of_the_server_is_the_status_of_the_trace(tmp_path: Path) -> 
     assert ferrule("trace", PROBE).returncode == 2
     (tmp_path / "r").write_text("nonsense\n")
     assert "no line of a recording" in ferrule("trace", "--show", str(tmp_path / "r")).stderr
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+def test_a_question_in_a_recording_replays(tmp_path: Path, mode: str) -> None:
+    """Ids of questions and sealed states are made up anew in each run, so they are names in the replay."""
+    record = tmp_path / "session.jsonl"
+
+    async def main() -> str:
+        target = [*FERRULE, "trace", PROBE, "--to", str(record)]
+        async with Client(target, mode=mode, elicitation_handler=lambda asked: {"name": "Ada", "age": 36}) as client:
+            return (await client.call_tool("greet")).text
+
+    assert anyio.run(main) == "Hello, Ada (36)"
+    text = ferrule("trace", "--conversation", str(record)).stdout
+    assert '"$any:' in text
+    assert '"$is:' in text
+    done = ferrule("trace", PROBE, "--replay", str(record))
+    assert done.returncode == 0, done.stdout
