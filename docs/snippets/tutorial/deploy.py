@@ -1,0 +1,3 @@
+from calculator import app
+
+asgi = app.asgi(allowed_hosts=["mcp.example.com"])

@@ -1,0 +1,74 @@
+"""Write the pages that are made from the code; ``--check`` only says whether they are current."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ferrule.wire.revisions import REVISIONS, Revision
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "topics" / "protocol-support.md"
+HEAD = """# Protocol support per revision
+
+Made from `ferrule.wire.revisions` by `scripts/docs_pages.py`: what this table says is what the code does.
+A method that a revision lacks does not exist there; a field that it lacks is left out when Ferrule writes for it.
+"""
+
+
+def _word(value: bool) -> str:
+    return "yes" if value else "–"
+
+
+def facts(revision: Revision) -> dict[str, str]:
+    """The rows of the table for one revision."""
+    return {
+        "era": "modern" if revision.is_modern else "legacy",
+        "HTTP binding": revision.http,
+        "structured output": revision.structured_output,
+        "content kinds": ", ".join(sorted(revision.content_kinds)),
+        "elicitation": ", ".join(sorted(revision.elicitation_modes)) or "–",
+        "sampling with tools": _word(revision.sampling_tools),
+        "questions as rounds": ", ".join(sorted(revision.input_required_methods)) or "–",
+        "tasks in the core": ", ".join(sorted(revision.task_methods)) or "–",
+        "cache hints": _word(revision.has_cache_hints),
+        "batches": _word(revision.has_batches),
+        "titles": _word(revision.has_titles),
+        "icons": _word(revision.has_icons),
+        "progress messages": _word(revision.has_progress_message),
+        "wrong arguments are results": _word(revision.bad_arguments_are_results),
+        "mirrored headers": _word(revision.mirrors_headers),
+        "code of a missing resource": str(revision.missing_resource_code),
+    }
+
+
+def table(rows: dict[str, list[str]]) -> str:
+    """Markdown: one column per revision."""
+    lines = ["| | " + " | ".join(REVISIONS) + " |", "|---|" + "---|" * len(REVISIONS)]
+    lines += [f"| {name} | " + " | ".join(cells) + " |" for name, cells in rows.items()]
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """The whole page."""
+    revisions = list(REVISIONS.values())
+    by_revision = [facts(revision) for revision in revisions]
+    parts = [HEAD, table({name: [found[name] for found in by_revision] for name in by_revision[0]})]
+    for title, attribute in (
+        ("Requests from the client", "requests"),
+        ("Requests from the server", "server_requests"),
+        ("Notifications from the client", "notifications"),
+        ("Notifications from the server", "server_notifications"),
+    ):
+        names = sorted({name for revision in revisions for name in getattr(revision, attribute)})
+        rows = {f"`{name}`": [_word(name in getattr(revision, attribute)) for revision in revisions] for name in names}
+        parts += [f"## {title}\n", table(rows)]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    made = page()
+    if "--check" in sys.argv:
+        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != made:
+            sys.exit("docs/topics/protocol-support.md is not current: scripts/docs --update")
+    else:
+        PAGE.write_text(made, encoding="utf-8")

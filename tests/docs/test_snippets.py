@@ -1,0 +1,60 @@
+"""What the pages show is run: every snippet checks itself in both eras, and every page includes only such files."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+SNIPPETS = sorted(path for path in (DOCS / "snippets").glob("*.py"))
+PAGES = sorted(path for path in DOCS.rglob("*.md"))
+TUTORIAL = DOCS / "snippets" / "tutorial"
+
+
+def load(path: Path) -> Any:
+    """The module in a file."""
+    spec = importlib.util.spec_from_file_location(f"snippet_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("path", SNIPPETS, ids=lambda path: path.stem)
+async def test_a_snippet_does_what_its_page_says(path: Path, mode: str) -> None:
+    """Each file ends with a ``check`` that its page does not show."""
+    check = load(path).check
+    assert inspect.iscoroutinefunction(check)
+    await check(mode)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_page_includes_files_that_exist(page: Path) -> None:
+    """A snippet that was renamed must not leave a hole in a page."""
+    for name, section in re.findall(r'--8<-- "([^":]+)(?::([\w-]+))?"', page.read_text(encoding="utf-8")):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert not section or f"[start:{section}]" in text
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "tutorial").glob("*.md")), ids=lambda page: page.stem)
+def test_the_commands_of_the_tutorial_print_what_it_shows(page: Path) -> None:
+    """A newcomer compares line by line."""
+    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+            words = command.replace("python ", f"{sys.executable} ", 1)
+            if words.startswith("ferrule "):
+                words = words.replace("ferrule ", f"{sys.executable} -m ferrule ", 1)
+            done = subprocess.run(words.split(), cwd=TUTORIAL, capture_output=True, text=True, timeout=60)
+            assert done.stdout.strip() == shown.strip(), done.stderr
