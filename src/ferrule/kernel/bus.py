@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import anyio
 
+from ferrule.kernel.tasks import is_asyncio
+
 __all__ = [
     "DEFAULT_BUFFER_SIZE",
     "LIST_CHANGED_METHODS",
@@ -117,7 +119,7 @@ class Listener:
         self._max = max_events
         # A list: an empty deque holds 600 bytes, there may be thousands of listeners, and few have two events waiting.
         self._waiting: list[Event] = []
-        self._wake: anyio.Event | None = None
+        self._wake: _FutureWake | anyio.Event | None = None
         self._on_wake: Callable[[], None] | None = None
         self._ended = False
 
@@ -158,8 +160,8 @@ class Listener:
         while not self._waiting:
             if self._ended:
                 return None
-            self._wake = anyio.Event()
-            await self._wake.wait()
+            self._wake = wake = _FutureWake() if is_asyncio() else anyio.Event()
+            await wake.wait()
         return self._waiting.pop(0)
 
     def __aiter__(self) -> Listener:
@@ -183,6 +185,26 @@ class Listener:
             self._wake = None
         if self._on_wake is not None:
             self._on_wake()
+
+
+class _FutureWake:
+    """An event for one waiter on asyncio: a kilobyte less than anyio's, and there may be thousands that wait."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self) -> None:
+        import asyncio
+
+        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def set(self) -> None:
+        """Wake the waiter."""
+        if not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait for `set`."""
+        await self._future
 
 
 class SubscriptionBus:

@@ -23,7 +23,7 @@ Rule a newcomer would break: this function runs for every request. What is rare 
 
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from ferrule.kernel.server import Server
 from ferrule.protocol.handshake import is_handshake_version
@@ -54,6 +54,21 @@ _MEMO_LIMIT = 256
 _INVALID = int(JsonRpcErrorCode.INVALID_REQUEST)
 
 
+class _HeaderNames(dict[bytes, str]):
+    """Header names as text, each kept once: they recur with every request and stay with every open stream."""
+
+    def __missing__(self, name: bytes) -> str:
+        text = name.decode("latin-1")
+        if len(self) < _MAX_NAMES and len(name) <= _MAX_NAME_BYTES:  # they come from outside
+            self[name] = text
+        return text
+
+
+_MAX_NAMES: Final = 256
+_MAX_NAME_BYTES: Final = 64
+_NAMES = _HeaderNames()
+
+
 class HttpEndpoint(HttpGate):
     """The ASGI callable of one server.
 
@@ -82,7 +97,7 @@ class HttpEndpoint(HttpGate):
             await self._serve_other(scope, receive, send)
             return
         raw_headers = scope["headers"]
-        headers = {name.decode("latin-1"): value.strip().decode("latin-1") for name, value in raw_headers}
+        headers = {_NAMES[name]: value.strip().decode("latin-1") for name, value in raw_headers}
         request = HttpRequest(scope, receive, send, headers)
         if scope["path"] not in self._paths and not self._is_ours(scope):
             await self._serve_elsewhere(request)
