@@ -145,8 +145,8 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
     with ctx.server.bus.listen(filter) as listener:
         undo = session.connection.on_closing(listener.end)
         try:
-            acknowledgement = {"notifications": granted, "_meta": meta}
-            await session.notify("notifications/subscriptions/acknowledged", acknowledgement)
+            await session.notify("notifications/subscriptions/acknowledged", {"notifications": granted, "_meta": meta})
+            del granted, ctx, filter  # what is not needed any more is not kept for hours
             async for event in listener:
                 await session.notify(event.method, {**event.params, "_meta": meta})
         finally:
