@@ -127,8 +127,7 @@ class ClientCalls(ClientCore):
             await self.list_tools()
             raw = await self.request("tools/call", params, **options)
         result = self._typed(raw, ToolResult, "tools/call")
-        if _may_be_wrapped(result.structured_content) and not self.toolbook.knows(name):
-            await self._look_up(name)
+        await self._learn_wrapping(name, result.structured_content)
         schema = self.toolbook.output_schema(name)
         if schema is not None and self.validate_output and not result.is_error:
             self.toolbook.validate(name, result.structured_content)
@@ -136,6 +135,10 @@ class ClientCalls(ClientCore):
         if result.is_error and (self.raise_on_error if raise_on_error is None else raise_on_error):
             called.raise_on_error()
         return called
+
+    async def _learn_wrapping(self, name: str, value: Any) -> None:
+        if _may_be_wrapped(value) and not self.toolbook.knows(name):
+            await self._look_up(name)
 
     async def _look_up(self, name: str) -> None:
         """Find out once whether ``{"result": …}`` is what a tool gave, or the wrapping of it: its schema tells."""
