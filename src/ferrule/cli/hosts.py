@@ -1,7 +1,7 @@
 """The hosts that the command line knows: where each keeps its servers, and how it spells one.
 
-Source: each host's documentation of its MCP configuration, read in November 2026. A host that is missing here is served
-by ``json``: any file with an ``mcpServers`` object.
+The places are as the hosts are commonly set up; they were not checked against every version of every host. A host that
+is missing here is served by ``json``: any file with an ``mcpServers`` object.
 """
 
 from __future__ import annotations
