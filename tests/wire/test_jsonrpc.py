@@ -308,26 +308,3 @@ def test_typed_messages_say_their_version(typed: Any) -> None:
     """A struct that is encoded as it is must be a whole message."""
     assert decode(encode(typed))["jsonrpc"] == "2.0"
     assert decode_message(encode(typed)) == typed
-
-
-@pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize(
-    "text", ["x" * 20_000, 'q"\\\n\u2028é' * 4_000, "\ud800" * 20_000], ids=["plain", "escaped", "lone"]
-)
-def test_a_long_text_is_written_once_and_reads_the_same(text: str, wrapped: bool) -> None:
-    """A text that stands in a tool's result twice is copied as JSON: nothing but the time may tell."""
-    from ferrule.wire.types import ToolContentBlock, ToolResult
-
-    result = ToolResult([ToolContentBlock("text", text)], {"result": text} if wrapped else text)
-    written = encode_response(1, result)
-    assert written == encode({"jsonrpc": "2.0", "id": 1, "result": result})
-    assert result.content[0].text is text
-
-
-def test_a_long_text_beside_other_content_is_left_alone() -> None:
-    """Only the very same text is shared."""
-    from ferrule.wire.types import ToolContentBlock, ToolResult
-
-    long, other = "x" * 20_000, "y" * 20_000
-    result = ToolResult([ToolContentBlock("text", other)], long)
-    assert encode_response(1, result) == encode({"jsonrpc": "2.0", "id": 1, "result": result})

@@ -15,9 +15,8 @@ from enum import IntEnum
 from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import UNSET
-from msgspec.structs import replace
 
-from ferrule.wire.codec import Encoded, decode, encode
+from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import FerruleError
 from ferrule.wire.struct import WireStruct
 
@@ -42,9 +41,6 @@ __all__ = [
 
 RequestId: TypeAlias = str | int
 """An id as the wire has it: ``1`` and ``"1"`` are different ids."""
-
-_LONG_TEXT = 16 * 1024
-"""Characters from which copying a written text beats writing it twice."""
 
 MessageKind: TypeAlias = Literal["request", "notification", "response"]
 
@@ -263,26 +259,8 @@ def decode_message(data: bytes | bytearray | memoryview | str) -> JsonRpcMessage
 
 
 def encode_response(id: RequestId, result: Any) -> bytes:
-    """A success response; the result (a Struct, a mapping, `Encoded`) is encoded together with its envelope.
-
-    A long text that a tool's result holds twice, for reading and as structured content, is written once and copied.
-    """
-    structured: Any = getattr(result, "structured_content", None)
-    if structured.__class__ is dict and len(structured) == 1:
-        structured = structured.get("result")
-    if structured.__class__ is str and len(structured) > _LONG_TEXT:
-        result = _with_text_written(result, structured)
+    """A success response; the result (a Struct, a mapping, `Encoded`) is encoded together with its envelope."""
     return encode({"jsonrpc": "2.0", "id": id, "result": result})
-
-
-def _with_text_written(result: Any, text: str) -> Any:
-    """``result`` with ``text`` as JSON in both its places; as it is when the text stands elsewhere."""
-    content = result.content
-    if len(content) != 1 or getattr(content[0], "text", None) is not text:
-        return result
-    written = Encoded(encode(text))
-    structured = written if result.structured_content is text else {"result": written}
-    return replace(result, content=[replace(content[0], text=written)], structured_content=structured)
 
 
 def encode_error(id: RequestId | None, error: JsonRpcError) -> bytes:
