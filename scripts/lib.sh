@@ -19,6 +19,7 @@ INSPECTOR_VERSION=2.12.0
 CONFORMANCE_VERSION=0.2.0-alpha.12
 SERVERS_PYTHON_VERSION=2026.10.19
 SERVERS_NODE_VERSION=2026.8.31
+OIDC_PROVIDER_VERSION=9.13.3
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
@@ -143,7 +144,8 @@ _install_node_peers() {
     "@modelcontextprotocol/conformance": "$CONFORMANCE_VERSION",
     "@modelcontextprotocol/server-everything": "$SERVERS_NODE_VERSION",
     "@modelcontextprotocol/server-filesystem": "$SERVERS_NODE_VERSION",
-    "@modelcontextprotocol/server-memory": "$SERVERS_NODE_VERSION"
+    "@modelcontextprotocol/server-memory": "$SERVERS_NODE_VERSION",
+    "oidc-provider": "$OIDC_PROVIDER_VERSION"
   }
 }
 JSON
@@ -154,7 +156,7 @@ JSON
 ensure_peers() {
   once "$CACHE/stamps/peer-mcp" "$(stamp_of "$MCP_PEER_VERSION")" _install_mcp_peer
   once "$CACHE/stamps/peer-servers" "$(stamp_of "$SERVERS_PYTHON_VERSION")" _install_server_peers
-  once "$CACHE/stamps/node" "$(stamp_of "$INSPECTOR_VERSION" "$CONFORMANCE_VERSION" "$SERVERS_NODE_VERSION")" \
+  once "$CACHE/stamps/node" "$(stamp_of "$INSPECTOR_VERSION" "$CONFORMANCE_VERSION" "$SERVERS_NODE_VERSION" "$OIDC_PROVIDER_VERSION")" \
     _install_node_peers
   export FERRULE_PEER_MCP_PYTHON=$CACHE/peer-mcp/$BIN/python
   export FERRULE_PEER_SERVERS_DIR=$CACHE/peer-servers/$BIN

@@ -403,6 +403,7 @@ def test_the_kind_of_application_is_told_and_changed_once_if_refused() -> None:
     run_flow(obtain_tokens(world.settings(), SERVER, None, now=0.0), answer)
     assert [body["application_type"] for body in bodies] == ["native", "web"]
     assert bodies[0]["grant_types"] == ["authorization_code", "refresh_token"]
+    assert "scope" not in bodies[0]  # some servers would refuse every step-up beyond it
 
 
 # -- tokens ------------------------------------------------------------------------------------------------------------

@@ -147,8 +147,7 @@ class AuthorizationCodeGrant:
         if "S256" not in (server.code_challenge_methods_supported or ()):
             raise DiscoveryFailed(f"{server.issuer} does not say that it supports PKCE with S256, so it is not used")
         scopes = self._scopes(context)
-        scope = None if scopes is None else " ".join(scopes)
-        identity, redirect_uri = yield from self._identify(context, scope)
+        identity, redirect_uri = yield from self._identify(context)
         identity = self._with_method(identity, context)
         verifier, state = new_verifier(), new_state()
         query = {
@@ -160,8 +159,8 @@ class AuthorizationCodeGrant:
             "code_challenge_method": "S256",
             "resource": context.found.resource,
         }
-        if scope:
-            query["scope"] = scope
+        if scopes:
+            query["scope"] = " ".join(scopes)
         if scopes is not None and "offline_access" in scopes:
             query["prompt"] = "consent"  # OpenID Connect, 11: without it offline_access may be ignored
         joint = "&" if "?" in server.authorization_endpoint else "?"
@@ -186,7 +185,7 @@ class AuthorizationCodeGrant:
             return (*scopes, "offline_access")
         return scopes
 
-    def _identify(self, context: GrantContext, scope: str | None) -> Flow[tuple[ClientIdentity, str]]:
+    def _identify(self, context: GrantContext) -> Flow[tuple[ClientIdentity, str]]:
         found, issuer = context.found, context.found.issuer
         if self.identity is not None:
             _check_issuer(self.issuer, context)
@@ -208,7 +207,6 @@ class AuthorizationCodeGrant:
             context.host_class,
             context.metadata,
             redirect_uri,
-            scope=scope,
             now=context.endpoint.now,
         )
         yield AskValue(lambda: context.remember(issuer, made))

@@ -41,8 +41,12 @@ class ClientMetadata:
     application_type: Literal["native", "web"] | None = None
     extra: Mapping[str, Any] | None = None
 
-    def to_request(self, redirect_uris: list[str], *, method: str, scope: str | None) -> dict[str, Any]:
-        """The members of a registration request (RFC 7591, 2)."""
+    def to_request(self, redirect_uris: list[str], *, method: str) -> dict[str, Any]:
+        """The members of a registration request (RFC 7591, 2).
+
+        No ``scope``: some servers (oidc-provider) refuse a client any scope that it did not register with, and what a
+        later step-up will need is not known yet. ``extra`` can name one.
+        """
         members: dict[str, Any] = {
             "client_name": self.name,
             "client_uri": self.uri,
@@ -55,7 +59,6 @@ class ClientMetadata:
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
             "token_endpoint_auth_method": method,
-            "scope": scope,
             **(self.extra or {}),
         }
         return {name: value for name, value in members.items() if value is not None}
@@ -82,7 +85,7 @@ def client_metadata_document(
         ValueError: the URL cannot be a client id.
     """
     check_document_url(url)
-    members = (metadata or ClientMetadata()).to_request(redirect_uris, method="none", scope=None)
+    members = (metadata or ClientMetadata()).to_request(redirect_uris, method="none")
     return {"client_id": url, **members}
 
 
@@ -104,7 +107,6 @@ def register(
     metadata: ClientMetadata,
     redirect_uri: str,
     *,
-    scope: str | None,
     now: float,
 ) -> Flow[ClientIdentity]:
     """Register dynamically (RFC 7591); a refusal of the kind of application is met by trying the other kind once.
@@ -120,7 +122,7 @@ def register(
         )
     policy.check(endpoint, host_class)
     method = _wanted_method(found.server.token_endpoint_auth_methods_supported)
-    members = metadata.to_request([redirect_uri], method=method, scope=scope)
+    members = metadata.to_request([redirect_uri], method=method)
     for attempt in range(2):
         response: AuthResponse = yield AuthRequest(
             "POST",
