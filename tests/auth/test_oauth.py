@@ -450,6 +450,15 @@ async def test_signing_out_forgets_and_revokes() -> None:
             assert len(w.user.visits) == 2
 
 
+async def test_calls_without_a_token_ask_the_user_once() -> None:
+    """However many are refused together, one page is opened."""
+    async with world() as w, w.client() as client:
+        session: Any = client._opener.auth
+        await session.sign_out()
+        await asyncio.gather(*(client.call_tool("whoami") for _ in range(10)))
+        assert len(w.user.visits) == 2
+
+
 async def test_what_was_cached_for_one_user_is_not_shown_to_the_next() -> None:
     """A new sign-in may be another person's (T95)."""
     async with world() as w, w.client() as client:
@@ -500,3 +509,23 @@ async def test_the_word_and_the_token_are_enough() -> None:
         token = w.issuer.mint(w.url, scope="read", client_id="x")
         async with Client(w.url, auth=token, proxy=None) as client:
             assert (await client.call_tool("whoami")).text.endswith("demo-user")
+
+
+async def test_an_open_get_stream_stands_in_no_calls_way() -> None:
+    """Case 25: a stored token that holds, a GET stream held open, calls, then the expiry with calls under way."""
+    async with world() as w:
+        async with w.client("legacy") as client:
+            await client.call_tool("whoami")
+        async with w.client("legacy") as client:
+            link: Any = client.session.link
+            await link.wait_listening(5)
+            assert link._listening is not None
+            async with asyncio.timeout(10):
+                await asyncio.gather(*(client.call_tool("whoami") for _ in range(5)))
+                before = w.refreshes()
+                w.now[0] += 601
+                await asyncio.gather(*(client.call_tool("whoami") for _ in range(5)))
+            assert w.refreshes() == before + 1
+            assert link._listening is not None
+            session: Any = client._opener.auth
+            assert session._flight is None

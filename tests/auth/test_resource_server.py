@@ -408,3 +408,14 @@ async def test_a_server_that_does_not_know_its_url_believes_no_host_header() -> 
     for host, status in (("evil.example", 503), ("localhost:9999", 503), ("localhost:8000", 200)):
         call = Call(app.asgi(), headers={**headers, "host": host}, body=encode(message))
         assert (await call.run()).status == status
+
+
+async def test_a_verifier_alone_checks_the_issuer_too() -> None:
+    """A server with one verifier does not depend on who chose it."""
+    from ferrule.auth import DemoIssuer, InvalidToken
+
+    issuer = DemoIssuer("https://as.example")
+    verifier = JwtTokens("https://as.example", jwks=issuer.settings.key_set())
+    assert (await verifier.verify(issuer.mint("https://me/"), ["https://me/"])).subject == "demo-user"
+    with pytest.raises(InvalidToken, match="another issuer"):
+        await verifier.verify(issuer.mint("https://me/", iss="https://as.example/"), ["https://me/"])
