@@ -13,7 +13,8 @@ from typing import Any, cast
 
 import anyio
 
-from ferrule.kernel.dispatch import CallOptions, OnProgress
+from ferrule.kernel.dispatch import CallOptions
+from ferrule.kernel.questions import Question
 from ferrule.protocol.correlation import IdSequence
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError, RequestTimeout
 from ferrule.wire.jsonrpc import encode_notification, encode_request
@@ -28,31 +29,6 @@ Emit = Callable[[bytes], Awaitable[None]]
 _WITHDRAW_S = 1.0
 
 
-class _Question:
-    __slots__ = ("_event", "channel", "error", "on_progress", "result", "settled", "touched")
-
-    def __init__(self, channel: object, on_progress: OnProgress | None) -> None:
-        self.channel = channel
-        self.on_progress = on_progress
-        self.result: Any = None
-        self.error: Exception | None = None
-        self.settled = False
-        self.touched = False
-        self._event = anyio.Event()
-
-    def settle(self, result: Any = None, error: Exception | None = None) -> None:
-        self.result, self.error, self.settled = result, error, True
-        self._event.set()
-
-    def touch(self) -> None:
-        self.touched = True
-        event, self._event = self._event, anyio.Event()
-        event.set()
-
-    async def wait(self) -> None:
-        await self._event.wait()
-
-
 class Questions:
     """The open questions of one session.
 
@@ -64,7 +40,7 @@ class Questions:
 
     def __init__(self, last_id: int = 0) -> None:
         self._ids = IdSequence(last_id)
-        self._open: dict[int, _Question] = {}
+        self._open: dict[int, tuple[object, Question]] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -89,16 +65,19 @@ class Questions:
         """
         options = opts or {}
         id = self._ids.next()
-        question = self._open[id] = _Question(channel, options.get("on_progress"))
-        if question.on_progress is not None:
+        on_progress = options.get("on_progress")
+        question = Question(on_progress)
+        self._open[id] = channel, question
+        if on_progress is not None:
             sent = dict(params or {})
             sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": id}
             params = sent
         try:
             await emit(encode_request(id, method, params))
-            await self._wait(question, method, options)
+            await question.wait(method, options)
         except BaseException as error:
             self._open.pop(id, None)
+            question.forget_progress()
             if not isinstance(error, ConnectionClosed):
                 await self._withdraw(emit, id, error)
             raise
@@ -110,9 +89,10 @@ class Questions:
     def answer(self, message: Mapping[str, Any]) -> bool:
         """Settle the question that a response answers; ``False`` when it answers none."""
         id = message.get("id")
-        question = self._open.pop(id, None) if type(id) is int else None
-        if question is None:
+        found = self._open.pop(id, None) if type(id) is int else None
+        if found is None:
             return False
+        _, question = found
         if "result" in message:
             question.settle(message["result"])
             return True
@@ -126,45 +106,20 @@ class Questions:
     async def progress(self, params: Mapping[str, Any] | None) -> bool:
         """Hand on progress that the client reports; ``False`` when it belongs to no open question."""
         token = None if params is None else params.get("progressToken")
-        question = self._open.get(token) if type(token) is int else None
-        if question is None or params is None:
+        found = self._open.get(token) if type(token) is int else None
+        if found is None or params is None:
             return False
-        question.touch()
-        if question.on_progress is not None:
-            try:
-                waiting = question.on_progress(params.get("progress", 0.0), params.get("total"), params.get("message"))
-                if waiting is not None:
-                    await waiting
-            except Exception:
-                log.exception("a progress callback failed")
+        telling = found[1].take_progress(params)
+        if telling is not None:
+            await telling
         return True
 
     def fail(self, error: LocalError, channel: object | None = None) -> None:
         """Fail the questions of one stream, or all of them: no answer can come any more."""
-        for id, question in list(self._open.items()):
-            if channel is None or question.channel is channel:
+        for id, (asked_on, question) in list(self._open.items()):
+            if channel is None or asked_on is channel:
                 del self._open[id]
                 question.settle(error=error)
-
-    async def _wait(self, question: _Question, method: str, options: CallOptions) -> None:
-        timeout_s = options.get("timeout_s")
-        if timeout_s is None:
-            while not question.settled:
-                await question.wait()
-            return
-        now = anyio.current_time()
-        deadline = now + timeout_s
-        cap_s = options.get("max_total_s")
-        cap = None if cap_s is None else now + cap_s
-        while not question.settled:
-            until = deadline if cap is None else min(deadline, cap)
-            if anyio.current_time() >= until:
-                raise RequestTimeout(method, timeout_s)
-            question.touched = False
-            with anyio.move_on_after(until - anyio.current_time()):
-                await question.wait()
-            if question.touched and options.get("reset_on_progress", False):
-                deadline = anyio.current_time() + timeout_s
 
     async def _withdraw(self, emit: Emit, id: int, error: BaseException) -> None:
         reason = str(error) if isinstance(error, RequestTimeout) else "The caller no longer waits"
