@@ -20,7 +20,7 @@ from ferrule.protocol.capabilities import declares_extension, missing_for_reques
 from ferrule.protocol.errors import InternalError, MissingRequiredClientCapability
 from ferrule.wire.codec import Encoded, convert, to_builtins
 from ferrule.wire.faults import ConvertError, EncodeError
-from ferrule.wire.revisions import Revision, project_result, projection_of
+from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS, Revision, project_result, projection_of
 from ferrule.wire.types import InputRequiredResult
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _NO_META: Final[Mapping[str, Any]] = {}
 _projections: dict[tuple[Revision, type[Any]], Callable[[Any], Any] | None] = {}
 """Looked up here instead of through two calls, for each result there is."""
 
-INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+INPUT_METHODS: Final = REVISIONS[LATEST_MODERN_VERSION].input_required_methods
 """The only requests that may be answered with input requests (2026-07-28, "Multi Round-Trip Requests")."""
 
 

@@ -10,18 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
+
 __all__ = ["CACHEABLE_METHODS", "DEFAULT_CACHE_HINT", "CacheHint", "hint_for"]
 
-CACHEABLE_METHODS: Final = frozenset(
-    {
-        "server/discover",
-        "tools/list",
-        "prompts/list",
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-    }
-)
+CACHEABLE_METHODS: Final = REVISIONS[LATEST_MODERN_VERSION].cacheable_methods
 
 
 @dataclass(frozen=True, slots=True)
