@@ -99,7 +99,7 @@ async def walk(url: str, issuer: DemoIssuer) -> None:
         assert tools == ["count", "put", "whoami"]
         assert scope_of(browser.visits[0]) == "drawers:read offline_access"
 
-        who = (await client.call_tool("whoami")).content[0].text
+        who = (await client.call_tool("whoami")).text
         show("The server knows who calls", issuer, who)
         assert who.startswith("ada, through client-")
 

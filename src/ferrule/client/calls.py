@@ -54,8 +54,8 @@ MAX_PAGES: Final = 1000
 class ClientCalls(ClientCore):
     """See the module."""
 
-    def __init__(self, target: Any, **options: Any) -> None:
-        super().__init__(target, **options)
+    def _set_up(self) -> None:
+        super()._set_up()
         self.toolbook = ToolBook()
 
     # -- tools ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ferrule.client.config import GroupTarget, read_target
 from ferrule.client.group import ClientGroup
@@ -48,9 +48,12 @@ class Client(ClientTasks):
         max_message_bytes: larger messages are refused.
     """
 
-    def __new__(cls, target: Any, **options: Any) -> Any:
-        """A `ClientGroup` where the target names several servers."""
-        found = read_target(target)
-        if isinstance(found, GroupTarget):
-            return ClientGroup(found, client_class=cls, **options)
-        return super().__new__(cls)
+    # Not shown to type checkers: to them `Client(...)` is a `Client`, with the options that its ``__init__`` names.
+    if not TYPE_CHECKING:
+
+        def __new__(cls, target: Any, **options: Any) -> Any:
+            """A `ClientGroup` where the target names several servers."""
+            found = read_target(target)
+            if isinstance(found, GroupTarget):
+                return ClientGroup(found, client_class=cls, **options)
+            return super().__new__(cls)

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 import anyio
 
@@ -173,6 +173,10 @@ class ClientCore:
         if not isinstance(self.target, GroupTarget):
             self._opener.check_mode()  # a wrong mode is the caller's mistake: say so now
         self.cache = self._make_cache(cache, cache_partition, clock)
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """What a subclass needs of its own. (An ``__init__`` there would hide the options from editors.)"""
 
     # -- facts ------------------------------------------------------------------------------------------------------
 
@@ -229,14 +233,13 @@ class ClientCore:
 
     # -- life -------------------------------------------------------------------------------------------------------
 
-    async def __aenter__(self) -> Any:
-        await self.connect()
-        return self
+    async def __aenter__(self) -> Self:
+        return await self.connect()
 
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
 
-    async def connect(self) -> Any:
+    async def connect(self) -> Self:
         """Connect and negotiate. Any task may close what this opened. Connecting twice is connecting once.
 
         Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from msgspec.structs import replace
 
@@ -21,6 +21,9 @@ from ferrule.client.jsonlike import is_mapping
 from ferrule.client.results import ToolCallResult
 from ferrule.protocol.errors import FerruleError
 from ferrule.wire.types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate, Tool
+
+if TYPE_CHECKING:
+    from ferrule.client.options import ClientOptions, GetPromptOptions, ReadResourceOptions, ToolCallOptions
 
 __all__ = ["ClientGroup", "GroupMember"]
 
@@ -63,7 +66,12 @@ class ClientGroup:
     """
 
     def __init__(
-        self, target: Any, *, separator: str = "_", client_class: type[ClientCalls] = ClientCalls, **options: Any
+        self,
+        target: Any,
+        *,
+        separator: str = "_",
+        client_class: type[ClientCalls] = ClientCalls,
+        **options: Unpack[ClientOptions],
     ) -> None:
         found = target if isinstance(target, GroupTarget) else _as_group(target)
         options.setdefault("connect_timeout_s", 30.0)
@@ -124,7 +132,9 @@ class ClientGroup:
         """The resource templates of every server that answers."""
         return await self._from_all(lambda client: client.list_resource_templates(), lambda _, template: template)
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> ToolCallResult:
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[ToolCallOptions]
+    ) -> ToolCallResult:
         """Call a tool by its prefixed name; see `Client.call_tool`.
 
         Raises:
@@ -135,13 +145,15 @@ class ClientGroup:
         return await client.call_tool(own, arguments, **options)
 
     async def get_prompt(
-        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[GetPromptOptions]
     ) -> GetPromptResult:
         """Fill in a prompt by its prefixed name."""
         client, own = await self._client_of(name)
         return await client.get_prompt(own, arguments, **options)
 
-    async def read_resource(self, uri: str, *, server: str | None = None, **options: Any) -> ReadResourceResult:
+    async def read_resource(
+        self, uri: str, *, server: str | None = None, **options: Unpack[ReadResourceOptions]
+    ) -> ReadResourceResult:
         """Read a resource.
 
         Args:

@@ -20,7 +20,7 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import anyio
 
@@ -42,6 +42,9 @@ from ferrule.wire.codec import convert, encode_str, to_builtins
 from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
 from ferrule.wire.types import META_SERVER_INFO, InputRequiredResult, ListRootsResult, LoggingMessageNotificationParams
 
+if TYPE_CHECKING:
+    from ferrule.client.options import ClientOptions
+
 __all__ = ["proxy"]
 
 logger = logging.getLogger("ferrule.client.proxy")
@@ -61,7 +64,7 @@ _METHODS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def proxy(target: Any, *, name: str | None = None, **options: Any) -> Server[Any]:
+def proxy(target: Any, *, name: str | None = None, **options: Unpack[ClientOptions]) -> Server[Any]:
     """A server that passes everything on to another.
 
     It connects when it starts (its lifespan) and takes over identity, instructions and capabilities; serve it like any
@@ -77,7 +80,7 @@ def proxy(target: Any, *, name: str | None = None, **options: Any) -> Server[Any
 
 
 class _Proxy:
-    def __init__(self, target: Any, name: str | None, options: dict[str, Any]) -> None:
+    def __init__(self, target: Any, name: str | None, options: ClientOptions) -> None:
         self._target = target
         self._name = name
         self._options = options
@@ -155,7 +158,7 @@ class _Proxy:
 
     def _make_client(self, capabilities: Mapping[str, Any], lane: _Lane | None = None) -> ClientCalls:
         """A client for behind, which declares what a client before declared and answers through it."""
-        options = dict(self._options)
+        options = dict[str, Any](self._options)
         if lane is not None:
             elicitation = capabilities.get("elicitation")
             if isinstance(elicitation, Mapping):

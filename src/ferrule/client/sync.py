@@ -13,13 +13,20 @@ import contextlib
 import queue
 import threading
 from collections.abc import Coroutine, Generator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from ferrule.client.calls import ClientCalls
 from ferrule.client.client import Client
 from ferrule.protocol.errors import LocalError
 
 if TYPE_CHECKING:
+    from ferrule.client.options import (
+        ClientOptions,
+        CompleteOptions,
+        GetPromptOptions,
+        ReadResourceOptions,
+        ToolCallOptions,
+    )
     from ferrule.client.results import ToolCallResult
     from ferrule.client.subscriptions import ChangeEvent
     from ferrule.wire.types import (
@@ -103,7 +110,7 @@ class SyncClient:
     closed then.
     """
 
-    def __init__(self, target: Any, **options: Any) -> None:
+    def __init__(self, target: Any, **options: Unpack[ClientOptions]) -> None:
         self.client: ClientCalls = Client(target, **options)
 
     def __enter__(self) -> SyncClient:
@@ -142,7 +149,9 @@ class SyncClient:
         """See `Client.list_tools`."""
         return _loop.run(self.client.list_tools())
 
-    def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> ToolCallResult:
+    def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[ToolCallOptions]
+    ) -> ToolCallResult:
         """See `Client.call_tool`."""
         return _loop.run(self.client.call_tool(name, arguments, **options))
 
@@ -154,7 +163,7 @@ class SyncClient:
         """See `Client.list_resource_templates`."""
         return _loop.run(self.client.list_resource_templates())
 
-    def read_resource(self, uri: str, **options: Any) -> ReadResourceResult:
+    def read_resource(self, uri: str, **options: Unpack[ReadResourceOptions]) -> ReadResourceResult:
         """See `Client.read_resource`."""
         return _loop.run(self.client.read_resource(uri, **options))
 
@@ -162,17 +171,19 @@ class SyncClient:
         """See `Client.list_prompts`."""
         return _loop.run(self.client.list_prompts())
 
-    def get_prompt(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> GetPromptResult:
+    def get_prompt(
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[GetPromptOptions]
+    ) -> GetPromptResult:
         """See `Client.get_prompt`."""
         return _loop.run(self.client.get_prompt(name, arguments, **options))
 
-    def complete(self, reference: Any, argument: str, value: str, **options: Any) -> Completion:
+    def complete(self, reference: Any, argument: str, value: str, **options: Unpack[CompleteOptions]) -> Completion:
         """See `Client.complete`."""
         return _loop.run(self.client.complete(reference, argument, value, **options))
 
-    def ping(self, **options: Any) -> None:
+    def ping(self, *, timeout_s: float | None = 10.0) -> None:
         """See `Client.ping`."""
-        _loop.run(self.client.ping(**options))
+        _loop.run(self.client.ping(timeout_s=timeout_s))
 
     def set_log_level(self, level: Any) -> None:
         """See `Client.set_log_level`."""

@@ -271,8 +271,8 @@ def _outcome(raw: Mapping[str, Any]) -> dict[str, Any]:
 class ClientTasks(ClientCalls):
     """The part of a client that knows tasks."""
 
-    def __init__(self, target: Any, **options: Any) -> None:
-        super().__init__(target, **options)
+    def _set_up(self) -> None:
+        super()._set_up()
         self.result_types["task"] = _drive
 
     async def start_tool(

@@ -56,7 +56,7 @@ async def try_revisions(report: Report, target: Any, options: Mapping[str, Any],
     for version in reversed(list(REVISIONS)):
         started = time.monotonic()
         try:
-            async with Client(target, **{**options, "mode": version, "cache": False}) as client:
+            async with Client(target, **dict[str, Any](options, mode=version, cache=False)) as client:
                 spoken = client.protocol_version
                 if spoken != version:
                     reasons[version] = f"it answers with {spoken}"

@@ -120,7 +120,7 @@ async def _start_once(
 
     started = time.monotonic()
     try:
-        async with Client(server, **{**options, "restart": False}) as client:
+        async with Client(server, **dict[str, Any](options, restart=False)) as client:
             took_s = time.monotonic() - started
             name = client.server_info.name if client.server_info is not None else "it"
     except FerruleError as error:
@@ -159,7 +159,9 @@ async def _blame_environment(report: Report, server: Any, options: Mapping[str, 
         return
     words = "\n".join(lines[-10:])
     try:
-        async with Client(replace(server, inherit_env=True, stderr="capture"), **{**options, "restart": False}):
+        async with Client(
+            replace(server, inherit_env=True, stderr="capture"), **dict[str, Any](options, restart=False)
+        ):
             pass
     except FerruleError as error:
         report.add(

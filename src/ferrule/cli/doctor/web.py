@@ -249,7 +249,7 @@ async def _buffering(report: Report, target: Any, options: Mapping[str, Any], wo
         return
     heard = False
     try:
-        async with Client(target, **{**options, "mode": modern}) as client:
+        async with Client(target, **dict[str, Any](options, mode=modern)) as client:
             subscription = client.listen(tools=True)
             with anyio.move_on_after(wait_s):
                 await subscription.ready()

@@ -1,0 +1,96 @@
+"""Keyword arguments that several signatures share, written once for type checkers and editors.
+
+`Client` spells its options out in its own ``__init__``; a test holds `ClientOptions` to that list. Their meaning, units
+and defaults stand there and at `Client.call_tool`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ferrule.auth.client.oauth import OAuth
+    from ferrule.client.cache import CacheStore
+    from ferrule.client.callbacks import ElicitationHandler, Roots, SamplingHandler
+    from ferrule.client.core import LogHandler, MessageHandler
+    from ferrule.kernel.dispatch import OnProgress
+    from ferrule.transports.http_client import HttpClient, TlsOptions
+    from ferrule.transports.streamable_client import HttpAuth
+    from ferrule.wire.types import DiscoverResult, Implementation
+
+__all__ = ["ClientOptions", "CompleteOptions", "GetPromptOptions", "ReadResourceOptions", "ToolCallOptions"]
+
+
+class ClientOptions(TypedDict, total=False):
+    """What `Client` takes beside its target."""
+
+    mode: str
+    client_info: Implementation | None
+    elicitation_handler: ElicitationHandler | None
+    elicitation_modes: Iterable[Literal["form", "url"]]
+    sampling_handler: SamplingHandler | None
+    sampling_tools: bool
+    roots: Roots | None
+    log_handler: LogHandler | None
+    log_level: str | None
+    progress_handler: OnProgress | None
+    message_handler: MessageHandler | None
+    extensions: Mapping[str, Mapping[str, Any]] | None
+    timeout_s: float | None
+    max_total_s: float | None
+    reset_on_progress: bool
+    connect_timeout_s: float
+    probe_timeout_s: float | None
+    max_rounds: int
+    raise_on_error: bool
+    validate_output: bool
+    cache: CacheStore | bool
+    cache_partition: str | None
+    clock: Callable[[], float]
+    restart: bool
+    prior_discover: DiscoverResult | Mapping[str, Any] | None
+    headers: Mapping[str, str] | None
+    auth: HttpAuth | OAuth | str | None
+    http: HttpClient | Any
+    tls: TlsOptions | ssl.SSLContext | None
+    proxy: str | None
+    listen: bool
+    max_message_bytes: int
+
+
+class ReadResourceOptions(TypedDict, total=False):
+    """What `Client.read_resource` takes beside the URI."""
+
+    timeout_s: float | None
+    on_progress: OnProgress | None
+    meta: Mapping[str, Any] | None
+
+
+class GetPromptOptions(TypedDict, total=False):
+    """What `Client.get_prompt` takes beside name and arguments."""
+
+    timeout_s: float | None
+    meta: Mapping[str, Any] | None
+
+
+class CompleteOptions(TypedDict, total=False):
+    """What `Client.complete` takes beside reference, argument and value."""
+
+    context: Mapping[str, str] | None
+    timeout_s: float | None
+
+
+class ToolCallOptions(TypedDict, total=False):
+    """What `Client.call_tool` takes beside name and arguments."""
+
+    timeout_s: float | None
+    max_total_s: float | None
+    on_progress: OnProgress | None
+    result_type: Any
+    raise_on_error: bool | None
+    meta: Mapping[str, Any] | None
+    input_responses: Mapping[str, Any] | None
+    request_state: str | None
