@@ -7,6 +7,7 @@ scenario in which nothing succeeded. So the ``checks.json`` that it writes per s
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import re
@@ -15,7 +16,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -74,6 +78,50 @@ class ServerUnderTest:
             self.process.wait()
 
 
+@contextmanager
+def without_affinity(url: str) -> Generator[str]:
+    """An address that leads to ``url`` by a new connection for each request.
+
+    The suite keeps its connections open, and one connection stays with one worker; behind a balancer nothing does. So
+    each request's head gets ``Connection: close``, which the server honours and the suite follows.
+    """
+    port = int(url.split(":")[2].partition("/")[0])
+    loop = asyncio.new_event_loop()
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            upstream_reader, upstream = await asyncio.open_connection("127.0.0.1", port)
+        except (OSError, asyncio.IncompleteReadError):
+            writer.close()
+            return
+        lines = [line for line in head.split(b"\r\n")[:-2] if not line.lower().startswith(b"connection:")]
+        upstream.write(b"\r\n".join([*lines, b"Connection: close", b"", b""]))
+        asking = asyncio.ensure_future(copy(reader, upstream))  # a client that leaves takes its upstream along
+        await copy(upstream_reader, writer)
+        await asking
+
+    server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        own = server.sockets[0].getsockname()[1]
+        yield url.replace(f":{port}", f":{own}", 1)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+
+
 def wait_for(url: str) -> None:
     """Until the server answers anything."""
     end = time.monotonic() + START_TIMEOUT_S
@@ -116,7 +164,10 @@ def tally(folder: Path) -> tuple[int, int, list[str]]:
 def run_server_leg(leg: str, out: Path, extra: list[str], workers: int = 1) -> bool:
     """One leg against a fresh server; whether everything that counts passed."""
     choice = ["--suite", "all"] if leg == "all" else ["--requirements", leg]
-    with ServerUnderTest(workers) as url:
+    with ExitStack() as stack:
+        url = stack.enter_context(ServerUnderTest(workers))
+        if workers > 1:
+            url = stack.enter_context(without_affinity(url))
         command = [*suite(), "server", "--url", url, *choice, "-o", str(out), *extra]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LEG_TIMEOUT_S)
     scenarios = len(list(out.rglob("checks.json")))
