@@ -11,7 +11,7 @@ import pytest
 
 from ferrule import Field
 from ferrule.app.rounds.questions import (
-    Elicited,
+    Accepted,
     MisfitAnswer,
     elicit_question,
     elicit_url_question,
@@ -49,8 +49,16 @@ def test_a_class_is_a_form_of_its_fields():
     assert schema["required"] == ["size"]
     assert schema["properties"]["size"]["enum"] == ["S", "M"]
     assert schema["properties"]["count"]["type"] == "integer"
-    assert accepted(Order, {"size": "M"}) == Elicited("accept", Order("M", 1))
+    assert accepted(Order, {"size": "M"}) == Accepted(Order("M", 1))
     assert accepted(Plain, {"name": "Ada"}).data == {"name": "Ada"}
+
+
+def test_an_answer_is_true_only_where_the_user_gave_one():
+    """`if answer:` is the short form; a default of data that is false itself must not decide."""
+    assert accepted(int, {"value": 0})
+    refused = elicit_question("?", int).read({"action": "decline"})
+    assert not refused
+    assert (refused.data, refused.accepted, refused.action) == (None, False, "decline")
 
 
 def test_a_scalar_is_a_form_of_one_field():
@@ -123,7 +131,7 @@ def test_a_url_question_has_an_id_only_where_the_revision_wants_one():
     }
     asked = elicit_url_question("m", "https://x", elicitation_id=None)
     assert "elicitationId" not in (asked.params or {})
-    assert asked.read({"action": "accept"}) == Elicited("accept")
+    assert asked.read({"action": "accept"}) == Accepted(None)
 
 
 def test_sampling_has_wire_names_and_no_nulls():

@@ -159,3 +159,14 @@ def test_every_public_name_has_one_home() -> None:
     """`ferrule.types` is the union of the chapters, without a name twice."""
     assert len(set(t.__all__)) == len(t.__all__)
     assert all(hasattr(t, name) for name in t.__all__)
+
+
+def test_what_a_model_said_is_read_without_asking_for_its_shape() -> None:
+    """`content` is one block or many, by revision; an author wants the words."""
+    said = {"role": "assistant", "model": "m"}
+    one = convert({**said, "content": {"type": "text", "text": "hi"}}, t.CreateMessageResult)
+    tool = {"type": "tool_use", "id": "1", "name": "n", "input": {}}
+    many = [{"type": "text", "text": "a"}, tool, {"type": "text", "text": "b"}]
+    assert one.text == "hi"
+    assert convert({**said, "content": many}, t.CreateMessageResult).text == "ab"
+    assert convert({**said, "content": [tool]}, t.CreateMessageResult).text == ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Generic, Literal, TypeVar, cast
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -19,10 +19,12 @@ from ferrule.wire.faults import ConvertError, FerruleError
 from ferrule.wire.types import CreateMessageResult, ElicitResult, ListRootsResult, Root
 
 __all__ = [
+    "Accepted",
     "Elicited",
     "Form",
     "MisfitAnswer",
     "Question",
+    "Refused",
     "elicit_question",
     "elicit_url_question",
     "form_for",
@@ -40,21 +42,52 @@ class MisfitAnswer(FerruleError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Elicited(Generic[DataT]):
-    """What the user did with a question.
+class Accepted(Generic[DataT]):
+    """The user answered; true in a condition.
 
     Attributes:
-        action: ``"accept"``, ``"decline"`` (no, explicitly) or ``"cancel"`` (dismissed without choosing).
-        data: the answer as the type that was asked for; ``None`` unless accepted, and for URLs always.
+        data: the answer as the type that was asked for; ``None`` for URLs.
+        action: ``"accept"``.
     """
 
-    action: Literal["accept", "decline", "cancel"]
-    data: DataT | None = None
+    data: DataT
+    action: Literal["accept"] = "accept"
+
+    def __bool__(self) -> Literal[True]:
+        return True
 
     @property
-    def accepted(self) -> bool:
+    def accepted(self) -> Literal[True]:
         """Whether the user answered."""
-        return self.action == "accept"
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The user did not answer; false in a condition.
+
+    Attributes:
+        action: ``"decline"`` (no, explicitly) or ``"cancel"`` (dismissed without choosing).
+    """
+
+    action: Literal["decline", "cancel"]
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+    @property
+    def accepted(self) -> Literal[False]:
+        """Whether the user answered."""
+        return False
+
+    @property
+    def data(self) -> None:
+        """There is none."""
+        return
+
+
+Elicited: TypeAlias = Accepted[DataT] | Refused
+"""What the user did with a question. A condition on it, or on its ``action``, tells type checkers what ``data`` is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +244,8 @@ def elicit_question(message: str, wanted: Any, *, key: str | None = None, timeou
     def read(raw: Any) -> Elicited[Any]:
         answer = _read(raw, ElicitResult)
         if answer.action != "accept":
-            return Elicited(answer.action)
-        return Elicited("accept", form.read(answer.content or {}))
+            return Refused(answer.action)
+        return Accepted(form.read(answer.content or {}))
 
     return Question(
         "elicitation/create",
@@ -237,7 +270,8 @@ def elicit_url_question(
         params["elicitationId"] = elicitation_id
 
     def read(raw: Any) -> Elicited[None]:
-        return Elicited(_read(raw, ElicitResult).action)
+        action = _read(raw, ElicitResult).action
+        return Accepted(None) if action == "accept" else Refused(action)
 
     return Question("elicitation/create", params, read, key, timeout_s)
 

@@ -79,3 +79,9 @@ class CreateMessageResult(WireStruct, kw_only=True):
     model: str
     stop_reason: str | None = None
     meta: dict[str, Any] | None = field(name="_meta", default=None)
+
+    @property
+    def text(self) -> str:
+        """The text blocks of ``content``, one after another; empty where the model said none."""
+        blocks = self.content if isinstance(self.content, list) else [self.content]
+        return "".join(block.text or "" for block in blocks if block.type == "text")
