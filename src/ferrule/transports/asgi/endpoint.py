@@ -205,6 +205,7 @@ class HttpEndpoint(HttpGate):
 
     async def _serve_other(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
+            self.health.is_draining = False
             await self.life.serve_lifespan(receive, send)
             await self._forget()
         elif scope["type"] == "websocket":
@@ -261,8 +262,13 @@ class HttpEndpoint(HttpGate):
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
+    def announce_drain(self) -> None:
+        """A shutdown will begin: not ready any more, so that nobody sends new requests. All are served as before."""
+        self.health.is_draining = True
+
     async def drain(self) -> None:
         """A shutdown has begun: end the streams as the protocol says; requests in flight may finish."""
+        self.announce_drain()
         self.modern.end_streams()
         if self.legacy is not None:
             await self.legacy.end_streams()
@@ -272,6 +278,7 @@ class HttpEndpoint(HttpGate):
         await self.drain()
         await self._forget()
         await self.life.stop()
+        self.health.is_draining = False
 
     async def _forget(self) -> None:
         if self.legacy is not None:

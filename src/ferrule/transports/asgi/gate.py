@@ -5,12 +5,14 @@ and then says so by its result; nothing is raised.
 """
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from ferrule.kernel.server import Server
 from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
 from ferrule.transports.asgi.context import HttpRefusal, raw_headers
 from ferrule.transports.asgi.exchange import HttpRequest
+from ferrule.transports.asgi.health import Health, ReadyCheck
 from ferrule.transports.asgi.lifecycle import ServerLife
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.runtime import Runtime, current_runtime
@@ -36,6 +38,7 @@ class HttpGate:
         server: what is served.
         life: the server's lifespan.
         security: the Origin and Host rules.
+        health: what is told to whoever runs the server.
     """
 
     def __init__(self, server: Server[Any], options: HttpOptions | None = None) -> None:
@@ -48,6 +51,7 @@ class HttpGate:
             allowed_origins=options.allowed_origins,
             trusted_proxies=options.trusted_proxies,
         )
+        self.health = Health(self.life.start, _checks(options), options.clock)
         self._max_body_bytes = options.max_body_bytes
 
     async def _join_headers(self, request: HttpRequest) -> bool:
@@ -80,6 +84,13 @@ class HttpGate:
         documents = self.options.documents
         found = None if documents is None else documents(request.context())
         if found is None:
+            own = _path_below_mount(request.scope)
+            if own == self.options.health_path:
+                await self.health.serve_alive(request)
+                return
+            if own == self.options.ready_path:
+                await self.health.serve_ready(request)
+                return
             await request.refuse(404, _INVALID, "There is no MCP endpoint here")
             return
         status, body, headers = found
@@ -119,3 +130,22 @@ class HttpGate:
         except ClientGone:
             log.info("a client went away in the middle of its request")
         return None
+
+
+def _path_below_mount(scope: Mapping[str, Any]) -> str:
+    """The path below the mounting prefix; hosts differ in what ``path`` holds."""
+    path, root = str(scope["path"]), str(scope.get("root_path", "")).rstrip("/")
+    return path[len(root) :] if root and path.startswith(f"{root}/") else path
+
+
+def _checks(options: HttpOptions) -> tuple[ReadyCheck, ...]:
+    if options.ready_check is not None:
+        return (options.ready_check,)
+    if options.shared is not None:
+        blobs = options.shared.blobs
+
+        async def store_answers() -> None:
+            await blobs.get("health")
+
+        return (store_answers,)
+    return ()

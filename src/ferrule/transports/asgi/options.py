@@ -8,6 +8,7 @@ from typing import Any, Literal
 from ferrule.stores.store import Store
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.events import EventStore, MemoryEventStore
+from ferrule.transports.asgi.health import ReadyCheck
 
 __all__ = ["Authenticate", "Documents", "HttpOptions"]
 
@@ -45,6 +46,10 @@ class HttpOptions:
             principal that opened it. Any value with equality will do; ``None`` means nobody in particular.
         documents: JSON documents at other paths, such as the metadata of a protected resource; asked for a request that
             is not the endpoint's.
+        health_path, ready_path: where the process says that it is alive, and whether it may be sent requests; below
+            the mounting prefix, for anybody to ask; ``None`` serves none. A document of the same path goes first.
+        ready_check: what must hold to be ready beside a started server, ``async () -> bool``; ``None`` asks the store
+            whether it answers, where there is one outside this process.
         clock: monotonic seconds, for the idle time of sessions.
     """
 
@@ -66,11 +71,15 @@ class HttpOptions:
     retry_ms: int = 1000
     authenticate: Authenticate | None = None
     documents: Documents | None = None
+    health_path: str | None = "/healthz"
+    ready_path: str | None = "/readyz"
+    ready_check: ReadyCheck | None = None
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        if self.path and not self.path.startswith("/"):
-            raise ValueError("path starts with a slash")
+        for path in (self.path, self.health_path, self.ready_path):
+            if path and not path.startswith("/"):
+                raise ValueError("path starts with a slash")
         if self.response_mode not in ("auto", "json", "sse"):
             raise ValueError("response_mode is auto, json or sse")
         if self.max_body_bytes < 1 or self.max_sessions < 1 or self.retry_ms < 0 or self.disconnect_grace_s < 0:
