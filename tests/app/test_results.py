@@ -253,6 +253,16 @@ def test_a_picture_may_stand_alone_and_is_never_structured():
     assert plan_result(list[Image | str]).output_schema() is None
 
 
+@pytest.mark.parametrize("returns", [list, list[Any], list[object], tuple, tuple[str, Any]])
+def test_a_list_of_anything_may_hold_pictures(returns):
+    """The bare `list` is how people annotate a mix; a schema without item types would only forbid it."""
+    mix = project(("caption", Image(b"p")), returns)
+    assert [block.type for block in mix.content] == ["text", "image"]
+    assert mix.structured_content is UNSET
+    assert project(("a", 1), returns).structured_content == ["a", 1]
+    assert plan_result(returns).output_schema() is None
+
+
 def test_helpers_refuse_both_or_neither_source(tmp_path):
     """Neither is an empty picture, both is a mistake."""
     for wrong in ({}, {"data": b"x", "path": "y"}):

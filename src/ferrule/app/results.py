@@ -360,7 +360,12 @@ def _read_annotation(returns: Any) -> tuple[PlanKind, Shape | None]:
     if _speaks_of_content(returns):
         return "content", None
     shape = shape_of(returns)
-    return ("free", None) if shape.kind == "any" else ("typed", shape)
+    return ("free", None) if _says_nothing(shape) else ("typed", shape)
+
+
+def _says_nothing(shape: Shape) -> bool:
+    """``list`` and its like promise nothing of their items, which may well be pictures."""
+    return shape.kind == "any" or (shape.kind in ("array", "tuple") and any(item.kind == "any" for item in shape.items))
 
 
 def _without_input_required(annotation: Any) -> Any:
