@@ -43,6 +43,11 @@ def _parameters(target: Callable[..., Any], *, skip_first: bool = False) -> str:
     shown: list[str] = []
     star_seen = slash_due = False
     for parameter, plain in zip(parameters, bare, strict=True):
+        options = _options(target, parameter)
+        if options:
+            shown += [*(["/"] if slash_due else []), "*", *(f"{name}=..." for name in options)]
+            slash_due = False
+            continue
         if slash_due and parameter.kind is not inspect.Parameter.POSITIONAL_ONLY:
             shown.append("/")
         slash_due = parameter.kind is inspect.Parameter.POSITIONAL_ONLY
@@ -55,6 +60,15 @@ def _parameters(target: Callable[..., Any], *, skip_first: bool = False) -> str:
     if slash_due:
         shown.append("/")
     return f"({', '.join(shown)})"
+
+
+def _options(target: Callable[..., Any], parameter: inspect.Parameter) -> list[str]:
+    """The names in ``**options: Unpack[SomeTypedDict]``; nothing for any other parameter."""
+    written = str(parameter.annotation)
+    if parameter.kind is not inspect.Parameter.VAR_KEYWORD or not written.startswith("Unpack["):
+        return []
+    named = vars(sys.modules[target.__module__]).get(written[len("Unpack[") : -1])  # None where only checkers import it
+    return [] if named is None else list(named.__annotations__)
 
 
 def _members(cls: type) -> Iterator[str]:

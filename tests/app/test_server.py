@@ -31,6 +31,20 @@ def test_decorators_give_the_function_back():
     assert [tool.name for tool in app.list_tools()] == ["function", "second"]
 
 
+def test_a_name_may_be_said_in_either_way_but_once():
+    """The error for a nameless function says `name=`, and other libraries spell it so."""
+    app = MCPServer("x")
+    app.tool(name="one")(lambda: 1)
+    app.tool("two", description="D")(lambda: 2)
+    app.prompt(name="p")(lambda: "x")
+    assert [tool.name for tool in app.list_tools()] == ["one", "two"]
+    assert [prompt.name for prompt in app.list_prompts()] == ["p"]
+    with pytest.raises(TypeError, match="name"):
+        app.tool("a", name="b")(lambda: 3)
+    with pytest.raises(TypeError, match="titel"):
+        app.tool(titel="T")(lambda: 4)  # type: ignore[call-overload]
+
+
 def test_add_tool_equals_tool():
     """The bench and programs register functions that they did not write."""
     one, two = MCPServer("x"), MCPServer("x")

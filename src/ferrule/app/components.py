@@ -18,7 +18,7 @@ from ferrule.wire.codec import Encoded, encode
 from ferrule.wire.revisions import Revision
 
 if TYPE_CHECKING:
-    from ferrule.app.protection import Guard
+    from ferrule.app.protection import Allow, Guard, Protection, Scopes
 
 __all__ = ["Component", "ComponentIndex", "Home"]
 
@@ -46,6 +46,7 @@ class ComponentIndex(Generic[ComponentT]):
     Args:
         kind: for messages: ``"tool"``.
         on_change: called after every change.
+        protection: makes the challenges of guarded members; ``None`` for a server without ``auth=``.
 
     Attributes:
         live: key → component, enabled ones only; what a call looks into.
@@ -54,7 +55,7 @@ class ComponentIndex(Generic[ComponentT]):
         is_private: the server knows who asks, so that no cache may share its lists.
     """
 
-    def __init__(self, kind: str, on_change: Callable[[], None]) -> None:
+    def __init__(self, kind: str, on_change: Callable[[], None], protection: Protection | None = None) -> None:
         self.kind = kind
         self.live: dict[str, ComponentT] = {}
         self._all: dict[str, ComponentT] = {}
@@ -63,7 +64,8 @@ class ComponentIndex(Generic[ComponentT]):
         self._pages: LruCache[Encoded] = LruCache(_MAX_CACHED_PAGES)
         self.followers: list[Callable[[], None]] = []
         self.is_guarded = False
-        self.is_private = False
+        self.is_private = protection is not None
+        self._protection = protection
 
     def __len__(self) -> int:
         return len(self._all)
@@ -86,6 +88,14 @@ class ComponentIndex(Generic[ComponentT]):
     def get(self, key: str) -> ComponentT | None:
         """A component, enabled or not."""
         return self._all.get(key)
+
+    def guard(self, component: ComponentT, scopes: Scopes, allow: Allow | None) -> None:
+        """Say who may see and use a component, before it is added; see `ferrule.app.protection`."""
+        if scopes or allow is not None:
+            from ferrule.app.protection import make_guard
+
+            component.guard = make_guard(scopes, allow, self._protection)
+            self.is_guarded = self.is_guarded or component.guard is not None
 
     def add(self, key: str, component: ComponentT) -> None:
         """Add one at the end.

@@ -7,7 +7,7 @@ names the role, and every content helper is a message of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.arguments import InvalidArguments
@@ -37,7 +37,7 @@ from ferrule.wire.types import (
 )
 
 if TYPE_CHECKING:
-    from ferrule.app.protection import Guard
+    from ferrule.app.protection import Allow, Guard, Protection, Scopes
     from ferrule.kernel.server import Server
 
 __all__ = ["PromptComponent", "PromptSet"]
@@ -121,8 +121,9 @@ class PromptSet:
         *,
         page_size: int | None,
         on_change: Callable[[], None],
+        protection: Protection | None,
     ) -> None:
-        self.index: ComponentIndex[PromptComponent] = ComponentIndex("prompt", on_change)
+        self.index: ComponentIndex[PromptComponent] = ComponentIndex("prompt", on_change, protection)
         self._server = server
         self._threads = threads
         self._page_size = page_size
@@ -136,7 +137,9 @@ class PromptSet:
         description: str | None = None,
         icons: list[Icon] | None = None,
         meta: dict[str, Any] | None = None,
-        tags: frozenset[str] = frozenset(),
+        tags: Iterable[str] = (),
+        scopes: Scopes = (),
+        allow: Allow | None = None,
     ) -> PromptComponent:
         """Register a function; see `MCPServer.prompt`.
 
@@ -150,8 +153,11 @@ class PromptSet:
         name = spec.name if name is None else name
         if not name or name == "<lambda>":
             raise RegistrationError("A prompt needs a name: app.prompt(name=…)")
-        component = PromptComponent(spec, name, title=title, description=description, icons=icons, meta=meta, tags=tags)
+        component = PromptComponent(
+            spec, name, title=title, description=description, icons=icons, meta=meta, tags=frozenset(tags)
+        )
         check_dependencies(spec)
+        self.index.guard(component, scopes, allow)
         self.index.add(name, component)
         self.serve()
         return component

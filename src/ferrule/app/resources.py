@@ -12,7 +12,7 @@ directory is refused as not found; ``guard_paths=False`` turns that off for temp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.app.arguments import InvalidArguments
@@ -42,7 +42,7 @@ from ferrule.wire.types import (
 from ferrule.wire.uri_template import MatchedValue, UriTemplate, UriTemplateError
 
 if TYPE_CHECKING:
-    from ferrule.app.protection import Guard
+    from ferrule.app.protection import Allow, Guard, Protection, Scopes
     from ferrule.kernel.server import Server
 
 __all__ = ["ResourceComponent", "ResourceSet", "is_safe_path"]
@@ -164,9 +164,10 @@ class ResourceSet:
         *,
         page_size: int | None,
         on_change: Callable[[], None],
+        protection: Protection | None,
     ) -> None:
-        self.fixed: ComponentIndex[ResourceComponent] = ComponentIndex("resource", on_change)
-        self.templates: ComponentIndex[ResourceComponent] = ComponentIndex("resource template", on_change)
+        self.fixed: ComponentIndex[ResourceComponent] = ComponentIndex("resource", on_change, protection)
+        self.templates: ComponentIndex[ResourceComponent] = ComponentIndex("resource template", on_change, protection)
         self._server = server
         self._threads = threads
         self._page_size = page_size
@@ -184,7 +185,9 @@ class ResourceSet:
         annotations: Annotations | None = None,
         icons: list[Icon] | None = None,
         meta: dict[str, Any] | None = None,
-        tags: frozenset[str] = frozenset(),
+        tags: Iterable[str] = (),
+        scopes: Scopes = (),
+        allow: Allow | None = None,
         guard_paths: bool = True,
         ttl_ms: int | None = None,
         cache_scope: Literal["public", "private"] | None = None,
@@ -214,13 +217,15 @@ class ResourceSet:
             annotations=annotations,
             icons=icons,
             meta=meta,
-            tags=tags,
+            tags=frozenset(tags),
             guard_paths=guard_paths,
             ttl_ms=ttl_ms,
             cache_scope=cache_scope,
         )
         check_dependencies(spec)
-        (self.fixed if template is None else self.templates).add(uri, component)
+        index = self.fixed if template is None else self.templates
+        index.guard(component, scopes, allow)
+        index.add(uri, component)
         self.serve()
         return component
 

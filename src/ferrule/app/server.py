@@ -1,40 +1,34 @@
 """`MCPServer`: functions become an MCP server.
 
-The decorators give the function back as it is: it stays callable, typed and testable. Everything they know is kept in
-the `ToolSet`, `ResourceSet` and `PromptSet`, and served by the kernel's `Server`, which is `MCPServer.lowlevel`.
+Registering is `ComponentRegistry`'s, which this class is; here is what a server has beyond its components: identity,
+lifespans, mounts, extensions, calls in process. It is served by the kernel's `Server`, which is `MCPServer.lowlevel`.
 
-Nothing here speaks a transport: `run` and `asgi` hand the low-level server to one.
+Nothing here speaks a transport: `run` and `asgi` hand the low-level server to one, by way of `ferrule.app.serving`.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
-from ferrule.app.completion import CompletionSet
 from ferrule.app.context import APP_ATTRIBUTE
 from ferrule.app.encoders import encoder_for
-from ferrule.app.errors import RegistrationError
-from ferrule.app.limits import Limits
-from ferrule.app.prompts import PromptComponent, PromptSet
-from ferrule.app.resources import ResourceComponent, ResourceSet
+from ferrule.app.options import ToolDefaults
+from ferrule.app.registry import ComponentRegistry
 from ferrule.app.results import DEFAULT_MAX_RESULT_BYTES
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.app.signature import SchemaMode
-from ferrule.app.threads import DEFAULT_MAX_THREADS, WorkerThreads
-from ferrule.app.tools import TaskSupport, ToolComponent, ToolSet
+from ferrule.app.threads import DEFAULT_MAX_THREADS
+from ferrule.app.tools import ToolComponent
 from ferrule.kernel.bus import Event
 from ferrule.kernel.server import Server
 from ferrule.stores.store import open_store
 
 if TYPE_CHECKING:
-    from ferrule.app.components import Component, ComponentIndex
     from ferrule.app.encoders import Encoder, EncoderName
     from ferrule.app.mounting import Mount
-    from ferrule.app.protection import Allow, Protection, Scopes
     from ferrule.app.rounds.sealing import StateKey
     from ferrule.auth.server.resource_server import ResourceServer
     from ferrule.auth.server.verifiers import TokenVerifier
@@ -44,7 +38,6 @@ if TYPE_CHECKING:
     from ferrule.stores.store import Store
     from ferrule.transports.asgi.endpoint import HttpEndpoint
     from ferrule.wire.types import (
-        Annotations,
         GetPromptResult,
         Icon,
         Prompt,
@@ -52,19 +45,15 @@ if TYPE_CHECKING:
         Resource,
         ResourceTemplate,
         Tool,
-        ToolAnnotations,
         ToolResult,
     )
 
 __all__ = ["MCPServer", "ServerExtension"]
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 StateT = TypeVar("StateT")
 
 # Named and not imported: extensions stand above this layer, and most servers use none.
 _TASKS = "ferrule.extensions.tasks:Tasks"
-
-_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 Lifespan = Callable[["MCPServer[Any]"], AbstractAsyncContextManager[Any]]
 
@@ -91,7 +80,7 @@ class ServerExtension(Protocol):
         ...
 
 
-class MCPServer(Generic[StateT]):
+class MCPServer(ComponentRegistry[StateT]):
     """An MCP server made of functions.
 
     Args:
@@ -117,6 +106,7 @@ class MCPServer(Generic[StateT]):
             ``"sqlite:///path"`` for all processes of this machine, a `Store`; ``None`` for nowhere.
         max_rounds: rounds that one call may take.
         inline_state_bytes: a larger state is kept in the store.
+        auth: who may send HTTP requests: a `ResourceServer`, an issuer's URL, or what judges tokens; ``None`` for all.
         extensions: turned on at once; see `add_extension`.
 
     Attributes:
@@ -160,22 +150,29 @@ class MCPServer(Generic[StateT]):
     ) -> None:
         if page_size is not None and page_size < 1:
             raise ValueError("page_size is at least 1")
-        self._encoder = encoder_for(text)
-        self._schema: SchemaMode = schema
-        self._max_result_bytes = max_result_bytes
-        self._mask_errors = mask_errors
-        self.lowlevel: Server[StateT] = Server(
-            name,
-            version="0" if version is None else version,
-            title=title,
-            description=description,
-            website_url=website_url,
-            icons=icons,
-            instructions=instructions,
-            lifespan=lambda _: self._life(lifespan),
-            middleware=middleware,
-            cache_hints=cache_hints,
-            logging=logging,
+        protection = None
+        if auth is not None:
+            from ferrule.app.protection import Protection, read_auth
+
+            protection = Protection(read_auth(auth))
+        super().__init__(
+            Server(
+                name,
+                version="0" if version is None else version,
+                title=title,
+                description=description,
+                website_url=website_url,
+                icons=icons,
+                instructions=instructions,
+                lifespan=lambda _: self._life(lifespan),
+                middleware=middleware,
+                cache_hints=cache_hints,
+                logging=logging,
+            ),
+            max_threads=max_threads,
+            page_size=page_size,
+            protection=protection,
+            tool_defaults=ToolDefaults(schema, encoder_for(text), max_result_bytes, mask_errors),
         )
         setattr(self.lowlevel, APP_ATTRIBUTE, self)
         opened = open_store(store) if isinstance(store, str) else store
@@ -187,31 +184,12 @@ class MCPServer(Generic[StateT]):
             marks=None if opened is None else opened.marks,
             blobs=None if opened is None else opened.blobs,
         )
-        self.threads = WorkerThreads(max_threads)
-        self.tools = ToolSet(
-            self.lowlevel, self.threads, page_size=page_size, on_change=lambda: self._list_changed("tools")
-        )
-        self.resources = ResourceSet(
-            self.lowlevel, self.threads, page_size=page_size, on_change=lambda: self._list_changed("resources")
-        )
-        self.prompts = PromptSet(
-            self.lowlevel, self.threads, page_size=page_size, on_change=lambda: self._list_changed("prompts")
-        )
-        self.completions = CompletionSet(self.lowlevel, self.prompts, self.resources, self.threads)
         self._local: Any = None
         self.mounts: list[Mount] = []
         self.own_lifespan: Lifespan | None = cast("Any", lifespan)
         self.lifespan_state: Any = {}
         self.store: Store | None = opened
         self.extensions: dict[str, ServerExtension] = {}
-        self.protection: Protection | None = None
-        if auth is not None:
-            from ferrule.app.protection import Protection, read_auth
-
-            self.protection = Protection(read_auth(auth))
-            for index in (self.tools.index, self.resources.fixed, self.resources.templates, self.prompts.index):
-                index.is_private = True
-
         for extension in extensions:
             self.add_extension(extension)
 
@@ -252,388 +230,6 @@ class MCPServer(Generic[StateT]):
         """As given."""
         return self.lowlevel.server_info.version
 
-    def _list_changed(self, kind: str) -> None:
-        self.lowlevel.list_changed.add(kind)
-        if kind == "resources":
-            self.lowlevel.resource_updates = True
-        self.lowlevel.bus.publish(Event.list_changed(kind))
-
-    def _guard(self, component: Component, index: ComponentIndex[Any], scopes: Scopes, allow: Allow | None) -> None:
-        if scopes or allow is not None:
-            from ferrule.app.protection import make_guard
-
-            component.guard = make_guard(scopes, allow, self.protection)
-            index.is_guarded = index.is_guarded or component.guard is not None
-            index.touch()
-
-    # -- tools -----------------------------------------------------------------------------------------------------
-
-    @overload
-    def tool(self, function: FunctionT, /) -> FunctionT: ...
-
-    @overload
-    def tool(
-        self,
-        name: str | None = None,
-        /,
-        *,
-        title: str | None = None,
-        description: str | None = None,
-        annotations: ToolAnnotations | Mapping[str, Any] | None = None,
-        icons: list[Icon] | None = None,
-        meta: dict[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        scopes: Scopes = (),
-        allow: Allow | None = None,
-        schema: SchemaMode | None = None,
-        input_schema: Mapping[str, Any] | None = None,
-        output_schema: Mapping[str, Any] | None = None,
-        structured: bool = True,
-        text: EncoderName | Encoder | None = None,
-        max_result_bytes: int | None = None,
-        timeout_s: float | None = None,
-        max_concurrent: int | None = None,
-        task: TaskSupport = "forbidden",
-        task_after_s: float | None = 0.0,
-        resumable: bool = False,
-    ) -> Callable[[FunctionT], FunctionT]: ...
-
-    def tool(self, function: Any = None, /, **options: Any) -> Any:
-        """Serve a function as a tool: ``@app.tool``, ``@app.tool("name", title=…)``, or ``app.tool(function)``.
-
-        The function is given back unchanged. Its parameters become the input schema, its docstring the descriptions,
-        its return annotation the output schema.
-
-        Args:
-            name: the tool's name; the function's own if not given.
-            title: for display.
-            description: for the model; the docstring up to its first section if not given.
-            annotations: hints, such as ``{"readOnlyHint": True}``.
-            icons, meta: published as they stand.
-            tags: free words, kept here and not published.
-            scopes: that a token must allow for using it (HTTP); or ``(principal, arguments) -> scopes``. Without them
-                the answer is 403 with a challenge for exactly these.
-            allow: a function of the principal (HTTP); where it says no, the tool does not exist.
-            schema: ``"model"`` or ``"exact"``; the server's if not given.
-            input_schema: your own 2020-12 schema, published untouched and enforced; the function may then take
-                ``**kwargs``.
-            output_schema: your own schema of the result, published untouched and enforced.
-            structured: ``False``: no output schema, results are text only.
-            text: the server's if not given.
-            max_result_bytes: the server's if not given.
-            timeout_s: seconds that one run may take, without the time in which a question waits for its answer.
-            max_concurrent: runs at the same time in this process; more wait their turn.
-            task: ``"optional"``: a call becomes a task where client and era allow it; ``"required"``: it is refused
-                otherwise. Either turns the tasks extension on (`add_extension` to set it up).
-            task_after_s: when a call becomes a task (2026-07-28): 0 at once; after so many seconds, until which the
-                client waits for the result; ``None`` only when the function calls ``ctx.begin_task()``. A legacy
-                client decides itself.
-            resumable: after a crash another process may run the function again: its recorded steps and answers are
-                replayed, and all else happens once more.
-
-        Raises:
-            SignatureError: the function cannot be served.
-            RegistrationError: the name is taken or malformed, or a schema cannot be used.
-        """
-        if function is None or isinstance(function, str):
-
-            def register(target: FunctionT) -> FunctionT:
-                self.add_tool(target, name=function, **options)
-                return target
-
-            return register
-        self.add_tool(function, **options)
-        return function
-
-    def add_tool(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        annotations: ToolAnnotations | Mapping[str, Any] | None = None,
-        icons: list[Icon] | None = None,
-        meta: dict[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        scopes: Scopes = (),
-        allow: Allow | None = None,
-        schema: SchemaMode | None = None,
-        input_schema: Mapping[str, Any] | None = None,
-        output_schema: Mapping[str, Any] | None = None,
-        structured: bool = True,
-        text: EncoderName | Encoder | None = None,
-        max_result_bytes: int | None = None,
-        timeout_s: float | None = None,
-        max_concurrent: int | None = None,
-        task: TaskSupport = "forbidden",
-        task_after_s: float | None = 0.0,
-        resumable: bool = False,
-    ) -> ToolComponent:
-        """`tool` without the decorator: gives the component."""
-        component = self.tools.add(
-            function,
-            name=name,
-            title=title,
-            description=description,
-            annotations=annotations,
-            icons=icons,
-            meta=meta,
-            tags=frozenset(tags),
-            schema=self._schema if schema is None else schema,
-            input_schema=input_schema,
-            output_schema=output_schema,
-            structured=structured,
-            encoder=self._encoder if text is None else encoder_for(text),
-            max_result_bytes=self._max_result_bytes if max_result_bytes is None else max_result_bytes,
-            mask_errors=self._mask_errors,
-            limits=None if timeout_s is None and max_concurrent is None else Limits(timeout_s, max_concurrent),
-        )
-        self._guard(component, self.tools.index, scopes, allow)
-        component.task, component.task_after_s, component.resumable = task, task_after_s, resumable
-        if task != "forbidden" and not any(extension.serves_tasks for extension in self.extensions.values()):
-            self.add_extension(_named(_TASKS)())
-        for extension in self.extensions.values():
-            extension.prepare_tool(component)
-        self.tools.index.touch()
-        return component
-
-    def add_extension(self, extension: ServerExtension) -> None:
-        """Turn an extension on, for all tools, those registered before it too.
-
-        Raises:
-            ValueError: it is on already, or another one serves the same methods.
-        """
-        extension.attach(self)
-        self.extensions[extension.identifier] = extension
-        for tool in self.tools.index:
-            extension.prepare_tool(tool)
-
-    def remove_tool(self, name: str) -> None:
-        """Take a tool away; clients that listen are told.
-
-        Raises:
-            KeyError: there is none.
-        """
-        self.tools.remove(name)
-
-    # -- resources -------------------------------------------------------------------------------------------------
-
-    def resource(
-        self,
-        uri: str,
-        /,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        mime_type: str | None = None,
-        size: int | None = None,
-        annotations: Annotations | None = None,
-        icons: list[Icon] | None = None,
-        meta: dict[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        scopes: Scopes = (),
-        allow: Allow | None = None,
-        guard_paths: bool = True,
-        ttl_ms: int | None = None,
-        cache_scope: Literal["public", "private"] | None = None,
-    ) -> Callable[[FunctionT], FunctionT]:
-        """Serve a function as a resource: ``@app.resource("data://stock")`` or ``@app.resource("data://{metal}")``.
-
-        The variables of a template are the function's parameters. It may return text, bytes, JSON-shaped data,
-        `ResourceContents`, `File` or `Embedded`, or a list of them; ``None`` means that there is no such resource.
-
-        Args:
-            uri: a URI, or an RFC 6570 template.
-            name: the function's own if not given.
-            title, description, icons, annotations, meta, tags, scopes, allow: as for a tool.
-            mime_type: ``text/plain``, ``application/json`` or ``application/octet-stream`` by what is returned, if not
-                given; announced only when given.
-            size: in bytes, when known.
-            guard_paths: refuse variables that hold ``..`` segments, absolute paths or NUL.
-            ttl_ms, cache_scope: how long, and by whom, the contents may be cached (2026-07-28).
-
-        Raises:
-            SignatureError: the parameters are not the template's variables.
-            RegistrationError: the URI is malformed or taken.
-        """
-        if not isinstance(cast("Any", uri), str):
-            raise RegistrationError("@app.resource needs a URI: @app.resource('data://…')")
-
-        def register(function: FunctionT) -> FunctionT:
-            self.add_resource(
-                uri,
-                function,
-                name=name,
-                title=title,
-                description=description,
-                mime_type=mime_type,
-                size=size,
-                annotations=annotations,
-                icons=icons,
-                meta=meta,
-                tags=tags,
-                scopes=scopes,
-                allow=allow,
-                guard_paths=guard_paths,
-                ttl_ms=ttl_ms,
-                cache_scope=cache_scope,
-            )
-            return function
-
-        return register
-
-    def add_resource(
-        self,
-        uri: str,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        mime_type: str | None = None,
-        size: int | None = None,
-        annotations: Annotations | None = None,
-        icons: list[Icon] | None = None,
-        meta: dict[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        scopes: Scopes = (),
-        allow: Allow | None = None,
-        guard_paths: bool = True,
-        ttl_ms: int | None = None,
-        cache_scope: Literal["public", "private"] | None = None,
-    ) -> ResourceComponent:
-        """`resource` without the decorator: gives the component."""
-        component = self.resources.add(
-            uri,
-            function,
-            name=name,
-            title=title,
-            description=description,
-            mime_type=mime_type,
-            size=size,
-            annotations=annotations,
-            icons=icons,
-            meta=meta,
-            tags=frozenset(tags),
-            guard_paths=guard_paths,
-            ttl_ms=ttl_ms,
-            cache_scope=cache_scope,
-        )
-        self._guard(component, self.resources.index_of(uri), scopes, allow)
-        if component.template is not None:
-            self.completions.notice(component.spec)
-        return component
-
-    def remove_resource(self, uri: str) -> None:
-        """Take a resource or a template away; clients that listen are told.
-
-        Raises:
-            KeyError: there is none.
-        """
-        self.resources.index_of(uri).remove(uri)
-
-    # -- prompts ---------------------------------------------------------------------------------------------------
-
-    @overload
-    def prompt(self, function: FunctionT, /) -> FunctionT: ...
-
-    @overload
-    def prompt(
-        self,
-        name: str | None = None,
-        /,
-        *,
-        title: str | None = None,
-        description: str | None = None,
-        icons: list[Icon] | None = None,
-        meta: dict[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        scopes: Scopes = (),
-        allow: Allow | None = None,
-    ) -> Callable[[FunctionT], FunctionT]: ...
-
-    def prompt(self, function: Any = None, /, **options: Any) -> Any:
-        """Serve a function as a prompt: ``@app.prompt``, ``@app.prompt("name", title=…)``, or ``app.prompt(function)``.
-
-        It may return text (one message of the user), a `PromptMessage`, ``(role, text)``, a content helper, or a list
-        of them. For the arguments see `tool`.
-
-        Raises:
-            SignatureError: the function cannot be served.
-            RegistrationError: the name is taken or empty.
-        """
-        if function is None or isinstance(function, str):
-
-            def register(target: FunctionT) -> FunctionT:
-                self.add_prompt(target, name=function, **options)
-                return target
-
-            return register
-        self.add_prompt(function, **options)
-        return function
-
-    def add_prompt(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        icons: list[Icon] | None = None,
-        meta: dict[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        scopes: Scopes = (),
-        allow: Allow | None = None,
-    ) -> PromptComponent:
-        """`prompt` without the decorator: gives the component."""
-        component = self.prompts.add(
-            function, name=name, title=title, description=description, icons=icons, meta=meta, tags=frozenset(tags)
-        )
-        self._guard(component, self.prompts.index, scopes, allow)
-        self.completions.notice(component.spec)
-        return component
-
-    def remove_prompt(self, name: str) -> None:
-        """Take a prompt away; clients that listen are told.
-
-        Raises:
-            KeyError: there is none.
-        """
-        self.prompts.index.remove(name)
-
-    def complete(self, owner: str | Callable[..., Any], argument: str, /) -> Callable[[FunctionT], FunctionT]:
-        """Complete one argument of a prompt, or one variable of a template.
-
-        The decorated function takes what has been typed and gives values; it may also take ``arguments`` (those already
-        filled in) and a `Context`. ``Literal`` and enum parameters complete themselves.
-
-        Args:
-            owner: the prompt's name or function, or the template's text.
-            argument: the parameter's name.
-
-        Raises:
-            RegistrationError: there is no such prompt, template or argument, or it has a completer.
-        """
-        name = self._completed_name(owner, argument)
-
-        def register(function: FunctionT) -> FunctionT:
-            self.completions.add(name, argument, function)
-            return function
-
-        return register
-
-    def _completed_name(self, owner: str | Callable[..., Any], argument: str) -> str:
-        components: list[tuple[str, Any]] = [(prompt.name, prompt.spec) for prompt in self.prompts.index]
-        components += [(template.uri, template.spec) for template in self.resources.templates]
-        for name, spec in components:
-            if owner == name or owner is spec.function:
-                if any(part.name == argument for part in spec.finish().parameters):
-                    return name
-                raise RegistrationError(f"{name!r} has no argument {argument!r}")
-        raise RegistrationError(f"There is no prompt and no template {owner!r} to complete")
-
     # -- at run time -----------------------------------------------------------------------------------------------
 
     def mount(self, other: MCPServer[Any], *, prefix: str | None = None) -> None:
@@ -650,56 +246,23 @@ class MCPServer(Generic[StateT]):
 
         self.mounts.append(Mount(self, other, prefix))
 
-    def enable(
-        self,
-        *,
-        tool: str | None = None,
-        resource: str | None = None,
-        prompt: str | None = None,
-        tag: str | None = None,
-    ) -> None:
-        """Show a component, or all that have a tag, again; clients that listen are told.
+    def add_extension(self, extension: ServerExtension) -> None:
+        """Turn an extension on, for all tools, those registered before it too.
 
         Raises:
-            KeyError: there is none of that name.
+            ValueError: it is on already, or another one serves the same methods.
         """
-        self._set_enabled(True, tool, resource, prompt, tag)
+        extension.attach(self)
+        self.extensions[extension.identifier] = extension
+        for tool in self.tools.index:
+            extension.prepare_tool(tool)
 
-    def disable(
-        self,
-        *,
-        tool: str | None = None,
-        resource: str | None = None,
-        prompt: str | None = None,
-        tag: str | None = None,
-    ) -> None:
-        """Neither list nor serve a component, or all that have a tag, until enabled again; listeners are told.
-
-        Raises:
-            KeyError: there is none of that name.
-        """
-        self._set_enabled(False, tool, resource, prompt, tag)
-
-    def _set_enabled(
-        self, enabled: bool, tool: str | None, resource: str | None, prompt: str | None, tag: str | None
-    ) -> None:
-        if tag is not None:
-            indexes: list[ComponentIndex[Any]] = [
-                self.tools.index,
-                self.resources.fixed,
-                self.resources.templates,
-                self.prompts.index,
-            ]
-            for index in indexes:
-                for key, component in index.items():
-                    if tag in component.tags:
-                        index.set_enabled(key, enabled)
-        if tool is not None:
-            self.tools.index.set_enabled(tool, enabled)
-        if resource is not None:
-            self.resources.index_of(resource).set_enabled(resource, enabled)
-        if prompt is not None:
-            self.prompts.index.set_enabled(prompt, enabled)
+    def _added_tool(self, tool: ToolComponent) -> None:
+        if tool.task != "forbidden" and not any(extension.serves_tasks for extension in self.extensions.values()):
+            self.add_extension(_named(_TASKS)())
+        for extension in self.extensions.values():
+            extension.prepare_tool(tool)
+        self.tools.index.touch()
 
     def notify_resource_updated(self, uri: str) -> None:
         """Tell every client that subscribed to ``uri`` that its contents changed; from the event loop's thread."""
@@ -782,16 +345,9 @@ class MCPServer(Generic[StateT]):
         Args:
             options: see `HttpOptions`: ``path``, ``allowed_hosts``, ``allowed_origins`` …
         """
-        from ferrule.transports.asgi.endpoint import HttpEndpoint
-        from ferrule.transports.asgi.options import HttpOptions
+        from ferrule.app.serving import make_endpoint
 
-        if self.store is not None and self.store.sessions is not None and self.store.channel is not None:
-            options.setdefault("shared", self.store)
-            options.setdefault("event_store", self.store.events)
-        settings = HttpOptions(**options)
-        if self.protection is not None:
-            settings = self.protection.protect(settings)
-        return HttpEndpoint(self.lowlevel, settings)
+        return make_endpoint(self, options)
 
     def run(
         self,
@@ -822,53 +378,23 @@ class MCPServer(Generic[StateT]):
 
             run_stdio(self.lowlevel, **options)
         elif transport == "http":
+            from ferrule.app.serving import serve_http, serve_workers
+
             if workers > 1:
-                self._run_workers(host, port, workers, options)
+                serve_workers(self, host, port, workers, options)
             else:
-                self._run_http(host, port, options)
+                serve_http(self, host, port, options)
         else:
             raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
-
-    def _run_workers(self, host: str, port: int, workers: int, options: dict[str, Any]) -> None:
-        from ferrule.app.scaling import check_can_scale, make_payload
-        from ferrule.transports.http_server import HttpLimits, bind
-        from ferrule.transports.workers import find_target, run_workers
-
-        check_can_scale(self, options)
-        on_started = options.pop("on_started", None)
-        limits = options.get("limits") or HttpLimits()
-        sockets = bind(host, port)
-        port = sockets[0].getsockname()[1]
-        try:
-            run_workers(
-                find_target(self),
-                workers,
-                sockets,
-                make_payload(self, host, port, options),
-                drain_s=limits.drain_s,
-                on_started=None if on_started is None else lambda: on_started(host, port),
-            )
-        finally:
-            for sock in sockets:
-                sock.close()
 
     def serve_worker(self, sockets: list[Any], payload: dict[str, Any], on_started: Callable[..., None]) -> None:
         """Serve on inherited sockets: what a worker process calls; see `run`."""
         from ferrule.app.scaling import take_payload
+        from ferrule.app.serving import serve_http
 
         host, port, options = take_payload(self, payload)
         self.check()
-        self._run_http(host, port, {**options, "sockets": sockets, "on_started": on_started})
-
-    def _run_http(self, host: str, port: int, options: dict[str, Any]) -> None:
-        from ferrule.transports.http_server import run_http
-
-        names = inspect.signature(run_http).parameters
-        serving = {name: options.pop(name) for name in list(options) if name in names}
-        options.setdefault("loopback", host in _LOOPBACK_HOSTS and options.get("allowed_hosts") is None)
-        endpoint = self.asgi(**options)
-        serving.setdefault("on_drain", endpoint.drain)
-        run_http(endpoint, host=host, port=port, **serving)
+        serve_http(self, host, port, {**options, "sockets": sockets, "on_started": on_started})
 
 
 def _named(name: str) -> Any:

@@ -19,14 +19,16 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.app.arguments import InvalidArguments
 from ferrule.app.calls import check_dependencies, runner_of
 from ferrule.app.components import ComponentIndex, Home
 from ferrule.app.context import Context, current_request
+from ferrule.app.encoders import encoder_for
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
+from ferrule.app.limits import Limits, limited
 from ferrule.app.results import ResultPlan, error_result, plan_result, wrap_schema
 from ferrule.app.rounds.run import run_body
 from ferrule.app.signature import FunctionSpec, SchemaMode, compile_function
@@ -47,9 +49,9 @@ from ferrule.wire.types import (
 )
 
 if TYPE_CHECKING:
-    from ferrule.app.encoders import Encoder
-    from ferrule.app.limits import Limits
-    from ferrule.app.protection import Guard
+    from ferrule.app.encoders import Encoder, EncoderName
+    from ferrule.app.options import ToolDefaults
+    from ferrule.app.protection import Allow, Guard, Protection, Scopes
     from ferrule.kernel.server import Server
 
 __all__ = ["TaskSupport", "ToolComponent", "ToolSet"]
@@ -226,8 +228,6 @@ class ToolComponent:
         check = self._argument_check()
         function = runner_of(spec, self._threads)
         if self.limits:
-            from ferrule.app.limits import limited
-
             function = limited(self.name, function, self.limits)
 
         async def run(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
@@ -291,6 +291,8 @@ class ToolSet:
         threads: for sync functions.
         page_size: tools on a page of the list; ``None`` for all.
         on_change: called after every change.
+        protection: makes the challenges of guarded tools; ``None`` for a server without ``auth=``.
+        defaults: for every tool that does not say otherwise.
     """
 
     def __init__(
@@ -300,8 +302,11 @@ class ToolSet:
         *,
         page_size: int | None,
         on_change: Callable[[], None],
+        protection: Protection | None,
+        defaults: ToolDefaults,
     ) -> None:
-        self.index: ComponentIndex[ToolComponent] = ComponentIndex("tool", on_change)
+        self.index: ComponentIndex[ToolComponent] = ComponentIndex("tool", on_change, protection)
+        self._defaults = defaults
         self._server = server
         self._threads = threads
         self._page_size = page_size
@@ -316,15 +321,20 @@ class ToolSet:
         annotations: ToolAnnotations | Mapping[str, Any] | None = None,
         icons: list[Icon] | None = None,
         meta: dict[str, Any] | None = None,
-        tags: frozenset[str] = frozenset(),
-        schema: SchemaMode = "model",
+        tags: Iterable[str] = (),
+        scopes: Scopes = (),
+        allow: Allow | None = None,
+        schema: SchemaMode | None = None,
         input_schema: Mapping[str, Any] | None = None,
         output_schema: Mapping[str, Any] | None = None,
         structured: bool = True,
-        encoder: Encoder | None = None,
-        max_result_bytes: int,
-        mask_errors: bool = True,
-        limits: Limits | None = None,
+        text: EncoderName | Encoder | None = None,
+        max_result_bytes: int | None = None,
+        timeout_s: float | None = None,
+        max_concurrent: int | None = None,
+        task: TaskSupport = "forbidden",
+        task_after_s: float | None = 0.0,
+        resumable: bool = False,
     ) -> ToolComponent:
         """Register a function; see `MCPServer.tool`.
 
@@ -337,6 +347,7 @@ class ToolSet:
             raise SignatureError("a generator cannot be a tool; return a list", function=spec.name)
         name = spec.name if name is None else name
         check_name(name)
+        defaults = self._defaults
         component = ToolComponent(
             spec,
             name,
@@ -345,20 +356,22 @@ class ToolSet:
             annotations=None if annotations is None else ToolAnnotations(annotations),
             icons=icons,
             meta=meta,
-            tags=tags,
-            schema_mode=schema,
+            tags=frozenset(tags),
+            schema_mode=defaults.schema if schema is None else schema,
             input_schema=None if input_schema is None else _own_schema(input_schema),
             plan_options={
-                "encoder": encoder,
+                "encoder": defaults.encoder if text is None else encoder_for(text),
                 "structured": structured,
                 "output_schema": output_schema,
-                "max_bytes": max_result_bytes,
+                "max_bytes": defaults.max_result_bytes if max_result_bytes is None else max_result_bytes,
             },
-            mask_errors=mask_errors,
+            mask_errors=defaults.mask_errors,
             threads=self._threads,
-            limits=limits,
+            limits=None if timeout_s is None and max_concurrent is None else Limits(timeout_s, max_concurrent),
         )
+        component.task, component.task_after_s, component.resumable = task, task_after_s, resumable
         self._check(component, output_schema)
+        self.index.guard(component, scopes, allow)
         self.index.add(name, component)
         self.serve()
         return component

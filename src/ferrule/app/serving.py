@@ -1,0 +1,69 @@
+"""How an `MCPServer` meets HTTP: its endpoint, one process that serves it, or several on one port.
+
+Whatever several workers need is checked in `ferrule.app.scaling` before the first of them starts.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from ferrule.app.scaling import check_can_scale, make_payload
+from ferrule.transports.asgi.endpoint import HttpEndpoint
+from ferrule.transports.asgi.options import HttpOptions
+from ferrule.transports.http_server import HttpLimits, bind, run_http
+
+if TYPE_CHECKING:
+    from ferrule.app.server import MCPServer
+
+__all__ = ["make_endpoint", "serve_http", "serve_workers"]
+
+_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def make_endpoint(app: MCPServer[Any], options: dict[str, Any]) -> HttpEndpoint:
+    """The ASGI callable; ``options`` are those of `HttpOptions`."""
+    if app.store is not None and app.store.sessions is not None and app.store.channel is not None:
+        options.setdefault("shared", app.store)
+        options.setdefault("event_store", app.store.events)
+    settings = HttpOptions(**options)
+    if app.protection is not None:
+        settings = app.protection.protect(settings)
+    return HttpEndpoint(app.lowlevel, settings)
+
+
+def serve_http(app: MCPServer[Any], host: str, port: int, options: dict[str, Any]) -> None:
+    """Serve in this process until a signal comes; ``options`` are those of `HttpOptions` and `run_http`."""
+    names = inspect.signature(run_http).parameters
+    serving = {name: options.pop(name) for name in list(options) if name in names}
+    options.setdefault("loopback", host in _LOOPBACK_HOSTS and options.get("allowed_hosts") is None)
+    endpoint = app.asgi(**options)
+    serving.setdefault("on_drain", endpoint.drain)
+    run_http(endpoint, host=host, port=port, **serving)
+
+
+def serve_workers(app: MCPServer[Any], host: str, port: int, workers: int, options: dict[str, Any]) -> None:
+    """Serve in so many processes, which import ``app`` anew, until a signal comes.
+
+    Raises:
+        WorkerError: the workers could not keep what a client was promised, or cannot find ``app``.
+    """
+    from ferrule.transports.workers import find_target, run_workers
+
+    check_can_scale(app, options)
+    on_started = options.pop("on_started", None)
+    limits = options.get("limits") or HttpLimits()
+    sockets = bind(host, port)
+    port = sockets[0].getsockname()[1]
+    try:
+        run_workers(
+            find_target(app),
+            workers,
+            sockets,
+            make_payload(app, host, port, options),
+            drain_s=limits.drain_s,
+            on_started=None if on_started is None else lambda: on_started(host, port),
+        )
+    finally:
+        for sock in sockets:
+            sock.close()
