@@ -23,6 +23,7 @@ class Steered:
         self.app = MCPServer("steered", version="1")
         self.started = asyncio.Event()
         self.release = asyncio.Event()
+        self.drained = asyncio.Event()
         self.log: list[str] = []
 
         @self.app.tool
@@ -62,13 +63,18 @@ class Steered:
     async def serving(self, limits: HttpLimits = LIMITS, **options: Any) -> AsyncIterator[int]:
         """Served on a free port until the block ends."""
         self.endpoint = endpoint = self.app.asgi(**{"loopback": True, "disconnect_grace_s": 0.0, **options})
+
+        async def drain() -> None:
+            await endpoint.drain()
+            self.drained.set()
+
         bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         serving = asyncio.ensure_future(
             serve_http(
                 endpoint,
                 port=0,
                 limits=limits,
-                on_drain=endpoint.drain,
+                on_drain=drain,
                 on_started=lambda host, port: bound.set_result(port),
             )
         )

@@ -276,6 +276,69 @@ async def test_a_signal_ends_the_program_quietly(sign: signal.Signals, tmp_path:
     assert (process.returncode, errors) == (0, "")
 
 
+NOTICE = """
+import sys
+from ferrule import MCPServer
+from ferrule.transports.http_server import HttpLimits, run_http
+app = MCPServer("p", version="1")
+
+@app.tool
+async def echo(text: str) -> str:
+    "Echo."
+    return text
+
+endpoint = app.asgi(loopback=True)
+run_http(
+    endpoint, port=0, limits=HttpLimits(notice_s=60), on_notice=endpoint.announce_drain, on_drain=endpoint.drain,
+    on_started=lambda host, port: print(port, flush=True),
+)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+async def test_after_sigterm_it_says_that_it_leaves_and_serves_on(tmp_path: Path) -> None:
+    """A balancer hears of the end before requests are lost to it, and clients leave their connections by themselves."""
+    process = subprocess.Popen([sys.executable, "-c", NOTICE], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    probe = http({"host": "10.0.0.1"}, b"", "GET", "/readyz")
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        status, headers, _ = await (await Client.connect(port)).ask(probe)
+        assert (status, headers.get("connection")) == (200, None)
+        process.terminate()
+        async with asyncio.timeout(10):
+            while (await (kept := await Client.connect(port)).ask(probe))[0] == 200:
+                kept.abort()
+        status, headers, body = await (await Client.connect(port)).ask(probe)
+        assert (status, headers["connection"], body) == (503, "close", b'{"status":"draining"}')
+        status, headers, body = await (await Client.connect(port)).ask(post(tool("echo", text="late")))
+        assert (status, headers["connection"]) == (200, "close")
+        assert b"late" in body
+        process.send_signal(signal.SIGINT)  # the operator has waited long enough
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def test_a_request_that_is_on_its_way_at_shutdown_is_served() -> None:
+    """On a connection that nobody has used yet, and on one that waits for its next request."""
+    steered = Steered()
+
+    async def ask(client: Client, rest: bytes) -> tuple[int, str]:
+        await steered.drained.wait()
+        status, headers, _ = await client.ask(rest)
+        return status, headers["connection"]
+
+    async with steered.serving() as port:
+        idle, fresh = await Client.connect(port), await Client.connect(port)
+        await idle.ask(post(tool("echo", text="a")))
+        request = post(tool("echo", text="b"))
+        await fresh.send(request[:10])
+        served = asyncio.gather(ask(idle, request), ask(fresh, request[10:]))
+    assert await served == [(200, "close")] * 2
+
+
 # --- abuse ----------------------------------------------------------------------------------------------------------
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,13 @@ app = MCPServer("many"{settings})
 @app.tool
 def pid() -> int:
     return os.getpid()
+
+@app.tool
+async def slow() -> str:
+    import anyio
+    print("began", flush=True)
+    await anyio.sleep(1)
+    return "slow"
 
 @app.tool
 async def ask(ctx: Context) -> str:
@@ -55,8 +65,8 @@ def running(tmp_path: Path, settings: str = "", options: str = ", stateless=True
             process.stdout.close()
 
 
-def call(port: int, name: str, **more: Any) -> Any:
-    """One modern call on a connection of its own; the result."""
+def modern(name: str, **more: Any) -> tuple[bytes, dict[str, str]]:
+    """Body and headers of one modern call."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
@@ -73,9 +83,14 @@ def call(port: int, name: str, **more: Any) -> Any:
         "mcp-protocol-version": "2026-07-28",
         "mcp-method": "tools/call",
         "mcp-name": name,
-        "connection": "close",
     }
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", json.dumps(body).encode(), headers)
+    return json.dumps(body).encode(), headers
+
+
+def call(port: int, name: str, **more: Any) -> Any:
+    """One modern call on a connection of its own; the result."""
+    body, headers = modern(name, **more)
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", body, {**headers, "connection": "close"})
     with urllib.request.urlopen(request, timeout=10) as response:
         return json.load(response)["result"]
 
@@ -122,19 +137,42 @@ def test_rounds_of_a_call_may_go_through_different_workers(tmp_path: Path) -> No
 
 
 def test_a_hangup_replaces_each_worker_and_serves_all_the_while(tmp_path: Path) -> None:
-    """A rolling restart."""
+    """A rolling restart: no request is lost, neither one on a new connection nor one on a connection that was idle."""
     with running(tmp_path) as (process, port):
         before = pids(port, 2)
+        kept = [Kept(port) for _ in range(4)]
+        fresh = [socket.create_connection(("127.0.0.1", port)) for _ in range(4)]
         process.send_signal(signal.SIGHUP)
         deadline = time.monotonic() + 30
         while any(is_alive(pid) for pid in before) and time.monotonic() < deadline:
-            try:
-                assert call(port, "pid")["structuredContent"]
-            except OSError:  # accepted by one that was just leaving, before it had a request: clients send it again
-                continue
+            assert call(port, "pid")["structuredContent"]
+            for one in kept:
+                one.ask()
+            time.sleep(0.02)
         now = pids(port, 2)
+        for connection in (*kept, *fresh):
+            connection.close()
         assert len(now) == 2
         assert not now & before
+
+
+class Kept:
+    """A client that keeps its connection as long as the server lets it, and never sends a request twice."""
+
+    def __init__(self, port: int) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        self.ask()
+
+    def ask(self) -> None:
+        """One call; ``http.client`` connects anew only where the last answer said that the connection closes."""
+        self.connection.request("POST", "/mcp", *modern("pid"))
+        answer = self.connection.getresponse()
+        assert answer.status == 200
+        answer.read()
+
+    def close(self) -> None:
+        """Leave."""
+        self.connection.close()
 
 
 def is_alive(pid: int) -> bool:
@@ -155,6 +193,39 @@ def test_a_signal_ends_all(tmp_path: Path) -> None:
         for pid in found:
             with pytest.raises(ProcessLookupError):
                 os.kill(pid, 0)
+
+
+def test_control_c_reaches_each_worker_once(tmp_path: Path) -> None:
+    """A terminal sends it to the whole group; a second signal would cut off the call in flight."""
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM.format(settings="", options=", stateless=True"))
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    )
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        with ThreadPoolExecutor() as pool:
+            answer = pool.submit(call, port, "slow")
+            assert process.stdout.readline() == "began\n"
+            os.killpg(process.pid, signal.SIGINT)
+            assert answer.result(10)["content"][0]["text"] == "slow"
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        _, errors = process.communicate()
+    assert errors == ""
+
+
+def test_workers_do_not_outlive_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    """The port must be free for the next one, and nobody else would end them."""
+    with running(tmp_path) as (process, port):
+        found = pids(port, 2)
+        process.kill()
+        deadline = time.monotonic() + 10
+        while any(is_alive(pid) for pid in found) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not any(is_alive(pid) for pid in found)
 
 
 @pytest.mark.parametrize(

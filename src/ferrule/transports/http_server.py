@@ -11,6 +11,11 @@ asyncio's.
 The protocol stays a small subclass of uvicorn's on purpose. A class of our own on httptools was written and measured
 (10 µs instead of 15 per request of a bare application) and given up: a well-kept HTTP server is worth more than 5 µs.
 
+A shutdown goes in steps, so that nobody loses a request to it: after SIGTERM the server says that it is not ready and
+serves on for ``notice_s``; then it stops listening and the streams end; connections without a request in flight get
+`_LINGER_S` to send one that is on its way; requests in flight get ``drain_s``. From the first step on every answer
+carries ``Connection: close``, so that clients leave by themselves. SIGINT, which is Ctrl-C, leaves out the notice.
+
 Rule a newcomer would break: nothing here may run per request. The limits hang on the rare states (an incomplete head,
 a body that is still arriving, a socket that does not drain) and a request that arrives in one piece meets none of
 them.
@@ -19,8 +24,10 @@ them.
 import functools
 import importlib
 import logging
+import signal
 import socket
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,6 +40,10 @@ if TYPE_CHECKING:
     from types import FrameType
 
 __all__ = ["HttpLimits", "bind", "run_http", "serve_http"]
+
+_LINGER_S = 0.5
+"""What a connection without a request gets at shutdown: twice the way of a packet around the world."""
+_LOOK_EVERY_S = 0.02
 
 ASGICallable = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -48,6 +59,8 @@ class HttpLimits:
         body_timeout_s: seconds that a body may take to arrive after its head; then the connection closes.
         write_timeout_s: seconds that a client may leave a full send buffer unread; then the connection is dropped.
         keep_alive_s: seconds that an idle connection stays open between requests.
+        notice_s: seconds between SIGTERM and the end of listening, in which the server serves on but says that it is
+            not ready: as long as a balancer needs to hear of it. 0 where nothing asks.
         drain_s: seconds that requests in flight get to finish at shutdown.
     """
 
@@ -56,6 +69,7 @@ class HttpLimits:
     body_timeout_s: float = 60.0
     write_timeout_s: float = 60.0
     keep_alive_s: int = 65
+    notice_s: float = 0.0
     drain_s: int = 10
 
 
@@ -66,6 +80,7 @@ def run_http(
     port: int = 8000,
     sockets: Sequence[socket.socket] | None = None,
     limits: HttpLimits | None = None,
+    on_notice: Callable[[], object] | None = None,
     on_drain: Callable[[], Awaitable[None]] | None = None,
     on_started: Callable[[str, int], None] | None = None,
     access_log: bool = False,
@@ -79,7 +94,8 @@ def run_http(
         host, port: where to listen; port 0 takes a free one.
         sockets: listen on these instead; they are closed at the end.
         limits: bounds of each connection.
-        on_drain: awaited when shutdown begins, before waiting for requests in flight: ends the streams that would
+        on_notice: called when shutdown begins, while requests are still taken: says no to probes for readiness.
+        on_drain: awaited when listening has ended, before waiting for requests in flight: ends the streams that would
             otherwise never end.
         on_started: called once with the host and the port actually bound; ``None`` says at a terminal where it serves.
         access_log: log each request on ``uvicorn.access``.
@@ -108,6 +124,7 @@ def run_http(
                     port=port,
                     sockets=sockets,
                     limits=limits,
+                    on_notice=on_notice,
                     on_drain=on_drain,
                     on_started=on_started or functools.partial(_announce, app, ssl_certfile is not None),
                     access_log=access_log,
@@ -127,6 +144,7 @@ async def serve_http(
     port: int = 8000,
     sockets: Sequence[socket.socket] | None = None,
     limits: HttpLimits | None = None,
+    on_notice: Callable[[], object] | None = None,
     on_drain: Callable[[], Awaitable[None]] | None = None,
     on_started: Callable[[str, int], None] | None = None,
     access_log: bool = False,
@@ -164,7 +182,7 @@ async def serve_http(
         ssl_certfile=ssl_certfile,
         ssl_keyfile=ssl_keyfile,
     )
-    server = _server_class()(config, on_drain, on_started)
+    server = _server_class()(config, limits.notice_s, on_notice, on_drain, on_started)
     if handle_signals:
         await server.serve(sockets=bound)
         return
@@ -229,22 +247,34 @@ def _is_no_cut_off_request(record: logging.LogRecord) -> bool:
     return record.exc_info is None or record.exc_info[0] is None or record.exc_info[0].__name__ != "CancelledError"
 
 
+def _awaits_request(connection: Any) -> bool:
+    """Whether a connection is open and has nothing in flight: the first or the next request may be on its way."""
+    return connection.cycle is None or connection.cycle.response_complete
+
+
 @functools.cache
 def _server_class() -> type[Any]:
+    import asyncio
+
     import uvicorn
 
     class Server(uvicorn.Server):
-        """uvicorn's server, which tells the application that it is going down before it waits for it."""
+        """uvicorn's server, which goes down in steps and tells the application of each."""
 
         def __init__(
             self,
             config: uvicorn.Config,
+            notice_s: float,
+            on_notice: Callable[[], object] | None,
             on_drain: Callable[[], Awaitable[None]] | None,
             on_started: Callable[[str, int], None] | None,
         ) -> None:
             super().__init__(config)
+            self._notice_s = notice_s
+            self._on_notice = on_notice
             self._on_drain = on_drain
             self._on_started = on_started
+            self._gives_notice = False
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -253,16 +283,29 @@ def _server_class() -> type[Any]:
                 self._on_started(self.config.host, name[1] if isinstance(name, tuple) else 0)  # pyright: ignore[reportUnknownArgumentType]
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # These go out with every answer from now on, at no cost before; uvicorn closes such a connection itself.
+            self.server_state.default_headers.append((b"connection", b"close"))
+            if self._on_notice is not None:
+                self._on_notice()
+            if self._gives_notice:
+                await self._wait(self._notice_s, lambda: False)
             for server in self.servers:
                 server.close()  # no new connection may slip in between the end of the streams and the wait for them
             if self._on_drain is not None:
                 await self._on_drain()
+            await self._wait(_LINGER_S, lambda: not any(map(_awaits_request, self.server_state.connections)))
             logger = logging.getLogger("uvicorn.error")
             logger.addFilter(_is_no_cut_off_request)
             try:
                 await super().shutdown(sockets)
             finally:
                 logger.removeFilter(_is_no_cut_off_request)
+
+        async def _wait(self, timeout_s: float, is_over: Callable[[], bool]) -> None:
+            end = time.monotonic() + timeout_s
+            # uvicorn tells of none of these by an event.
+            while not is_over() and not self.force_exit and time.monotonic() < end:  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_EVERY_S)
 
         async def serve_quietly(self, sockets: list[socket.socket]) -> None:
             """Serve without touching signal handlers."""
@@ -272,6 +315,7 @@ def _server_class() -> type[Any]:
             # Without re-raising afterwards: an orderly end is not a KeyboardInterrupt.
             if self.should_exit:
                 self.force_exit = True
+            self._gives_notice = sig == signal.SIGTERM
             self.should_exit = True
 
     return Server

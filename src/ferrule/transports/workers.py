@@ -7,6 +7,11 @@ copying. The supervisor serves nothing and imports no HTTP library.
 * A worker that dies is replaced; one that keeps dying is replaced ever more slowly.
 * SIGTERM and SIGINT end all workers in good order, each with its drain; a second one ends them at once.
 * SIGHUP replaces them one after the other, a new one being ready before an old one is told to end.
+* A supervisor that is killed takes its workers along: they drain and end, so that the port is free for the next one.
+
+Workers are a process group of their own, or Ctrl-C at a terminal would reach each of them twice, from the terminal
+and from us, and twice means at once. They are told to end by SIGINT, which leaves out the notice to balancers, unless
+all of them end because of a SIGTERM: as long as others serve on the port nobody needs to know.
 
 POSIX only: Windows does not hand sockets down this way.
 """
@@ -21,8 +26,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
@@ -161,6 +168,7 @@ class _Supervisor:
         self._drain_s = drain_s
         self._on_started = on_started
         self._stops = 0
+        self._stop_signal = signal.SIGTERM
         self._reloads = False
         self._to_replace: list[_Slot] = []
         self._ever_started = False
@@ -179,7 +187,9 @@ class _Supervisor:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _stop(self, *_: Any) -> None:
+    def _stop(self, number: int, *_: Any) -> None:
+        if not self._stops:
+            self._stop_signal = signal.Signals(number)
         self._stops += 1
 
     def _reload(self, *_: Any) -> None:
@@ -244,7 +254,7 @@ class _Supervisor:
             for old in slot.old:
                 if not old.is_leaving:
                     old.is_leaving, old.started_at = True, time.monotonic()
-                    old.process.terminate()
+                    _tell_to_end(old, signal.SIGINT)
         if not self._to_replace:
             self._reloads = False
             return
@@ -263,12 +273,13 @@ class _Supervisor:
             stdin=subprocess.PIPE,
             pass_fds=[*(sock.fileno() for sock in self._sockets), write_fd],
             env={**os.environ, WORKER_ENV: str(number)},
+            process_group=0,
         )
         os.close(write_fd)
         assert process.stdin is not None
         try:
-            process.stdin.write(self._message)
-            process.stdin.close()
+            process.stdin.write(self._message)  # and left open: its end tells the worker that we are gone
+            process.stdin.flush()
         except BrokenPipeError:  # it died at once; the next look finds out
             log.debug("worker %d died before it read anything", number)
         return _Worker(number, process, read_fd, time.monotonic())
@@ -276,12 +287,15 @@ class _Supervisor:
     @staticmethod
     def _close(worker: _Worker) -> None:
         os.close(worker.ready_fd)
+        assert worker.process.stdin is not None
+        with suppress(BrokenPipeError):
+            worker.process.stdin.close()
 
     def _end(self) -> None:
         workers = [worker for slot in self._slots for worker in (slot.worker, *slot.old) if worker is not None]
         for worker in workers:
             if worker.process.poll() is None:
-                worker.process.terminate()
+                _tell_to_end(worker, self._stop_signal)
         deadline = time.monotonic() + self._drain_s + 5
         for worker in workers:
             while worker.process.poll() is None:
@@ -293,10 +307,23 @@ class _Supervisor:
             self._close(worker)
 
 
+def _tell_to_end(worker: _Worker, number: signal.Signals) -> None:
+    # One that does not serve yet has no handler that would take SIGINT without a word.
+    worker.process.send_signal(number if worker.is_ready else signal.SIGTERM)
+
+
+def _end_with_supervisor() -> None:
+    """The thread of a worker that waits for the end of its supervisor, which shows as the end of stdin."""
+    os.read(sys.stdin.fileno(), 1)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def main(ready_fd: int) -> None:
     """What a worker runs."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    target, fds, payload = pickle.loads(sys.stdin.buffer.read())  # from our own parent, over a pipe that nobody shares
+    # From our own parent, over a pipe that nobody shares.
+    target, fds, payload = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_end_with_supervisor, name="supervisor", daemon=True).start()
     app = load_target(target)
     sockets = [socket.socket(fileno=fd) for fd in fds]
 
