@@ -1,0 +1,116 @@
+"""The proxy configurations that the page shows, with the real nginx and Caddy where they are installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ferrule import Client, Context, MCPError, MCPServer
+from tests.auth.support import serving
+
+CONFIGURATIONS = Path(__file__).resolve().parents[2] / "docs" / "snippets" / "proxy"
+
+
+def free_port() -> int:
+    """A port that nobody uses at the moment."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def nginx(folder: Path, port: int, behind: int) -> list[str]:
+    """The page's server block, on a free port and without TLS."""
+    text = (CONFIGURATIONS / "nginx.conf").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if "ssl_certificate" not in line]
+    text = "\n".join(lines).replace("listen 443 ssl", f"listen 127.0.0.1:{port}").replace(":8000", f":{behind}")
+    places = "".join(
+        f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    config = folder / "nginx.conf"
+    config.write_text(
+        f"daemon off; pid {folder}/pid; error_log {folder}/error.log;\n"
+        f"events {{}}\nhttp {{ access_log off; gzip on; {places}\n{text} }}",
+        encoding="utf-8",
+    )
+    return ["nginx", "-c", str(config), "-p", str(folder), "-e", str(folder / "error.log")]
+
+
+def caddy(folder: Path, port: int, behind: int) -> list[str]:
+    """The page's site, on a free port and without TLS."""
+    text = (CONFIGURATIONS / "Caddyfile").read_text(encoding="utf-8")
+    text = text.replace("mcp.example.com", f"http://localhost:{port}").replace(":8000", f":{behind}")
+    config = folder / "Caddyfile"
+    config.write_text("{\n\tadmin off\n}\n" + text, encoding="utf-8")
+    return ["caddy", "run", "--adapter", "caddyfile", "--config", str(config)]
+
+
+@asynccontextmanager
+async def behind(make: str, folder: Path) -> AsyncIterator[tuple[str, MCPServer]]:
+    """A server behind a proxy, and the URL that clients use."""
+    program = shutil.which(make)
+    if program is None:
+        pytest.skip(f"{make} is not installed")
+    app = MCPServer("stock")
+
+    @app.tool
+    async def slow(ctx: Context) -> str:
+        for number in range(1, 4):
+            await ctx.progress(number, 3)
+            await anyio.sleep(0.2)
+        return "done"
+
+    endpoint = app.asgi(allowed_hosts=["localhost"])
+    async with serving(endpoint, on_drain=endpoint.drain) as server_port:
+        port = free_port()
+        command = {"nginx": nginx, "caddy": caddy}[make](folder, port, server_port)
+        environment = {**os.environ, "HOME": str(folder)}
+        process = subprocess.Popen([program, *command[1:]], cwd=folder, env=environment, stderr=subprocess.DEVNULL)
+        try:
+            with anyio.fail_after(20):
+                while True:
+                    assert process.poll() is None
+                    try:
+                        await (await anyio.connect_tcp("127.0.0.1", port)).aclose()
+                        break
+                    except OSError:
+                        await anyio.sleep(0.05)
+            yield f"http://localhost:{port}/mcp", app
+        finally:
+            process.terminate()
+            process.wait(20)
+            await endpoint.aclose()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("make", ["nginx", "caddy"])
+async def test_nothing_is_held_back(make: str, mode: str, tmp_path: Path) -> None:
+    """Progress comes while the tool runs, and a subscription hears of a change at once."""
+    async with behind(make, tmp_path) as (url, app):
+        came: list[float] = []
+        async with Client(url, mode=mode, proxy=None) as client:
+            done = await client.call_tool("slow", on_progress=lambda *_: came.append(time.monotonic()))
+            assert done.text == "done"
+            assert len(came) == 3
+            assert came[2] - came[0] > 0.3  # not all at the end
+            async with client.listen(tools=True) as changes:
+                app.add_tool(lambda: 1, name="new")
+                with anyio.fail_after(5):
+                    assert (await anext(changes)).kind == "tools"
+
+
+@pytest.mark.anyio
+async def test_a_name_that_is_not_passed_on_is_refused(tmp_path: Path) -> None:
+    """Without `proxy_set_header Host` the server sees the name of the upstream."""
+    async with behind("nginx", tmp_path) as (url, _):
+        with pytest.raises(MCPError, match="names a host that this server does not serve"):
+            await Client(url.replace("localhost", "127.0.0.1"), proxy=None).connect()
