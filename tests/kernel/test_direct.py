@@ -187,6 +187,22 @@ async def test_progress_goes_to_the_caller_while_it_waits() -> None:
     assert len(seen) + len(told) == 6
 
 
+async def test_a_caller_that_gives_up_is_seen_by_what_still_runs() -> None:
+    """A synchronous tool goes on in its thread; it looks at ``cancel_requested``."""
+    seen: list[DispatchContext] = []
+
+    async def handler(dctx: DispatchContext, params: Any) -> Any:
+        seen.append(dctx)
+        assert not dctx.cancel_requested
+        scope.cancel()
+        await anyio.sleep_forever()
+
+    ours, _ = pair(handler)
+    with anyio.CancelScope() as scope:
+        await ours.send_raw_request("m", None)
+    assert seen[0].cancel_requested
+
+
 async def test_a_call_waits_until_the_other_end_serves() -> None:
     """Either end may be started first."""
     ours, theirs = DirectDispatcher.pair(TransportContext("mine"))

@@ -202,6 +202,9 @@ class DirectDispatcher:
                 raise
             logger.error("%s failed", method, exc_info=error)
             raise RemoteError.from_error(error_from_exception(error)) from error
+        except BaseException:
+            call.cancel_requested = True  # the caller gave up: a sync function in its thread looks at this
+            raise
         finally:
             call.progress_params = None
 
