@@ -1,7 +1,7 @@
 """Tracing with OpenTelemetry: a span per request, a child of the client's where ``_meta`` carries W3C trace context.
 
-``MCPServer("x", middleware=[Tracing()])``. The API package comes with ``ferrule[otel]``; the program configures the SDK
-and its exporter as for any other library. A server without this middleware pays nothing, whatever is installed.
+``MCPServer("x", middleware=[Tracing(), Metrics()])``; metrics have a module of their own. The API package comes with
+``ferrule[otel]``; the program configures the SDK and its exporter as for any other library. A server without this middleware pays nothing, whatever is installed.
 
 Sources: SEP-414 (``traceparent``, ``tracestate`` and ``baggage`` are unprefixed keys of ``_meta``); the semantic
 conventions for MCP and JSON-RPC. Spans hold names, never arguments, results or the text of exceptions.
@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ferrule._version import __version__
 from ferrule.app.middleware import name_of, outcome_of
+from ferrule.integrations.opentelemetry_metrics import Metrics
 from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.protocol.errors import MCPError
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
-__all__ = ["Tracing", "is_available"]
+__all__ = ["Metrics", "Tracing", "is_available"]
 
 _KEYS: Final = ("traceparent", "tracestate", "baggage")
 

@@ -25,6 +25,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final, cast
 
+from ferrule.kernel.gauges import gauges_of
 from ferrule.kernel.server import Server
 from ferrule.protocol.handshake import is_handshake_version
 from ferrule.protocol.inbound import MCP_PROTOCOL_VERSION_HEADER, has_modern_envelope
@@ -86,6 +87,10 @@ class HttpEndpoint(HttpGate):
         keep_alive = KeepAlive(options.keep_alive_s)
         self.modern = ModernSide(server, keep_alive, options.disconnect_grace_s)
         self.legacy = LegacySide(server, options, keep_alive, self.life) if options.legacy else None
+        gauges = gauges_of(server)
+        gauges.add("streams", keep_alive, len)
+        if self.legacy is not None:
+            gauges.add("sessions", self.legacy, lambda side: len(side.sessions))
         route = options.path.rstrip("/")
         self._paths = {route, route + "/"}
         # Raw (content type, Accept) pairs that were found good; bounded, because they come from outside.

@@ -1,0 +1,142 @@
+"""Metrics with OpenTelemetry: how long requests take and how they end, and what is open.
+
+``MCPServer("x", middleware=[Metrics()])``. The API package comes with ``ferrule[otel]``; the program configures the
+SDK, its reader and its exporter. A server without this middleware pays nothing, whatever is installed.
+
+=================================  ==========================  =====================================================
+instrument                         kind                        what
+=================================  ==========================  =====================================================
+``mcp.server.operation.duration``  histogram, seconds          each request, by ``mcp.method.name``; errors also by
+                                                               ``error.type`` and ``rpc.response.status_code``
+``ferrule.server.sessions``        up-down counter, observed   legacy HTTP sessions that this process holds
+``ferrule.server.streams``         up-down counter, observed   event streams that are open over HTTP
+``ferrule.server.listeners``       up-down counter, observed   who hears of changes: subscriptions, legacy clients
+``ferrule.server.tasks``           up-down counter, observed   task bodies that run in this process
+=================================  ==========================  =====================================================
+
+The first is named by OpenTelemetry's semantic conventions for MCP, which have no names for the others. Counts are of
+one process; sum them over the workers.
+
+Rule a newcomer would break: an attribute's value never comes from a client unless a server knows it. A name per
+invented method or tool would fill any metrics store.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from ferrule._version import __version__
+from ferrule.app.context import APP_ATTRIBUTE
+from ferrule.app.middleware import name_of, outcome_of
+from ferrule.kernel.context import CallNext, ServerRequestContext
+from ferrule.kernel.gauges import gauges_of
+from ferrule.kernel.server import Server
+from ferrule.protocol.errors import MCPError
+from ferrule.wire.jsonrpc import JsonRpcErrorCode
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+
+__all__ = ["Metrics"]
+
+_BOUNDARIES_S: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+_NAMES: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
+_UNKNOWN_NAME: Final = int(JsonRpcErrorCode.INVALID_PARAMS)
+_GAUGES: Final = {
+    "sessions": ("{session}", "Legacy HTTP sessions held by this process."),
+    "streams": ("{stream}", "Event streams open over HTTP."),
+    "listeners": ("{listener}", "Subscriptions and legacy clients that hear of changes."),
+    "tasks": ("{task}", "Task bodies running in this process."),
+}
+
+
+class Metrics:
+    """Middleware that measures each request, and shows what its server has open; notifications pass.
+
+    Args:
+        provider: ``None`` takes the program's own.
+        clock: monotonic seconds.
+
+    Raises:
+        ImportError: the API is not installed (install ``ferrule[otel]``).
+    """
+
+    def __init__(
+        self, provider: MeterProvider | None = None, *, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        try:
+            from opentelemetry import metrics
+        except ModuleNotFoundError as error:
+            raise ImportError("Metrics need the OpenTelemetry API: pip install 'ferrule[otel]'") from error
+        self._clock = clock
+        self._observation = metrics.Observation
+        self._servers: dict[Server[Any], None] = {}
+        meter = metrics.get_meter("ferrule", __version__, provider)
+        self._duration = meter.create_histogram(
+            "mcp.server.operation.duration",
+            unit="s",
+            description="How long a request took from its receipt to its answer.",
+            explicit_bucket_boundaries_advisory=_BOUNDARIES_S,
+        )
+        for name, (unit, description) in _GAUGES.items():
+            meter.create_observable_up_down_counter(
+                f"ferrule.server.{name}", [self._observed(name)], unit=unit, description=description
+            )
+
+    async def __call__(self, ctx: ServerRequestContext[Any], call_next: CallNext, /) -> Any:
+        if ctx.request_id is None:
+            return await call_next(ctx)
+        if ctx.server not in self._servers:
+            self._servers[ctx.server] = None
+        began = self._clock()
+        attributes = _attributes(ctx)
+        try:
+            result = await call_next(ctx)
+            outcome = outcome_of(result)
+            if outcome == "error":
+                attributes["error.type"] = "tool_error"
+        except BaseException as error:
+            if isinstance(error, MCPError):
+                attributes["rpc.response.status_code"] = attributes["error.type"] = str(error.code)
+                if error.code == _UNKNOWN_NAME:  # the name may be one that only the client knows
+                    attributes.pop(_NAMES.get(ctx.method, ""), None)
+            else:
+                attributes["error.type"] = type(error).__name__
+            raise
+        finally:
+            self._duration.record(self._clock() - began, attributes)
+        return result
+
+    def _observed(self, name: str) -> Callable[[Any], Iterable[Any]]:
+        def observe(options: Any) -> Iterable[Any]:
+            return [self._observation(sum(_count(name, server) for server in list(self._servers)))]
+
+        return observe
+
+
+def _attributes(ctx: ServerRequestContext[Any]) -> dict[str, str]:
+    is_known = ctx.server.get_request_handler(ctx.method) is not None
+    found = {
+        "mcp.method.name": ctx.method if is_known else "_OTHER",
+        "mcp.protocol.version": ctx.protocol_version,
+        "network.transport": "tcp" if ctx.transport.kind == "http" else "pipe",
+    }
+    key = _NAMES.get(ctx.method)
+    name = None if key is None else name_of(ctx)
+    if key is not None and name is not None:
+        found[key] = name
+        if ctx.method == "tools/call":
+            found["gen_ai.operation.name"] = "execute_tool"
+    return found
+
+
+def _count(name: str, server: Server[Any]) -> int:
+    if name == "listeners":
+        return len(server.bus)
+    if name == "tasks":
+        app = getattr(server, APP_ATTRIBUTE, None)
+        extensions: Iterable[Any] = () if app is None else app.extensions.values()
+        return sum(getattr(extension, "running_here", 0) for extension in extensions)
+    return gauges_of(server).read(name)

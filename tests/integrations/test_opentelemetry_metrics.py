@@ -1,0 +1,148 @@
+"""Metrics, with a provider that records instead of a configured SDK."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+pytest.importorskip("opentelemetry")
+
+from opentelemetry import metrics
+
+from ferrule import Context, MCPServer
+from ferrule.integrations.opentelemetry import Metrics
+from ferrule.protocol.errors import InvalidParams, MethodNotFound
+from ferrule.testing import ManualClock
+from tests.app.support import ask, call
+from tests.transports.asgi.support import legacy_call, modern, modern_call, open_session, running
+
+pytestmark = pytest.mark.anyio
+
+
+class Recorder(metrics.MeterProvider):
+    """A meter that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.durations: list[tuple[float, dict[str, Any]]] = []
+        self.observed: dict[str, Any] = {}
+        self.histogram: tuple[str, str] | None = None
+
+    def get_meter(self, *args: Any, **kwargs: Any) -> Any:
+        return self
+
+    def create_histogram(self, name: str, unit: str = "", **options: Any) -> Any:
+        self.histogram = (name, unit)
+        return self
+
+    def create_observable_up_down_counter(self, name: str, callbacks: Any, **options: Any) -> None:
+        self.observed[name] = callbacks[0]
+
+    def record(self, amount: float, attributes: dict[str, Any]) -> None:
+        self.durations.append((amount, attributes))
+
+    def read(self, name: str) -> int:
+        (observation,) = self.observed[f"ferrule.server.{name}"](None)
+        return observation.value
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def app(recorder: Recorder, clock: ManualClock) -> MCPServer:
+    app = MCPServer("x", middleware=[Metrics(recorder, clock=clock)])
+
+    @app.tool
+    async def work(fail: bool = False) -> str:
+        clock.advance(0.25)
+        if fail:
+            raise ValueError("secret")
+        return "ok"
+
+    @app.tool
+    async def say(ctx: Context) -> str:
+        await ctx.progress(1)
+        return "ok"
+
+    return app
+
+
+async def test_a_duration_per_request_by_the_conventions_names(app: MCPServer, recorder: Recorder) -> None:
+    """In seconds, with the method, the tool and the revision."""
+    await call(app, "work")
+    ((seconds, attributes),) = recorder.durations
+    assert recorder.histogram == ("mcp.server.operation.duration", "s")
+    assert seconds == 0.25
+    assert attributes["mcp.method.name"] == "tools/call"
+    assert attributes["gen_ai.tool.name"] == "work"
+    assert attributes["gen_ai.operation.name"] == "execute_tool"
+    assert attributes["mcp.protocol.version"] == "2026-07-28"
+    assert "error.type" not in attributes
+
+
+async def test_errors_are_told_apart_by_code(app: MCPServer, recorder: Recorder) -> None:
+    """A failed tool, a refused request; neither with its text."""
+    await call(app, "work", {"fail": True})
+    with pytest.raises(InvalidParams):
+        await call(app, "nothing")
+    failed, refused = (attributes for _, attributes in recorder.durations)
+    assert failed["error.type"] == "tool_error"
+    assert (refused["error.type"], refused["rpc.response.status_code"]) == ("-32602", "-32602")
+    assert "secret" not in str(recorder.durations)
+
+
+async def test_what_clients_invent_makes_no_series(app: MCPServer, recorder: Recorder) -> None:
+    """A series per invented name would fill any metrics store."""
+    for number in range(3):
+        with pytest.raises(InvalidParams):
+            await call(app, f"invented-{number}")
+        with pytest.raises(MethodNotFound):
+            await ask(app, f"invented/{number}")
+    assert "invented" not in str(recorder.durations)
+    assert len({str(attributes) for _, attributes in recorder.durations}) <= 2
+
+
+async def test_what_is_open_is_counted_when_somebody_asks(app: MCPServer, recorder: Recorder) -> None:
+    """Sessions, streams, listeners; an endpoint that is gone counts for nothing."""
+    endpoint = app.asgi(loopback=True)
+    assert recorder.read("sessions") == 0  # nobody was served yet
+    session = await open_session(endpoint)
+    await legacy_call(endpoint, {"jsonrpc": "2.0", "id": 5, "method": "ping"}, session).run()
+    assert recorder.read("sessions") == 1
+    assert recorder.read("streams") == 0
+    before = recorder.read("listeners")
+    wanted = {"notifications": {"toolsListChanged": True}}
+    async with running(modern_call(endpoint, modern(1, "subscriptions/listen", wanted))) as listening:
+        await listening.message_count(1)
+        assert recorder.read("streams") == 1
+        assert recorder.read("listeners") == before + 1
+    assert recorder.read("streams") == 0
+    await endpoint.aclose()
+    assert recorder.read("sessions") == 0
+    assert recorder.read("tasks") == 0
+
+
+async def test_it_works_with_the_bare_api() -> None:
+    """Without an SDK the API does nothing, and neither do we."""
+    app = MCPServer("x", middleware=[Metrics()])
+
+    @app.tool
+    async def work() -> str:
+        return "ok"
+
+    assert (await call(app, "work"))["content"][0]["text"] == "ok"
+
+
+def test_a_missing_api_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with pytest.raises(ImportError, match="ferrule\\[otel\\]"):
+        Metrics()
