@@ -56,6 +56,7 @@ class Terminal:
         self.process = process
         self._master = master
         self.seen = ""
+        self.raw = ""
 
     def read_until(self, words: str) -> str:
         """Everything seen, once ``words`` are among it (escape sequences removed)."""
@@ -88,7 +89,9 @@ class Terminal:
             chunk = os.read(self._master, 65536)
         except OSError:  # Linux says EIO where the other end is closed
             return False
-        self.seen += _ESCAPES.sub("", chunk.decode("utf-8", "replace")).replace("\r\n", "\n")
+        text = chunk.decode("utf-8", "replace")
+        self.raw += text
+        self.seen += _ESCAPES.sub("", text).replace("\r\n", "\n")
         return bool(chunk)
 
 
@@ -113,7 +116,7 @@ def terminal(*arguments: str, home: Path | None = None, cwd: Path | None = None,
         stdout=slave,
         stderr=slave,
         preexec_fn=take_terminal,
-        env=environment(home, TERM="xterm-256color", **extra),
+        env=environment(home, **{"TERM": "xterm-256color", **extra}),
         cwd=cwd,
     )
     os.close(slave)

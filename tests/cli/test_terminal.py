@@ -78,3 +78,64 @@ def test_hostile_text_is_shown_and_not_obeyed() -> None:
         assert screen.wait() == 0
         assert "\\x1b[2Jgone \\u202eright to left" in screen.seen
     assert ferrule("call", PROBE, "hostile").stdout == "\x1b[2Jgone \u202eright to left\n"
+
+
+def test_hostile_questions_and_names_are_shown_and_not_obeyed() -> None:
+    """What a server asks is read by somebody who is about to give it something."""
+    with terminal("call", PROBE, "trick") as screen:
+        screen.read_until("asks: \\x1b[2JYour\\u202e name?")
+        assert "\x1b[2J" not in screen.raw
+        screen.press(b"\x04")
+        assert screen.wait() == 0
+        assert "cancel" in screen.seen
+    with terminal("call", PROBE, "tric\x1b[2Jk", "a=1") as screen:
+        assert screen.wait() == 2
+        assert "\x1b[2J" not in screen.raw
+        assert "did you mean trick" in screen.seen
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+def test_a_person_answers_in_the_models_place(mode: str) -> None:
+    """A server that samples can be tried without a model; an empty line refuses."""
+    with terminal("call", PROBE, "think", "about=brass", "--mode", mode) as screen:
+        screen.read_until("asks your model (at most 50 tokens):\n  user: brass\n")
+        screen.read_until("an empty line refuses")
+        screen.type("an alloy")
+        assert screen.wait() == 0
+        assert "It thinks: an alloy" in screen.seen
+    with terminal("call", PROBE, "think", "about=brass", "--mode", mode) as screen:
+        screen.read_until("an empty line refuses")
+        screen.type("")
+        assert screen.wait() != 0
+        assert "Traceback" not in screen.seen
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "status"),
+    [
+        (("call", PROBE, "greet"), "name (string):", 130),
+        (("listen", PROBE), "listening", 130),
+        (("doctor", PROBE), "ok ", 130),
+        (("run", PROBE), "being loaded", 130),
+        (("run", f"{sys.executable} {PROBE}"), "being loaded", 130),
+        (("run", PROBE, "--http", "--port", "0"), "serving", 0),
+        (("run", PROBE, "--http", "--port", "0", "--reload"), "serving", 0),
+        (("run", f"{sys.executable} {PROBE}", "--http", "--port", "0"), "serving", 0),
+    ],
+)
+def test_ctrl_c_ends_every_command(arguments: tuple[str, ...], words: str, status: int) -> None:
+    """At a question, too: a thread that waits for a line must not keep the program. An HTTP server has drained then."""
+    with terminal(*arguments) as screen:
+        screen.read_until(words)
+        screen.press(b"\x03")
+        assert screen.wait() == status
+        assert "Traceback" not in screen.seen
+
+
+def test_no_color_is_respected() -> None:
+    """NO_COLOR=1: a table without styles, and a dumb terminal gets none either."""
+    for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        with terminal("list", PROBE, "tools", **variables) as screen:
+            assert screen.wait() == 0
+            assert "\x1b[3" not in screen.raw
+            assert "Add two integers." in screen.seen

@@ -79,6 +79,7 @@ class Connection:
     verbose: bool = False
     output: str = "text"
     last_words: deque[str] = field(default_factory=lambda: deque[str](maxlen=20))
+    bar: Progress = field(default_factory=Progress)
 
     @property
     def is_json(self) -> bool:
@@ -96,6 +97,7 @@ class Connection:
     def _hear(self, line: str) -> None:
         self.last_words.append(line)
         if self.verbose:
+            self.bar.clear()
             say(f"[server] {line}")
 
     def show_last_words(self) -> None:
@@ -142,24 +144,36 @@ class Connection:
         """Handlers of questions where somebody can answer them: both ends of the conversation are a terminal."""
         options: dict[str, Any] = {"roots": [os.getcwd()]}
         if self.verbose:
-            options["log_handler"] = _show_log
+            options["log_handler"] = self._show_log
         if is_terminal(sys.stdin) and is_terminal(sys.stderr):
-            from ferrule.client.forms import ask_at_terminal
+            from ferrule.client.forms import ask_at_terminal, sample_at_terminal
 
-            options |= {"elicitation_handler": ask_at_terminal, "elicitation_modes": ("form", "url")}
+            options["elicitation_handler"] = self._without_bar(ask_at_terminal)
+            options["elicitation_modes"] = ("form", "url")
+            options["sampling_handler"] = self._without_bar(sample_at_terminal)
         return options
+
+    def _without_bar(self, handler: Callable[..., Coroutine[Any, Any, T]]) -> Callable[[Any, Any], Any]:
+        """A handler of questions that takes the progress bar away first."""
+
+        async def ask(params: Any, question: Any) -> T:
+            self.bar.clear()
+            return await handler(params, question)
+
+        return ask
 
     def progress(self) -> Progress:
         """The bar for one call."""
-        return Progress(verbose=self.verbose)
+        self.bar = Progress(verbose=self.verbose)
+        return self.bar
 
+    def _show_log(self, message: Any) -> None:
+        from ferrule.wire.codec import encode_str
 
-def _show_log(message: Any) -> None:
-    from ferrule.wire.codec import encode_str
-
-    text = message.data if isinstance(message.data, str) else encode_str(message.data)
-    name = f" {message.logger}" if message.logger else ""
-    say(f"[{message.level}{name}] {text}")
+        text = message.data if isinstance(message.data, str) else encode_str(message.data)
+        name = f" {message.logger}" if message.logger else ""
+        self.bar.clear()
+        say(f"[{message.level}{name}] {text}")
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:

@@ -9,7 +9,7 @@
 5       timed out
 6       the server asked something that nobody answered
 70      a bug of ours; ``FERRULE_DEBUG=1`` shows the traceback
-130     interrupted with Ctrl-C
+130     interrupted with Ctrl-C; an HTTP server that has drained then ends with 0
 ======  ===============================================================================================
 """
 

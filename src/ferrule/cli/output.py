@@ -12,16 +12,14 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TextIO
+from typing import Any, TextIO
 
 import click
 
-__all__ = ["Progress", "harmless", "is_terminal", "print_json", "print_rows", "print_text", "say"]
+from ferrule.client.harmless import harmless
 
-_HIDDEN: Final = frozenset("\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff")
-"""Characters without a shape that reorder or hide text."""
+__all__ = ["Progress", "harmless", "is_terminal", "print_json", "print_rows", "print_text", "say"]
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
@@ -31,22 +29,6 @@ def is_terminal(stream: TextIO | None = None) -> bool:
         return found.isatty()
     except (AttributeError, ValueError):
         return False
-
-
-def harmless(text: str) -> str:
-    """Text with control and direction characters written out, so that a terminal shows them instead of obeying."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_shown(character) for character in text)
-
-
-def _shown(character: str) -> str:
-    if character in "\n\t":
-        return character
-    if character in _HIDDEN or unicodedata.category(character) in ("Cc", "Cs"):
-        code = ord(character)
-        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-    return character
 
 
 def print_text(text: str) -> None:

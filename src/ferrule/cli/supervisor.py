@@ -90,7 +90,7 @@ class Supervisor:
             self._stop([*self._workers, *self._retired])
             for number, handler in previous.items():
                 signal.signal(number, handler)
-        return 130 if self._signal == signal.SIGINT else 0
+        return 0  # told to end, by whichever signal, it has done so
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self._signal = number

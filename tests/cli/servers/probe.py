@@ -76,6 +76,20 @@ async def greet(ctx: Context) -> str:
 
 
 @app.tool
+async def think(ctx: Context, about: str) -> str:
+    """Ask the client's model."""
+    return f"It thinks: {(await ctx.sample(about, max_tokens=50)).text}"
+
+
+@app.tool
+async def trick(ctx: Context) -> str:
+    """Ask in words that would rewrite a terminal."""
+    await ctx.progress(1, 2, "half")
+    answer = await ctx.elicit("\x1b[2JYour\u202e name?", Person)
+    return answer.action
+
+
+@app.tool
 async def linger(record: str) -> str:
     """Wait to be cancelled; write down that it happened."""
     Path(record).write_text("began")

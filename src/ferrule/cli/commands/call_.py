@@ -13,7 +13,7 @@ from ferrule.cli.arguments import read_arguments, read_json_option
 from ferrule.cli.connect import Connection, connection_options, run_async
 from ferrule.cli.content import print_blocks
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
-from ferrule.cli.output import print_json, say
+from ferrule.cli.output import harmless, print_json, say
 
 __all__ = ["command"]
 
@@ -44,8 +44,8 @@ async def _call(
             found = next((each for each in tools if each.name == tool), None)
             if found is None:
                 near = difflib.get_close_matches(tool, [each.name for each in tools], n=3)
-                hint = f"; did you mean {' or '.join(near)}?" if near else f"; it has {len(tools)}: see ferrule list"
-                raise click.UsageError(f"The server has no tool {tool!r}{hint}")
+                hint = f"did you mean {' or '.join(near)}?" if near else f"it has {len(tools)}: see ferrule list"
+                raise click.UsageError(harmless(f"The server has no tool {tool!r}; {hint}"))
             schema = found.input_schema
         arguments = {**given, **read_arguments(pairs, schema)}
         try:
