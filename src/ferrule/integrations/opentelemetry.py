@@ -1,7 +1,8 @@
 """Tracing with OpenTelemetry: a span per request, a child of the client's where ``_meta`` carries W3C trace context.
 
 ``MCPServer("x", middleware=[Tracing(), Metrics()])``; metrics have a module of their own. The API package comes with
-``ferrule[otel]``; the program configures the SDK and its exporter as for any other library. A server without this middleware pays nothing, whatever is installed.
+``ferrule[otel]``; the program configures the SDK and its exporter as for any other library. A server without this
+middleware pays nothing, whatever is installed.
 
 Sources: SEP-414 (``traceparent``, ``tracestate`` and ``baggage`` are unprefixed keys of ``_meta``); the semantic
 conventions for MCP and JSON-RPC. Spans hold names, never arguments, results or the text of exceptions.
