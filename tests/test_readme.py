@@ -39,13 +39,19 @@ def test_the_server_and_the_client_work_together(python_blocks: list[str], tmp_p
 
 
 def test_the_demo_shows_both_revisions_over_both_transports(examples_dir: Path) -> None:
-    """`scripts/demo` is this program."""
-    done = subprocess.run([sys.executable, str(examples_dir / "demo.py")], capture_output=True, text=True, timeout=100)
+    """`scripts/demo` is this program: one conversation in full and three that must answer the same."""
+    command = [sys.executable, str(examples_dir / "demo.py")]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=100)
     assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
     for revision in ("2025-11-25", "2026-07-28"):
-        assert len(re.findall(rf"^  {revision}  tools/call add\(2, 40\) +.*42", done.stdout, flags=re.MULTILINE)) == 2
-        assert len(re.findall(rf"^  {revision}  prompts/get quote", done.stdout, flags=re.MULTILINE)) == 2
-    assert "Traceback" not in done.stderr
+        for transport in ("stdio", "HTTP"):
+            assert len(re.findall(rf"^{revision} over {transport}, ", done.stdout, flags=re.MULTILINE)) == 1
+    assert done.stdout.count("the same 7 answers") == 3
+    assert re.search(r"^ +[\d.]+ ms  add\(a=2, b=40\) +42$", done.stdout, flags=re.MULTILINE)
+    assert "\x1b" not in done.stdout  # a pipe is no terminal
+    done = subprocess.run([*command, "--all"], capture_output=True, encoding="utf-8", timeout=100)
+    assert len(re.findall(r"  add\(a=2, b=40\) +42$", done.stdout, flags=re.MULTILINE)) == 4
 
 
 def test_the_two_commands_exist(project_root: Path) -> None:
