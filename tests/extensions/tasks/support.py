@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from ferrule.app.server import MCPServer
-from ferrule.extensions.tasks.run import TaskTransport
+from ferrule.extensions.tasks.context import TaskTransport
 from ferrule.kernel.connection import Connection
 from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
 from tests.app.support import RecordingDispatch, ask

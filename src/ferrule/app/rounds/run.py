@@ -32,8 +32,11 @@ async def run_body(
         Whatever the function raises.
     """
     session = request.session
-    if session.body_task is not None:  # a tool called by a tool: part of the same call
-        return await function(**kwargs)
+    if session.body_task is not None:  # a tool called by a tool: part of the same call; or the body of a task
+        value = await function(**kwargs)
+        if getattr(value, "is_input_required", False) and hasattr(session.rounds, "ask_by_hand"):
+            return await session.rounds.ask_by_hand(value, function, kwargs)
+        return value
     try:
         session.body_task = _look(session.loop) or _NO_TASK
     except RuntimeError:  # no asyncio here

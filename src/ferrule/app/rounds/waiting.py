@@ -14,14 +14,18 @@ asyncio only, as `ReplayRounds`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from ferrule.app.rounds.base import StepCall
+from ferrule.app.rounds.errors import TooManyRounds
 from ferrule.app.rounds.journal import Entry, Journal, Outstanding
+from ferrule.app.rounds.manual import InputRequired, answer_by_hand
+from ferrule.app.rounds.questions import Question
 from ferrule.app.rounds.replay import ReplayRounds
 from ferrule.protocol.errors import CapabilityNotDeclared
+from ferrule.wire.codec import to_builtins
 
 __all__ = ["Answer", "AskedQuestion", "Keeper", "TaskSide", "WaitingRounds"]
 
@@ -52,6 +56,10 @@ class Keeper(Protocol):
 
     async def keep(self, journal: Journal, questions: Sequence[AskedQuestion] | None) -> None:
         """Keep what is settled and, unless ``None``, what is asked now (nothing else is, then)."""
+        ...
+
+    async def hold(self) -> None:
+        """Be sure that the body is still ours to run, before it takes a step; raises if it is not."""
         ...
 
 
@@ -116,10 +124,39 @@ class WaitingRounds(ReplayRounds):
 
     async def run_step(self, call: StepCall) -> Entry:
         """As `Rounds.run_step`; the outcome is kept before the body sees it."""
+        if self._keeper is not None:
+            await self._keeper.hold()
         entry = await super().run_step(call)
         if self._keeper is not None:
             await self._keeper.keep(self.journal, None)
         return entry
+
+    async def ask_by_hand(
+        self, asked: InputRequired, function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]
+    ) -> Any:
+        """The body returned questions: in a task they are asked like any other and the body is called again.
+
+        Before the promotion they end the round, as in a call that is no task.
+
+        Raises:
+            TooManyRounds: it asked too often.
+        """
+        value: Any = asked
+        for _ in range(self.settings.max_rounds):
+            if self._keeper is None:
+                return await answer_by_hand(self.request, value, function, kwargs)
+            questions = value.requests()
+            answers = await asyncio.gather(
+                *(
+                    self.ask(Question(question["method"], question["params"], lambda raw: raw, key=key))
+                    for key, question in questions.items()
+                )
+            )
+            self.request.session.by_hand = dict(zip(questions, answers, strict=True)), to_builtins(value.state)
+            value = await function(**kwargs)
+            if not isinstance(value, InputRequired):
+                return value
+        raise TooManyRounds(f"A call may take {self.settings.max_rounds} rounds")
 
     async def _suspend(self) -> None:
         """The body stands: end the round, or say what is asked and wait."""

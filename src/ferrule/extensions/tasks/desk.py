@@ -28,7 +28,7 @@ from ferrule.stores.tasks import StoredTask, TaskStore, TooManyTasks
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 
-__all__ = ["CHANGED", "Desk", "TaskGone", "legacy_status_params", "new_task_id", "owner_of"]
+__all__ = ["CHANGED", "TOLD", "Desk", "TaskGone", "legacy_status_params", "new_task_id", "owner_of"]
 
 logger = logging.getLogger("ferrule.tasks")
 
@@ -36,6 +36,9 @@ T = TypeVar("T")
 
 CHANGED: Final = "notifications/tasks"
 """The method, and with a task's id the topic, of the event that a task changed."""
+
+TOLD: Final = "ferrule/tasks/told"
+"""An event that carries a notification of a task for the legacy client that began it, from another process."""
 
 _POKE: Final = "ferrule/tasks/poke"
 """An event for whoever runs a task: there is something for it in the record."""
@@ -82,8 +85,11 @@ class Desk:
 
     # -- records --------------------------------------------------------------------------------------------------
 
-    async def add(self, record: TaskRecord, owner: str) -> StoredTask:
+    async def add(self, record: TaskRecord, owner: str, *, lease_s: float | None = None) -> StoredTask:
         """Keep a new record.
+
+        Args:
+            lease_s: seconds until others may claim it; the usual ones if not given.
 
         Raises:
             MCPError: -32603, there are too many tasks, in all or of this owner.
@@ -99,7 +105,10 @@ class Desk:
         try:
             return await self._reach(
                 lambda: self.store.add(
-                    stored, lease_s=self.lease_s, max_tasks=self._max_tasks, max_per_owner=self._max_per_owner
+                    stored,
+                    lease_s=self.lease_s if lease_s is None else lease_s,
+                    max_tasks=self._max_tasks,
+                    max_per_owner=self._max_per_owner,
                 )
             )
         except TooManyTasks as error:
@@ -133,6 +142,7 @@ class Desk:
         *,
         known: StoredTask | None = None,
         renew: bool = False,
+        lease_s: float | None = None,
         announce: bool = True,
         release: bool = False,
     ) -> TaskRecord:
@@ -142,14 +152,16 @@ class Desk:
             task_id: which.
             mutate: changes the record in place, and says whether it did. It may be called several times.
             known: the record as last read, which saves reading it once more.
-            renew: also renew the lease. release: let anybody claim the task at once.
+            renew: also renew the lease, for ``lease_s`` or as long as usual. release: let anybody claim the task at
+                once.
             announce: tell listeners.
 
         Raises:
             TaskGone: the record expired.
         """
         stored = known
-        lease_s = 0.0 if release else self.lease_s if renew else None
+        usual_s = self.lease_s if lease_s is None else lease_s
+        lease_s = 0.0 if release else usual_s if renew else None
         for attempt in range(_ATTEMPTS):
             if stored is None:
                 stored = await self._reach(lambda: self.store.get(task_id))
@@ -220,6 +232,11 @@ class Desk:
         for server in self._servers:
             params: dict[str, Any] = to_builtins(modern_task(record))
             server.bus.publish(Event(CHANGED, record.task_id, params))
+
+    def tell(self, task_id: str, method: str, params: Mapping[str, Any]) -> None:
+        """Hand a notification to the process that has the connection of the client that began a task."""
+        for server in self._servers:
+            server.bus.publish(Event(TOLD, task_id, {"method": method, "params": params}))
 
     def poke(self, task_id: str) -> None:
         """Have whoever runs a task look at its record."""

@@ -10,8 +10,9 @@ questions                 asked on the stream of ``tasks/result``         in ``t
 list                      ``tasks/list``                                  none
 ========================  ==============================================  ===========================================
 
-Execution is in this process. With a store that outlives it, a task whose tool is ``resumable`` is run again by
-whoever claims it first, and its recorded steps and answers are replayed; any other task fails with a clear reason.
+A task runs in the process that took its call, or where a `TaskExecutor` brings it. With a store that outlives its
+process, a task whose tool is ``resumable`` is run again by another one, and its recorded steps and answers are
+replayed; any other task fails with a clear reason.
 
 asyncio only.
 """
@@ -20,23 +21,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from ferrule.app.principals import principal_id, principal_of
 from ferrule.app.rounds.journal import Journal
+from ferrule.app.rounds.settings import settings_of
+from ferrule.app.rounds.waiting import WaitingRounds
 from ferrule.extensions.base import Extension, ExtensionMethod
 from ferrule.extensions.tasks.desk import CHANGED, Desk, TaskGone, new_task_id, owner_of
+from ferrule.extensions.tasks.echo import LegacyEcho
+from ferrule.extensions.tasks.executor import InProcess, TaskExecutor
 from ferrule.extensions.tasks.legacy import LegacyTasks
-from ferrule.extensions.tasks.record import TaskRecord, legacy_task, modern_task, read_record, related_meta
-from ferrule.extensions.tasks.run import TaskRun, rebuilt_context
+from ferrule.extensions.tasks.record import TaskRecord, legacy_task, modern_task, related_meta
+from ferrule.extensions.tasks.run import TaskRun
+from ferrule.extensions.tasks.upkeep import Upkeep
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.server import GrantTopics, Server
 from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound
 from ferrule.stores.tasks import MemoryTasks, StoredTask, TaskStore
 from ferrule.wire.codec import to_builtins
-from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.revisions import Revision
 from ferrule.wire.types.base import EmptyResult
 from ferrule.wire.types.tasks import (
@@ -70,6 +75,12 @@ class Tasks(Extension):
         max_task_bytes: size of one record, outcome and journal included; a larger one fails.
         lease_s: seconds after which a task belongs to nobody when its process is silent.
         patience_s: seconds that an unreachable store is waited for.
+        executor: brings tasks to the processes that run them; in the process that took the call if not given. It
+            needs a store that all these processes see.
+        resubmit_s: seconds after which a task that no process has begun is given to the executor again.
+
+    A call that becomes a task only after a while (``task_after_s``, ``ctx.begin_task``) runs already, and stays in the
+    process that took it, whatever the executor.
     """
 
     identifier: ClassVar[str] = "io.modelcontextprotocol/tasks"
@@ -87,6 +98,8 @@ class Tasks(Extension):
         max_task_bytes: int = 4 * 1024 * 1024,
         lease_s: float = 15.0,
         patience_s: float = 10.0,
+        executor: TaskExecutor | None = None,
+        resubmit_s: float = 60.0,
     ) -> None:
         self.ttl_ms = int(ttl_s * 1000)
         self.max_ttl_ms = int(max_ttl_s * 1000)
@@ -100,9 +113,9 @@ class Tasks(Extension):
             "max_task_bytes": max_task_bytes,
         }
         self._desk: Desk | None = None
-        self._entered = 0
-        self._runs: dict[TaskRun, None] = {}
-        self._tools: dict[str, ToolComponent] = {}
+        self.executor: TaskExecutor = InProcess() if executor is None else executor
+        self._upkeep = Upkeep(lambda: self.desk, self.executor, resubmit_s=resubmit_s)
+        self._runs = self._upkeep.runs
         self._legacy = LegacyTasks(self)
 
     @property
@@ -147,12 +160,14 @@ class Tasks(Extension):
     def attach(self, app: MCPServer[Any]) -> None:
         if self._store is None and app.store is not None:
             self._store = app.store.tasks
+        if not self.executor.is_local and isinstance(self.desk.store, MemoryTasks):
+            raise ValueError("An executor needs a store that all its processes see: MCPServer(store='redis://…')")
         super().attach(app)
 
     def prepare_tool(self, tool: ToolComponent) -> None:
         tool.wrap = self.wrap
         if tool.task != "forbidden":
-            self._tools[tool.name] = tool
+            self._upkeep.tools[tool.name] = tool
 
     # -- calls ----------------------------------------------------------------------------------------------------
 
@@ -187,17 +202,32 @@ class Tasks(Extension):
     async def _serve_modern(
         self, tool: ToolComponent, inner: Run, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
     ) -> Any:
-        run = TaskRun(
-            self.desk, tool.name, inner, arguments, ctx, ctx.session.dispatch, on_end=lambda run: self._forget(run)
-        )
+        at_once = tool.task_after_s is not None and tool.task_after_s <= 0
+        if at_once and not self.executor.is_local and ctx.params.request_state is None:
+            return modern_task(await self._queue(tool, ctx, arguments, self.ttl_ms), "task")
+        run = self._run(tool, inner, ctx, arguments)
         await run.prepare(lambda journal: self._make(tool, ctx, arguments, self.ttl_ms, journal))
-        if tool.task_after_s is not None and tool.task_after_s <= 0:
+        if at_once:
             await run.begin()
-            self._start(run)
+            self._upkeep.start(run)
             return run.handle()
-        self._start(run)
+        self._upkeep.start(run)
         outcome = await self._outlast(run, tool.task_after_s)
         return outcome if run.task_id is None else run.handle()
+
+    def _run(
+        self, tool: ToolComponent, inner: Run, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
+    ) -> TaskRun:
+        return TaskRun(self.desk, tool.name, inner, arguments, ctx, ctx.session.dispatch, on_end=self._upkeep.forget)
+
+    async def _queue(
+        self, tool: ToolComponent, ctx: ServerRequestContext[Any], arguments: dict[str, Any], ttl_ms: int
+    ) -> TaskRecord:
+        """A task for whichever process the executor brings it to."""
+        journal = WaitingRounds.new_journal(settings_of(ctx.server))
+        _, record = await self._make(tool, ctx, arguments, ttl_ms, journal, queued=True)
+        await self._upkeep.submit(record)
+        return record
 
     async def _outlast(self, run: TaskRun, task_after_s: float | None) -> Any:
         """Wait for the body, or until the run is a task."""
@@ -229,21 +259,16 @@ class Tasks(Extension):
     ) -> Any:
         wanted = ctx.params.task.ttl_ms
         ttl_ms = self.ttl_ms if wanted is None else max(1000, min(wanted, self.max_ttl_ms))
-        run = TaskRun(
-            self.desk, tool.name, inner, arguments, ctx, ctx.session.dispatch, on_end=lambda run: self._forget(run)
-        )
-        await run.prepare(lambda journal: self._make(tool, ctx, arguments, ttl_ms, journal))
-        await run.begin()
-        record = cast("TaskRecord", run.record)
-        self._start(run)
+        if self.executor.is_local:
+            run = self._run(tool, inner, ctx, arguments)
+            await run.prepare(lambda journal: self._make(tool, ctx, arguments, ttl_ms, journal))
+            await run.begin()
+            record = cast("TaskRecord", run.record)
+            self._upkeep.start(run)
+        else:
+            record = await self._queue(tool, ctx, arguments, ttl_ms)
+            LegacyEcho(ctx, record, self.desk)
         return CreateTaskResult(task=legacy_task(record), meta=related_meta(record.task_id))
-
-    def _start(self, run: TaskRun) -> None:
-        self._runs[run] = None
-        run.start()
-
-    def _forget(self, run: TaskRun) -> None:
-        self._runs.pop(run, None)
 
     async def _make(
         self,
@@ -252,6 +277,8 @@ class Tasks(Extension):
         arguments: dict[str, Any],
         ttl_ms: int,
         journal: Journal,
+        *,
+        queued: bool = False,
     ) -> tuple[StoredTask, TaskRecord]:
         now = self.desk.clock()
         connection = ctx.session.connection
@@ -270,8 +297,11 @@ class Tasks(Extension):
             poll_interval_ms=self.poll_interval_ms,
             journal=journal.to_json(),
             resumable=tool.resumable,
+            runs=0 if queued else 1,
+            is_queued=queued,
         )
-        return await self.desk.add(record, owner_of(ctx)), record
+        lease_s = self._upkeep.resubmit_s if queued else None
+        return await self.desk.add(record, owner_of(ctx), lease_s=lease_s), record
 
     # -- methods of both wires ------------------------------------------------------------------------------------
 
@@ -313,6 +343,8 @@ class Tasks(Extension):
                 return EmptyResult()
             raise InvalidParams(f"The task is {record.status} already")
 
+        was_queued = record.is_queued
+
         def mutate(record: TaskRecord) -> bool:
             TaskRun.close(record, "cancelled")
             record.status_message = "Cancelled by the client"
@@ -323,6 +355,8 @@ class Tasks(Extension):
         except TaskGone as error:
             raise InvalidParams("There is no such task; it may have expired") from error
         self.desk.poke(task_id)
+        if was_queued and not self.executor.is_local:
+            await self._upkeep.withdraw(record)
         return EmptyResult() if is_modern else self._legacy.cancelled(ctx, record)
 
     async def _grant(self, ctx: ServerRequestContext[Any], wanted: Any) -> tuple[Any, Iterable[tuple[str, str]]]:
@@ -343,88 +377,8 @@ class Tasks(Extension):
     # -- the process ----------------------------------------------------------------------------------------------
 
     def running(self, server: Server[Any], state: Any) -> AbstractAsyncContextManager[Any]:
-        return self._running(server, state)
+        return self._upkeep.running(server, state)
 
-    @asynccontextmanager
-    async def _running(self, server: Server[Any], state: Any) -> AsyncGenerator[None]:
-        self._entered += 1  # several clients in one process enter the lifespan of one server
-        keeper = None
-        if not isinstance(self.desk.store, MemoryTasks):
-            keeper = asyncio.get_running_loop().create_task(self._keep(server, state))
-        try:
-            yield
-        finally:
-            if keeper is not None:
-                keeper.cancel()
-            self._entered -= 1
-            if not self._entered:
-                await self._give_up()
-
-    async def _give_up(self) -> None:
-        """End what runs here; resumable tasks may be claimed elsewhere at once."""
-        runs = list(self._runs)
-        for run in runs:
-            run.give_up()
-        bodies = [run.body for run in runs if run.body is not None]
-        if bodies:
-            await asyncio.wait(bodies, timeout=5)
-
-    async def _keep(self, server: Server[Any], state: Any) -> None:
-        """Renew the leases of what runs here, and take over what belongs to nobody."""
-        pause_s = self.desk.lease_s / 5
-        while True:
-            try:
-                for run in list(self._runs):
-                    await run.beat()
-                await self._claim(server, state)
-            except Exception:
-                logger.exception("The tasks of this process could not be looked after; trying again")
-            await asyncio.sleep(pause_s)
-
-    async def _claim(self, server: Server[Any], state: Any) -> None:
-        desk = self.desk
-        for stored in await desk.store.claim(lease_s=desk.lease_s, limit=16):
-            record = read_record(stored.body)
-            if any(run.task_id == record.task_id for run in self._runs):
-                continue  # ours, and late with its lease
-            tool = self._tools.get(record.tool)
-            if tool is None or not tool.resumable or not record.resumable:
-                await self._fail(record, "The process that ran this task has ended, and its tool is not resumable")
-                continue
-            try:
-                await self._resume(server, state, record, tool)
-            except TaskGone:
-                continue
-            except Exception:
-                logger.exception("Task %s could not be resumed", record.task_id)
-                await self._fail(record, "The task could not be resumed")
-
-    async def _resume(self, server: Server[Any], state: Any, record: TaskRecord, tool: ToolComponent) -> None:
-        logger.info("Resuming task %s of tool %r, which another process began", record.task_id, record.tool)
-
-        def mutate(record: TaskRecord) -> bool:
-            record.runs += 1
-            return True
-
-        record = await self.desk.change(record.task_id, mutate, renew=True, announce=False)
-        stored = await self.desk.find(record.task_id)
-        if record.is_over or stored is None:
-            return
-        ctx = rebuilt_context(record, server, state)
-        run = TaskRun(
-            self.desk, record.tool, tool.body(), record.arguments, ctx, None, on_end=lambda run: self._forget(run)
-        )
-        run.resume(*stored)
-        self._start(run)
-
-    async def _fail(self, record: TaskRecord, why: str) -> None:
-        def mutate(record: TaskRecord) -> bool:
-            TaskRun.close(record, "failed")
-            record.status_message = why
-            record.error = {"code": int(JsonRpcErrorCode.INTERNAL_ERROR), "message": why}
-            return True
-
-        try:
-            await self.desk.change(record.task_id, mutate)
-        except TaskGone:
-            return
+    async def work(self, *, concurrency: int = 16) -> None:
+        """Run what the executor delivers, until cancelled, inside the lifespan of the server; see `run_worker`."""
+        await self._upkeep.work(concurrency)

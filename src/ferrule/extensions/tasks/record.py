@@ -59,14 +59,15 @@ class TaskRecord(Struct, kw_only=True, omit_defaults=True):
         ttl_ms: life from ``created_at``.
         poll_interval_ms: how often to ask.
         status, status_message: now.
-        progress: the last ``(progress, total)`` reported.
         questions: wire key → what is asked now.
         answers: wire key → (journal key, kind, value): answers that the body has not taken over yet.
         asked: journal key → how often it was asked, for wire keys that are never used twice.
         journal: of the rounds engine; ``None`` before the first step or question.
         result: of a completed call, as its revision writes it. error: of a failed one.
         resumable: whether another process may run the body again from the journal.
-        runs: how many processes have begun to run it.
+        runs: how many processes have begun to run it; whoever runs it holds the last number.
+        is_queued: it waits for a process that takes it.
+        runner: random mark of the process that took it last.
     """
 
     task_id: str
@@ -91,6 +92,8 @@ class TaskRecord(Struct, kw_only=True, omit_defaults=True):
     error: dict[str, Any] | None = None
     resumable: bool = False
     runs: int = 1
+    is_queued: bool = False
+    runner: str | None = None
 
     @property
     def is_over(self) -> bool:

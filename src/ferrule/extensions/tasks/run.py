@@ -5,8 +5,12 @@ The body runs in an asyncio task of its own from the start, so that it can outli
 rounds of the call. From then on its record says how it stands, questions wait in the record, and the answer to the
 request was the task's handle.
 
-Rule a newcomer would break: a promoted run never tells the request anything any more, and a run that is not promoted
-never touches the store.
+Two asyncio tasks: the *body*, and, from the promotion on, the *life* around it, which passes the server's middleware:
+what a direct call's result goes through, a task's outcome goes through, too.
+
+Rules a newcomer would break: a promoted run never tells the request anything any more; a run that is not promoted
+never touches the store; and every change goes through `TaskRun._change`, which refuses once another process has taken
+the task over.
 """
 
 from __future__ import annotations
@@ -14,25 +18,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ferrule.app.rounds.journal import Journal
 from ferrule.app.rounds.settings import settings_of
 from ferrule.app.rounds.state import open_state
 from ferrule.app.rounds.waiting import AskedQuestion, WaitingRounds
+from ferrule.app.running_task import running_task
+from ferrule.extensions.tasks.context import TaskDispatch
 from ferrule.extensions.tasks.desk import Desk, TaskGone, legacy_status_params
 from ferrule.extensions.tasks.record import KeptQuestion, TaskRecord, modern_task, related_meta
-from ferrule.kernel.connection import Connection, NotifyOnly
+from ferrule.kernel.connection import Connection
 from ferrule.kernel.context import ServerRequestContext
-from ferrule.kernel.dispatch import CallOptions, DispatchContext, TransportContext
+from ferrule.kernel.dispatch import DispatchContext
 from ferrule.kernel.finish import finish_result
 from ferrule.kernel.session import ServerSession
-from ferrule.protocol.errors import LocalError, MCPError, NoBackChannel, error_from_exception
+from ferrule.protocol.errors import InternalError, LocalError, MCPError, error_from_exception
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
-from ferrule.wire.revisions import REVISIONS
-from ferrule.wire.types import CallToolRequestParams
+from ferrule.wire.types import InputRequiredResult
 from ferrule.wire.types.tasks import DetailedTask
 
 if TYPE_CHECKING:
@@ -42,60 +47,12 @@ if TYPE_CHECKING:
 Promote: TypeAlias = "Callable[[Journal], Awaitable[tuple[StoredTask, TaskRecord]]]"
 """Makes the record of a call that becomes a task."""
 
-__all__ = ["TaskDispatch", "TaskRun", "TaskTransport", "rebuilt_context"]
+__all__ = ["TaskRun"]
 
 logger = logging.getLogger("ferrule.tasks")
 
 _STATUS_EVERY_S: Final = 0.2
 """Progress is written no more often than this; the last word always is."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskTransport(TransportContext):
-    """What a task that was resumed elsewhere knows of the request that began it.
-
-    Attributes:
-        principal: as text; ``None`` for nobody in particular.
-    """
-
-    kind: str = "task"
-    can_send_request: bool = False
-    principal: Any = None
-
-
-class TaskDispatch:
-    """The way back of a call that may become a task: its request's until then, the record's afterwards."""
-
-    __slots__ = ("_run", "cancel_requested", "inner", "request_id", "transport")
-
-    can_send_request = False
-
-    def __init__(self, run: TaskRun, inner: DispatchContext | None, transport: TransportContext) -> None:
-        self._run = run
-        self.inner = inner
-        self.request_id = None if inner is None else inner.request_id
-        self.transport = transport
-        self.cancel_requested = False
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
-        """Always refuses: questions are asked through ``ctx.elicit`` and its kind."""
-        raise NoBackChannel(f"{method} cannot be sent from a task; use ctx.elicit, ctx.sample or ctx.roots")
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """While the request waits, to its client; then to a legacy client that has a stream, else to nobody."""
-        if self.inner is not None:
-            await self.inner.notify(method, params)
-        else:
-            await self._run.tell(method, params)
-
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """While the request waits, its progress; then the task's status message."""
-        if self.inner is not None:
-            await self.inner.progress(progress, total, message)
-        else:
-            await self._run.report(progress, total, message)
 
 
 class TaskRun:
@@ -111,8 +68,11 @@ class TaskRun:
         on_end: called once when the body has ended and its outcome is kept.
 
     Attributes:
-        body: the asyncio task of the body.
+        body: the asyncio task of the body; ``None`` before it starts.
+        ended: done when the body has ended and its outcome is kept.
         promoted: set when the run has become a task.
+        legacy: the client's connection in the legacy era; ``None`` in the modern one.
+        is_elsewhere: whether another process has that connection, or had.
         record: as last written; ``None`` before the promotion.
     """
 
@@ -132,6 +92,10 @@ class TaskRun:
         self.record: TaskRecord | None = None
         self.promoted = asyncio.Event()
         self.body: asyncio.Task[Any] | None = None
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._life: asyncio.Task[None] | None = None
+        self._number = 0
+        self._renewed_at = 0.0
         self._desk = desk
         self._inner = inner
         self._on_end = on_end
@@ -152,6 +116,7 @@ class TaskRun:
         self._dispatch = TaskDispatch(self, dispatch, transport)
         connection = ctx.session.connection
         self.legacy = None if connection.is_modern else connection
+        self.is_elsewhere = dispatch is None
         if connection.is_modern:  # its own ends with the request
             connection = Connection.from_envelope(
                 connection.protocol_version,
@@ -198,8 +163,19 @@ class TaskRun:
         self._is_promoted()
 
     def start(self) -> None:
-        """Begin to run the body."""
+        """Begin to run the body: of a task inside the middleware, of a call that is none (yet) as it stands."""
+        if self.record is None:
+            self._start_body()
+        else:
+            self._start_life()
+
+    def _start_body(self) -> asyncio.Task[Any]:
         self.body = asyncio.get_running_loop().create_task(self._run(), name=f"ferrule-task-{self.tool}")
+        return self.body
+
+    def _start_life(self) -> None:
+        if self._life is None:
+            self._life = asyncio.get_running_loop().create_task(self._live(), name=f"ferrule-task-life-{self.tool}")
 
     async def begin(self) -> str:
         """Become a task, unless it is one already; gives its id.
@@ -236,11 +212,54 @@ class TaskRun:
 
     def _is_promoted(self) -> None:
         assert self.record is not None
+        self._number = self.record.runs
+        self._renewed_at = asyncio.get_running_loop().time()
         self._dispatch.inner = None
         self._undo_poke = self._desk.on_poke(self.record.task_id, self.poke)
         if self._rounds is not None:
             self._rounds.attach(self)
         self.promoted.set()
+        if self.body is not None:
+            self._start_life()
+
+    async def _live(self) -> None:
+        """The task's pass through the middleware, and what comes of it."""
+        assert self.record is not None
+        running_task.set(self.record.task_id)
+        ctx = self.ctx
+        params: dict[str, Any] = {"name": self.tool, "arguments": self.arguments}
+        if ctx.meta:
+            params["_meta"] = dict(ctx.meta)
+        outside = replace(ctx, params=params)
+        try:
+            result = await ctx.server.chain(self._innermost)(outside)
+        except BaseException as error:
+            await self._end_body()
+            await self._ended_by(error)
+        else:
+            await self._end_body()
+            await self._completed(result)
+        finally:
+            self._over()
+
+    async def _innermost(self, ctx: ServerRequestContext[Any]) -> Any:
+        """The body, begun here so that what middleware puts into context variables reaches it.
+
+        The arguments are those of the call as it became a task: a middleware that rewrites them did so with the
+        request, and doing it again would do it twice.
+        """
+        value = await (self.body or self._start_body())
+        if type(value) is InputRequiredResult:  # the round ended in the moment of the promotion
+            raise InternalError
+        return finish_result(self.ctx.server, self.ctx.session.connection, self.ctx.method, value)
+
+    async def _end_body(self) -> None:
+        """A middleware may answer without waiting for the body; then nobody needs it."""
+        body = self.body
+        if body is not None and not body.done():
+            self._dispatch.cancel_requested = True
+            body.cancel()
+            await asyncio.wait([body])
 
     async def _run(self) -> Any:
         session = self.ctx.session
@@ -259,20 +278,11 @@ class TaskRun:
             try:
                 value = await self._inner(self.ctx, self.arguments)
             except BaseException as error:
-                value = await rounds.settle_error(error)
-            else:
-                value = await rounds.settle(value)
-        except BaseException as error:
-            if self.record is None:
-                raise
-            await self._ended_by(error)
-        else:
-            if self.record is None:
-                return value
-            await self._completed(value)
+                return await rounds.settle_error(error)
+            return await rounds.settle(value)
         finally:
-            self._over()
-        return None
+            if self.record is None:
+                self._over()
 
     def _over(self) -> None:
         if self._undo_poke is not None:
@@ -280,13 +290,13 @@ class TaskRun:
         for task in (self._status_task, self._poked):
             if task is not None:
                 task.cancel()
+        if not self.ended.done():
+            self.ended.set_result(None)
         self._on_end(self)
 
     async def _completed(self, value: Any) -> None:
-        ctx = self.ctx
         try:
-            finished = finish_result(ctx.server, ctx.session.connection, ctx.method, value)
-            result: dict[str, Any] = to_builtins(finished)
+            result: dict[str, Any] = to_builtins({} if value is None else value)
         except Exception as error:
             await self._ended_by(error)
             return
@@ -322,9 +332,9 @@ class TaskRun:
     async def _interrupted(self) -> None:
         """The body was cancelled: by its client (then the record says so already), or because this process stops."""
         if self._is_cancelled:
-            return
+            return  # the record says so already, or is somebody else's
         if self._gives_up and self.record is not None and self.record.resumable:
-            await self._settle(lambda record: True, release=True)
+            await self._settle(self._hand_over, release=True)
             return
         why = "The server was stopped" if self._gives_up else "The task ended itself by cancellation"
 
@@ -337,43 +347,81 @@ class TaskRun:
         await self._settle(fail)
 
     @staticmethod
+    def _hand_over(record: TaskRecord) -> bool:
+        record.is_queued = True
+        return True
+
+    @staticmethod
     def close(record: TaskRecord, status: Any) -> None:
-        record.status = status
+        """End a record."""
+        record.status, record.is_queued = status, False
         record.questions, record.answers, record.journal = {}, {}, None
 
     async def _settle(self, mutate: Callable[[TaskRecord], bool], *, release: bool = False) -> None:
         try:
             await asyncio.shield(asyncio.ensure_future(self._change(mutate, release=release)))
         except TaskGone:
-            logger.info("A task of tool %r ended after it expired; its outcome is dropped", self.tool)
+            logger.info("A task of tool %r ended after it expired or was taken over; its outcome is dropped", self.tool)
 
     def cancel(self) -> None:
         """The client cancelled the task; the record says so. The body is cancelled, its ``finally`` runs."""
         self._is_cancelled = True
-        self._dispatch.cancel_requested = True
-        if self.body is not None:
-            self.body.cancel()
+        self._interrupt()
 
     def give_up(self) -> None:
         """This process stops: end the body; another process may go on with it."""
         self._gives_up = True
+        self._interrupt()
+
+    def _interrupt(self) -> None:
         self._dispatch.cancel_requested = True
-        if self.body is not None:
+        if self.body is not None and not self.body.done():
             self.body.cancel()
+        elif self._life is not None:  # in a middleware, before the body or after it
+            self._life.cancel()
 
     # -- the record -----------------------------------------------------------------------------------------------
 
-    async def _change(self, mutate: Callable[[TaskRecord], bool], *, release: bool = False) -> TaskRecord:
+    async def _change(
+        self, mutate: Callable[[TaskRecord], bool], *, release: bool = False, quietly: bool = False
+    ) -> TaskRecord:
+        """`Desk.change` for whoever runs the task; renews the lease.
+
+        Args:
+            release: give the lease up instead. quietly: tell nobody.
+
+        Raises:
+            TaskGone: it expired, or another process has taken it over.
+        """
         assert self.record is not None
+        is_ours = True
+
+        def fenced(record: TaskRecord) -> bool:
+            nonlocal is_ours
+            is_ours = record.runs == self._number and not record.is_queued
+            return is_ours and mutate(record)
+
         async with self._lock:
             record = await self._desk.change(
-                self.record.task_id, mutate, renew=not release, release=release, announce=not release
+                self.record.task_id, fenced, renew=not release, release=release, announce=not (release or quietly)
             )
-            self.record = record
-        await self._tell_status(record)
+            if is_ours:
+                self.record = record
+        if not is_ours:
+            logger.warning("Task %s was taken over by another process; it ends here", self.record.task_id)
+            self.cancel()
+            raise TaskGone(self.record.task_id)
+        self._renewed_at = asyncio.get_running_loop().time()
+        if not quietly:
+            await self._tell_status(record)
         if record.status == "cancelled" and not self._is_cancelled:
             self.cancel()
         return record
+
+    async def hold(self) -> None:
+        """See `Keeper`: a process that slept too long must not take a step before it knows that the task is its own."""
+        if asyncio.get_running_loop().time() - self._renewed_at > self._desk.lease_s / 2:
+            await self._change(lambda record: True, quietly=True)
 
     async def keep(self, journal: Journal, questions: Sequence[AskedQuestion] | None) -> None:
         """See `Keeper`."""
@@ -413,7 +461,7 @@ class TaskRun:
         if self._poked is None or self._poked.done():
             self._poked = asyncio.get_running_loop().create_task(self._look())
         else:
-            self._poked.add_done_callback(lambda _: self.poke() if self.body and not self.body.done() else None)
+            self._poked.add_done_callback(lambda _: None if self.ended.done() else self.poke())
 
     async def _look(self) -> None:
         assert self.record is not None
@@ -438,11 +486,11 @@ class TaskRun:
 
     async def beat(self) -> None:
         """Renew the lease and look at the record; what a process does for each of its tasks from time to time."""
-        if self.record is None or self.record.is_over or self.body is None or self.body.done():
+        if self.record is None or self.record.is_over or self.ended.done():
             return
         await self._look()
         try:
-            await self._desk.change(self.record.task_id, lambda record: True, renew=True, announce=False)
+            await self._change(lambda record: True, quietly=True)
         except TaskGone:
             self.cancel()
 
@@ -504,49 +552,14 @@ class TaskRun:
             return
         sent = dict(params or {})
         sent["_meta"] = {**(sent.get("_meta") or {}), **related_meta(self.record.task_id)}
+        if self.is_elsewhere:
+            self._desk.tell(self.record.task_id, method, sent)
+            return
         try:
             await self.legacy.notify(method, sent)
         except (LocalError, OSError) as error:
             logger.debug("%s of a task could not be sent: %s", method, error)
 
     async def _tell_status(self, record: TaskRecord) -> None:
-        if self.legacy is not None:
+        if self.legacy is not None and not self.is_elsewhere:  # elsewhere it hears of every change by itself
             await self.tell("notifications/tasks/status", legacy_status_params(record))
-
-
-def rebuilt_context(record: TaskRecord, server: Any, lifespan_state: Any) -> ServerRequestContext[Any]:
-    """The context of a task that another process began."""
-    revision = REVISIONS[record.protocol_version]
-    transport = TaskTransport(principal=record.principal)
-    if revision.is_modern:
-        connection = Connection.from_envelope(record.protocol_version, record.client_info, record.capabilities)
-    else:
-        connection = Connection(NotifyOnly(None), revision)
-        connection.client_capabilities_raw = record.capabilities
-        connection.client_info_raw = record.client_info
-        connection.initialize_accepted = True
-    params = CallToolRequestParams(name=record.tool, arguments=record.arguments)
-    session = ServerSession(connection, _Nobody(), record.meta)
-    return ServerRequestContext(
-        session, lifespan_state, "tools/call", params, None, record.meta, record.protocol_version, transport, server
-    )
-
-
-class _Nobody:
-    """Stands where a request's way back would be; `TaskRun` puts its own in its place."""
-
-    transport = TransportContext("task", can_send_request=False)
-    request_id = None
-    can_send_request = False
-    cancel_requested = False
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
-        raise NoBackChannel(f"{method} cannot be sent from a task")
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        return None
-
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        return None

@@ -1,0 +1,23 @@
+"""Which task the running code belongs to: its body, or middleware that stands around the body.
+
+Here, and not in the tasks extension, because middleware of this layer asks it, too.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Final
+
+__all__ = ["current_task_id", "running_task"]
+
+running_task: Final[ContextVar[str | None]] = ContextVar("ferrule_running_task", default=None)
+"""Set by whoever runs a task."""
+
+
+def current_task_id() -> str | None:
+    """The id of the task that this code is part of; ``None`` in a request.
+
+    A tool call that becomes a task passes the middleware twice: as the request, which is answered by a handle, and
+    around the task's body, whose result the client gets later. This tells the two apart.
+    """
+    return running_task.get()

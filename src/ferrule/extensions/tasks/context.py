@@ -1,0 +1,109 @@
+"""What stands in a task's context where a request has its way back: until the promotion the request's own, then the
+record; and the whole context of a task whose request another process took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ferrule.extensions.tasks.record import TaskRecord
+from ferrule.kernel.connection import Connection, NotifyOnly
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.dispatch import CallOptions, DispatchContext, TransportContext
+from ferrule.kernel.session import ServerSession
+from ferrule.protocol.errors import NoBackChannel
+from ferrule.wire.revisions import REVISIONS
+from ferrule.wire.types import CallToolRequestParams
+
+if TYPE_CHECKING:
+    from ferrule.extensions.tasks.run import TaskRun
+
+__all__ = ["TaskDispatch", "TaskTransport", "rebuilt_context"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTransport(TransportContext):
+    """What a task that was resumed elsewhere knows of the request that began it.
+
+    Attributes:
+        principal: as text; ``None`` for nobody in particular.
+    """
+
+    kind: str = "task"
+    can_send_request: bool = False
+    principal: Any = None
+
+
+class TaskDispatch:
+    """The way back of a call that may become a task: its request's until then, the record's afterwards."""
+
+    __slots__ = ("_run", "cancel_requested", "inner", "request_id", "transport")
+
+    can_send_request = False
+
+    def __init__(self, run: TaskRun, inner: DispatchContext | None, transport: TransportContext) -> None:
+        self._run = run
+        self.inner = inner
+        self.request_id = None if inner is None else inner.request_id
+        self.transport = transport
+        self.cancel_requested = False
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Always refuses: questions are asked through ``ctx.elicit`` and its kind."""
+        raise NoBackChannel(f"{method} cannot be sent from a task; use ctx.elicit, ctx.sample or ctx.roots")
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """While the request waits, to its client; then to a legacy client that has a stream, else to nobody."""
+        if self.inner is not None:
+            await self.inner.notify(method, params)
+        else:
+            await self._run.tell(method, params)
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """While the request waits, its progress; then the task's status message."""
+        if self.inner is not None:
+            await self.inner.progress(progress, total, message)
+        else:
+            await self._run.report(progress, total, message)
+
+
+def rebuilt_context(record: TaskRecord, server: Any, lifespan_state: Any) -> ServerRequestContext[Any]:
+    """The context of a task that another process began."""
+    revision = REVISIONS[record.protocol_version]
+    transport = TaskTransport(principal=record.principal)
+    if revision.is_modern:
+        connection = Connection.from_envelope(record.protocol_version, record.client_info, record.capabilities)
+    else:
+        connection = Connection(NotifyOnly(None), revision)
+        connection.client_capabilities_raw = record.capabilities
+        connection.client_info_raw = record.client_info
+        connection.initialize_accepted = True
+    params = CallToolRequestParams(name=record.tool, arguments=record.arguments)
+    session = ServerSession(connection, _Nobody(), record.meta)
+    return ServerRequestContext(
+        session, lifespan_state, "tools/call", params, None, record.meta, record.protocol_version, transport, server
+    )
+
+
+class _Nobody:
+    """Stands where a request's way back would be; `TaskRun` puts its own in its place."""
+
+    transport = TransportContext("task", can_send_request=False)
+    request_id = None
+    can_send_request = False
+    cancel_requested = False
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        raise NoBackChannel(f"{method} cannot be sent from a task")
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        return None
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        return None
