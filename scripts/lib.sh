@@ -20,6 +20,9 @@ CONFORMANCE_VERSION=0.2.0-alpha.12
 SERVERS_PYTHON_VERSION=2026.10.19
 SERVERS_NODE_VERSION=2026.8.31
 OIDC_PROVIDER_VERSION=9.13.3
+TYPESCRIPT_CLIENT_VERSION=2.4.0
+TYPESCRIPT_SDK_VERSION=1.32.2
+TYPESCRIPT_TASKS_VERSION=0.2.2
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
@@ -135,7 +138,7 @@ _install_server_peers() {
 
 _install_node_peers() {
   local dir=$CACHE/node
-  say "installing the inspector $INSPECTOR_VERSION and the conformance suite $CONFORMANCE_VERSION (npm)"
+  say "installing the inspector $INSPECTOR_VERSION, the conformance suite $CONFORMANCE_VERSION and the TypeScript clients (npm)"
   mkdir -p "$dir" && cat >"$dir/package.json" <<JSON || return 1
 {
   "private": true,
@@ -145,6 +148,9 @@ _install_node_peers() {
     "@modelcontextprotocol/server-everything": "$SERVERS_NODE_VERSION",
     "@modelcontextprotocol/server-filesystem": "$SERVERS_NODE_VERSION",
     "@modelcontextprotocol/server-memory": "$SERVERS_NODE_VERSION",
+    "@modelcontextprotocol/client": "$TYPESCRIPT_CLIENT_VERSION",
+    "@modelcontextprotocol/sdk": "$TYPESCRIPT_SDK_VERSION",
+    "@modelcontextprotocol/ext-tasks": "$TYPESCRIPT_TASKS_VERSION",
     "oidc-provider": "$OIDC_PROVIDER_VERSION"
   }
 }
@@ -156,7 +162,8 @@ JSON
 ensure_peers() {
   once "$CACHE/stamps/peer-mcp" "$(stamp_of "$MCP_PEER_VERSION")" _install_mcp_peer
   once "$CACHE/stamps/peer-servers" "$(stamp_of "$SERVERS_PYTHON_VERSION")" _install_server_peers
-  once "$CACHE/stamps/node" "$(stamp_of "$INSPECTOR_VERSION" "$CONFORMANCE_VERSION" "$SERVERS_NODE_VERSION" "$OIDC_PROVIDER_VERSION")" \
+  once "$CACHE/stamps/node" "$(stamp_of "$INSPECTOR_VERSION" "$CONFORMANCE_VERSION" "$SERVERS_NODE_VERSION" \
+    "$OIDC_PROVIDER_VERSION" "$TYPESCRIPT_CLIENT_VERSION" "$TYPESCRIPT_SDK_VERSION" "$TYPESCRIPT_TASKS_VERSION")" \
     _install_node_peers
   export FERRULE_PEER_MCP_PYTHON=$CACHE/peer-mcp/$BIN/python
   export FERRULE_PEER_SERVERS_DIR=$CACHE/peer-servers/$BIN

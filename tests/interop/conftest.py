@@ -27,7 +27,8 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_until_served(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def wait_until_served(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Return once somebody listens on the port; fail with the log if the process ends or takes too long."""
     deadline = time.monotonic() + START_LIMIT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -55,7 +56,7 @@ def http_url(stdio_command: list[str], tmp_path_factory: pytest.TempPathFactory)
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
     try:
-        _wait_until_served(process, port, log)
+        wait_until_served(process, port, log)
         yield f"http://127.0.0.1:{port}/mcp"
         assert process.poll() is None, log.read_text(errors="replace")
     finally:
