@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.conftest import _free_port, _wait_until_served
+from tests.interop.conftest import _free_port, wait_until_served
 
 PROGRAM = Path(__file__).with_name("orders_program.py")
 SCRIPT = Path(__file__).with_name("mcp_orders_script.py")
@@ -59,7 +59,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
                 )
             stack.callback(process.wait, 10)
             stack.callback(process.terminate)
-            _wait_until_served(process, port, log)
+            wait_until_served(process, port, log)
             return port
 
         yield started
