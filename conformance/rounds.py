@@ -1,43 +1,45 @@
-"""The multi-round fixtures of the suite on the authoring API: each body asks through `Context` and knows no era.
+"""The multi-round fixtures of the suite: each body asks through `Context` and knows no era.
 
-    python conformance/rounds.py --port 3002      serves http://localhost:3002/mcp
-
-Every check of the ``input-required-result-*`` scenarios passes, with one exception by design: a retry that brings
-answers but not the ``requestState`` it was given (``ignore-extra-params``, a warning of the suite) is asked again. An
-answer counts only for a question that a sealed state says was asked, in these words.
+One asks by hand: the scenario ``input-required-result-ignore-extra-params`` makes a first call that already brings
+answers, and wants it done. `Context.elicit` would ask: to it an answer counts only for a question that a sealed state
+says was asked, in these words, for these arguments. Whoever returns `InputRequired` decides for himself which answers
+to take, and this tool takes any that fits.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from typing import Any
 
-from ferrule import Context, MCPServer
+from fixtures import form
 
-NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-OK = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
-COLOR = {"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]}
-CONTEXT = {"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]}
+from ferrule import Context, InputRequired, MCPServer
+from ferrule.app.rounds.questions import elicit_question
 
-app = MCPServer("ferrule-conformance-rounds", version="1.0.0")
+app = MCPServer("rounds")
+
+NAME = form(name={"type": "string"})
+OK = form(ok={"type": "boolean"})
 
 
 def said(answer: Any, field: str) -> Any:
-    return None if answer.data is None else answer.data[field]
+    """A field of an accepted form."""
+    return answer.data[field] if answer.accepted else None
 
 
 @app.tool
-async def test_input_required_result_elicitation(ctx: Context) -> str:
-    """Asks for a name, then greets."""
-    return f"Hello, {said(await ctx.elicit('What is your name?', NAME, key='user_name'), 'name')}!"
+async def test_input_required_result_elicitation(ctx: Context) -> str | InputRequired:
+    """Asks for a name by hand, then greets."""
+    question = elicit_question("What is your name?", NAME)
+    answer = ctx.answer_to("user_name", question)
+    return InputRequired({"user_name": question}) if answer is None else f"Hello, {said(answer, 'name')}!"
 
 
 @app.tool
 async def test_input_required_result_sampling(ctx: Context) -> str:
     """Asks the client's model for a capital."""
     answer = await ctx.sample("What is the capital of France?", max_tokens=100, key="capital_question")
-    return f"The model said: {answer.model}"
+    return f"The model said: {answer.text}"
 
 
 @app.tool
@@ -67,7 +69,7 @@ async def test_input_required_result_multiple_inputs(ctx: Context) -> str:
 async def test_input_required_result_multi_round(ctx: Context) -> str:
     """Asks two things, one after the other."""
     name = await ctx.elicit("What is your name?", NAME, key="step1")
-    color = await ctx.elicit("What is your favourite colour?", COLOR, key="step2")
+    color = await ctx.elicit("What is your favourite colour?", form(color={"type": "string"}), key="step2")
     return f"{said(name, 'name')} likes {said(color, 'color')}"
 
 
@@ -98,7 +100,7 @@ async def test_missing_capability(ctx: Context) -> str:
 
 @app.tool
 async def test_streaming_elicitation(ctx: Context) -> str:
-    """Asks the user while it streams."""
+    """Asks the user while it streams, which must not become a request on the stream."""
     await ctx.progress(1, 2)
     return f"Answered {said(await ctx.elicit('What is your name?', NAME, key='user_name'), 'name')}"
 
@@ -106,10 +108,5 @@ async def test_streaming_elicitation(ctx: Context) -> str:
 @app.prompt
 async def test_input_required_result_prompt(ctx: Context) -> str:
     """A prompt that asks the client first."""
-    return f"Use this context: {said(await ctx.elicit('What is the context?', CONTEXT, key='user_context'), 'context')}"
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--port", type=int, default=3002)
-    app.run("http", host="localhost", port=parser.parse_args().port)
+    answer = await ctx.elicit("What is the context?", form(context={"type": "string"}), key="user_context")
+    return f"Use this context: {said(answer, 'context')}"

@@ -11,9 +11,9 @@ import pytest
 from ferrule import Context, MCPServer, current_context
 from ferrule.app.errors import NoRequest, NoSession
 from ferrule.kernel.bus import ListenFilter
-from ferrule.protocol.errors import ResourceNotFound
+from ferrule.protocol.errors import NoBackChannel, ResourceNotFound
 from ferrule.transports.asgi.context import HttpContext
-from tests.app.support import LATEST, V1125, RecordingDispatch, ask, call, connection_of
+from tests.app.support import LATEST, V1125, RecordingDispatch, ask, call, connection_of, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -222,3 +222,40 @@ async def test_session_state_lives_as_long_as_its_connection_and_never_pretends(
     values = [await call(app, "count", connection=connection) for _ in range(2)]
     assert [value["structuredContent"]["result"] for value in values] == [1, 2]
     assert (await call(app, "modern"))["structuredContent"] == "refused"
+
+
+class StreamDispatch(RecordingDispatch):
+    """A legacy HTTP request whose stream can be closed and resumed, or not."""
+
+    __slots__ = ("closed", "resumable")
+
+    def __init__(self, resumable: bool) -> None:
+        super().__init__()
+        self.resumable = resumable
+        self.closed: list[Any] = []
+
+    async def close_stream(self, retry_ms: int | None = None) -> None:
+        if not self.resumable:
+            raise NoBackChannel("cannot be resumed")
+        self.closed.append(retry_ms)
+
+
+@pytest.mark.parametrize(
+    ("version", "dispatch", "closed"),
+    [
+        (V1125, StreamDispatch(resumable=True), [250]),
+        (V1125, StreamDispatch(resumable=False), []),
+        (LATEST, RecordingDispatch(), None),
+    ],
+    ids=["resumable", "not resumable", "no such stream"],
+)
+async def test_a_stream_is_closed_where_the_client_can_come_back(app, version, dispatch, closed):
+    """SEP-1699; elsewhere the function goes on as if it had not asked, so that one body serves all."""
+
+    @app.tool
+    async def work(ctx: Context) -> bool:
+        return await ctx.close_stream(250)
+
+    result = await call(app, "work", version=version, dispatch=dispatch)
+    assert text_of(result) == ("true" if closed else "false")
+    assert getattr(dispatch, "closed", None) == closed

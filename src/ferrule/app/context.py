@@ -19,6 +19,7 @@ from ferrule.app.threads import calling_loop
 from ferrule.kernel.bus import Event
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.deprecations import warn_deprecated
+from ferrule.protocol.errors import NoBackChannel
 
 if TYPE_CHECKING:
     from ferrule.app.server import MCPServer
@@ -221,6 +222,26 @@ class Context(Asking, Generic[StateT]):
         """Send a notification that belongs to this request."""
         await self._check_open()
         await self.request.session.notify(method, params)
+
+    async def close_stream(self, retry_ms: int | None = None) -> bool:
+        """Close the connection that this request's answer streams over, and work on; the client comes back for the
+        rest (2025-11-25, SEP-1699). For long work behind proxies that end idle connections.
+
+        Args:
+            retry_ms: when the client should come back; ``None`` takes the endpoint's option.
+
+        Returns:
+            Whether it was closed; where there is no stream that could be resumed, nothing happens.
+        """
+        await self._check_open()
+        close = getattr(self.request.session.dispatch, "close_stream", None)
+        if close is None:
+            return False
+        try:
+            await close(retry_ms)
+        except NoBackChannel:
+            return False
+        return True
 
     # -- telling everyone who listens ------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ def by_hand(app: MCPServer) -> None:
         if ctx.input_state is None:
             return InputRequired({"a": elicit_question("first", int)}, state={"n": 1})
         if ctx.input_state["n"] == 1:
-            answer = elicit_question("first", int).read(said["a"])
+            answer = ctx.answer_to("a", elicit_question("first", int))
             asked = {
                 "method": "elicitation/create",
                 "params": {"message": "second", "requestedSchema": {"type": "object", "properties": {}}},
@@ -116,3 +116,20 @@ async def test_both_forms_may_be_mixed():
     assert list(call.requests) == ["b"]
     await call.reply(accept(2))
     assert call.result["content"][0]["text"] == "1 2"
+
+
+async def test_an_answer_that_is_missing_or_does_not_fit_is_none():
+    """The function then asks again, and never takes a form that it did not want."""
+    app = served()
+    question = elicit_question("number", int)
+
+    @app.tool
+    async def body(ctx: Context) -> str | InputRequired:
+        answer = ctx.answer_to("n", question)
+        return InputRequired({"n": question}) if answer is None else f"{answer.action} {answer.data}"
+
+    for responses in (None, {"other": accept(1)}, {"n": accept("many")}, {"n": {"action": "perhaps"}}):
+        call = await Call(app).send(responses)
+        assert list(call.requests) == ["n"]
+    call = await Call(app).send({"n": accept(3)})
+    assert call.result["content"][0]["text"] == "accept 3"

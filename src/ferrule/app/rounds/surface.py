@@ -284,6 +284,27 @@ class Asking:
             return session.by_hand[0]
         return getattr(self.request.params, "input_responses", None) or {}
 
+    def answer_to(self, key: str, question: Question) -> Any:
+        """What the client answered to a question of an `InputRequired` that this function returned.
+
+        Any answer that fits is taken, also one that nobody was asked for: look at `input_state` where that matters.
+
+        Args:
+            key: the question's key in `InputRequired`.
+            question: the same question, made anew.
+
+        Returns:
+            What `elicit`, `sample` or `roots` would return; ``None``: there is no answer yet, or none that fits, and
+            the function asks (again).
+        """
+        from ferrule.app.rounds.questions import MisfitAnswer
+
+        answers = self.input_responses
+        try:
+            return question.read(answers[key]) if key in answers else None
+        except MisfitAnswer:
+            return None
+
     @property
     def input_state(self) -> Any:
         """What this function kept in ``InputRequired.state``; ``None`` at first."""
