@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from ferrule.app.principals import principal_id, principal_of
+from ferrule.app.running_task import current_task_id
 from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.protocol.errors import InternalError, LocalError, MCPError
 from ferrule.protocol.inbound import NAME_PARAMS
@@ -86,7 +87,8 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
-        if ctx.request_id is not None and ctx.method in self._methods:
+        # The pass around a task's body is part of a request that was counted.
+        if ctx.request_id is not None and ctx.method in self._methods and current_task_id() is None:
             self._take(self._key(ctx))
         return await call_next(ctx)
 

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from ferrule.app.rounds.base import StepCall
-from ferrule.app.rounds.errors import TooManyRounds
+from ferrule.app.rounds.errors import RoundsError, TooManyRounds
 from ferrule.app.rounds.journal import Entry, Journal, Outstanding
+from ferrule.app.rounds.keys import check_key, digest_of_texts
 from ferrule.app.rounds.manual import InputRequired, answer_by_hand
 from ferrule.app.rounds.questions import Question
 from ferrule.app.rounds.replay import ReplayRounds
@@ -148,7 +149,7 @@ class WaitingRounds(ReplayRounds):
             questions = value.requests()
             answers = await asyncio.gather(
                 *(
-                    self.ask(Question(question["method"], question["params"], lambda raw: raw, key=key))
+                    self.ask(Question(question["method"], question["params"], lambda raw: raw, key=_legal(key)))
                     for key, question in questions.items()
                 )
             )
@@ -222,3 +223,11 @@ class WaitingRounds(ReplayRounds):
                 await asyncio.wait([self._keeping])
             except asyncio.CancelledError:
                 continue
+
+
+def _legal(key: str) -> str:
+    """An author who asks by hand may use any key; here not all characters are free."""
+    try:
+        return check_key(key)
+    except RoundsError:
+        return f"by-hand-{digest_of_texts(key)}"

@@ -85,7 +85,15 @@ def rebuilt_context(record: TaskRecord, server: Any, lifespan_state: Any) -> Ser
     params = CallToolRequestParams(name=record.tool, arguments=record.arguments)
     session = ServerSession(connection, _Nobody(), record.meta)
     return ServerRequestContext(
-        session, lifespan_state, "tools/call", params, None, record.meta, record.protocol_version, transport, server
+        session,
+        lifespan_state,
+        "tools/call",
+        params,
+        record.task_id,  # `None` would be a notification, which middleware lets pass
+        record.meta,
+        record.protocol_version,
+        transport,
+        server,
     )
 
 

@@ -94,6 +94,7 @@ class TaskRun:
         self.body: asyncio.Task[Any] | None = None
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._life: asyncio.Task[None] | None = None
+        self._expiry: asyncio.TimerHandle | None = None
         self._number = 0
         self._renewed_at = 0.0
         self._desk = desk
@@ -216,6 +217,8 @@ class TaskRun:
         self._renewed_at = asyncio.get_running_loop().time()
         self._dispatch.inner = None
         self._undo_poke = self._desk.on_poke(self.record.task_id, self.poke)
+        left_s = self.record.created_at + self.record.ttl_ms / 1000 - self._desk.clock()
+        self._expiry = asyncio.get_running_loop().call_later(max(0.0, left_s), self.poke)
         if self._rounds is not None:
             self._rounds.attach(self)
         self.promoted.set()
@@ -287,6 +290,8 @@ class TaskRun:
     def _over(self) -> None:
         if self._undo_poke is not None:
             self._undo_poke()
+        if self._expiry is not None:
+            self._expiry.cancel()
         for task in (self._status_task, self._poked):
             if task is not None:
                 task.cancel()

@@ -35,6 +35,7 @@ logger = logging.getLogger("ferrule.tasks")
 
 _CLAIMED_AT_ONCE: Final = 16
 _STOP_S: Final = 5.0
+_SWEEP_S: Final = 30.0
 
 
 class Upkeep:
@@ -159,15 +160,13 @@ class Upkeep:
         """Held while the server runs; several clients in one process enter the lifespan of one server."""
         self._entered += 1
         self._server, self._state = server, state
-        keeper = None
         async with self.executor.connected(self.run):
-            if not isinstance(self._find_desk().store, MemoryTasks):
-                keeper = asyncio.get_running_loop().create_task(self._keep())
+            keep = self._sweep if isinstance(self._find_desk().store, MemoryTasks) else self._keep
+            keeper = asyncio.get_running_loop().create_task(keep())
             try:
                 yield
             finally:
-                if keeper is not None:
-                    keeper.cancel()
+                keeper.cancel()
                 self._entered -= 1
                 if not self._entered:
                     await self._give_up()
@@ -179,6 +178,12 @@ class Upkeep:
             run.give_up()
         if runs:
             await asyncio.wait([run.ended for run in runs], timeout=_STOP_S)
+
+    async def _sweep(self) -> None:
+        """Expired records in memory go with the next task; this is for when none comes."""
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            await self._find_desk().store.claim(lease_s=1, limit=0)
 
     async def _keep(self) -> None:
         """Renew the leases of what runs here, and take over what belongs to nobody."""
