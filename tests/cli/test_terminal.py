@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,7 +135,8 @@ def test_ctrl_c_ends_every_command(arguments: tuple[str, ...], words: str, statu
 
 def test_no_color_is_respected() -> None:
     """NO_COLOR=1: a table without styles, and a dumb terminal gets none either."""
-    for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        variables: Any = {name: value}
         with terminal("list", PROBE, "tools", **variables) as screen:
             assert screen.wait() == 0
             assert "\x1b[3" not in screen.raw

@@ -23,7 +23,7 @@ import click
 if TYPE_CHECKING:
     from ferrule.client.config import HttpTarget, StdioTarget
 
-__all__ = ["ServerChoice", "complete_target", "python_command", "read_choice"]
+__all__ = ["ServerChoice", "complete_target", "python_command", "read_choice", "read_group"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,37 @@ def _from_hosts(text: str) -> ServerChoice | None:
     if len({str(entry) for _, entry in found}) > 1:
         raise click.UsageError(f"Several hosts have a server {text!r}: {', '.join(f'{h}:{text}' for h, _ in found)}")
     return _from_entries(text, found[0][0], {text: found[0][1]}, text)
+
+
+def read_group(text: str) -> tuple[str, Mapping[str, Any]] | None:
+    """A configuration with several servers of which none is named: what to call it, and name → target.
+
+    A target is an exception where its entry is wrong. ``None``: the text means one server, or nothing.
+
+    Raises:
+        click.UsageError: the configuration cannot be read.
+    """
+    from ferrule.cli.hosts import HOSTS, read_servers
+    from ferrule.client.config import GroupTarget, read_target
+
+    text = text.strip()
+    path, attribute = _split_path(text)
+    host = HOSTS.get(text.removesuffix(":")) if path is None and text.endswith(":") else None
+    if path is not None and path.suffix.lower() in (".json", ".jsonc") and attribute is None:
+        name, where, key = path.stem, path, None
+    elif host is not None:
+        name, where, key = host.name, host.path(), host.key
+    else:
+        return None
+    try:
+        servers = read_servers(where, key)
+    except (ValueError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+    if len(servers) < 2:
+        return None
+    group = read_target({"mcpServers": servers})
+    assert isinstance(group, GroupTarget)
+    return name, group.servers
 
 
 def _from_entries(text: str, where: str, servers: Mapping[str, Any], name: str | None) -> ServerChoice:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
@@ -45,7 +45,7 @@ from ferrule.wire.types import META_SERVER_INFO, InputRequiredResult, ListRootsR
 if TYPE_CHECKING:
     from ferrule.client.options import ClientOptions
 
-__all__ = ["proxy"]
+__all__ = ["proxy", "watching"]
 
 logger = logging.getLogger("ferrule.client.proxy")
 
@@ -76,7 +76,23 @@ def proxy(target: Any, *, name: str | None = None, **options: Unpack[ClientOptio
         options: for the clients behind it, as for `Client`; handlers of questions come from the clients before it.
     """
     made = _Proxy(target, name, options)
+    made.server.attachments[_Proxy] = made
     return made.server
+
+
+@asynccontextmanager
+async def watching(server: Server[Any], uris: Iterable[str]) -> AsyncGenerator[None]:
+    """While the block runs, hear of updates of resources behind a proxy; they are published on its bus.
+
+    For a server that passes on to several proxies. Serving the proxy itself does this by itself.
+
+    Args:
+        server: made by `proxy`, and connected.
+        uris: of its resources.
+    """
+    made: _Proxy = server.attachments[_Proxy]
+    async with made.watching(list(uris)):
+        yield
 
 
 class _Proxy:
@@ -352,11 +368,16 @@ class _Proxy:
         return result
 
     async def _listen(self, ctx: ServerRequestContext[Any]) -> Any:
-        uris = [str(uri) for uri in ctx.params.notifications.resource_subscriptions or ()]
+        async with self.watching([str(uri) for uri in ctx.params.notifications.resource_subscriptions or ()]):
+            return await builtin_listen(ctx)
+
+    @asynccontextmanager
+    async def watching(self, uris: list[str]) -> AsyncGenerator[None]:
+        """See `watching`."""
         for uri in uris:
             await self._watch(uri)
         try:
-            return await builtin_listen(ctx)
+            yield
         finally:
             for uri in uris:
                 self._background.start(self._unwatch(uri))

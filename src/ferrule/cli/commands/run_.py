@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import click
 from ferrule.cli.connect import Connection, target_argument
 from ferrule.cli.exits import EXIT_NO_CONNECTION, Quit, explain
 from ferrule.cli.output import say
-from ferrule.cli.targets import ServerChoice, python_command, read_choice
+from ferrule.cli.targets import ServerChoice, python_command, read_choice, read_group
 
 __all__ = ["command"]
 
@@ -56,17 +57,25 @@ def command(
 
     A Python file with an MCPServer is loaded and served. Anything else (a URL, a command, a server of a
     configuration) is started or connected to and passed on: a URL to hosts that only start processes, a
-    process to hosts that only know URLs, in either era of the protocol on either side.
+    process to hosts that only know URLs, in either era of the protocol on either side. A configuration with
+    several servers becomes one server, in which a tool is called SERVER_TOOL.
     """
-    choice = read_choice(target)
     if not http and (workers > 1 or descriptors):
         raise click.UsageError("--workers needs --http: there is one stdin")
-    if choice.file is None and (reload or workers > 1):
-        raise click.UsageError("--reload and --workers are for Python files with an MCPServer")
     if not path.startswith("/"):
         raise click.UsageError("--path starts with a slash")
+    group = read_group(target)
+    choice = None if group is not None else read_choice(target)
+    if (choice is None or choice.file is None) and (reload or workers > 1):
+        raise click.UsageError("--reload and --workers are for Python files with an MCPServer")
     origins = {"allowed_hosts": list(allowed_hosts) or None, "allowed_origins": list(allowed_origins) or None}
     web: dict[str, Any] = {"path": path, **{name: value for name, value in origins.items() if value}}
+    connection = Connection(target, mode=mode, headers=headers, token=token, oauth=oauth)
+    if choice is None:
+        assert group is not None
+        if headers or token:
+            raise click.UsageError("--header and --token are for one URL; put 'headers' into the configuration")
+        return _bridge(_gateway(*group, connection), target, http, host, port, web)
     if choice.file is not None and http and (reload or workers > 1):
         return _supervise(choice, choice.file, host, port, workers, reload, web)
     if choice.file is not None and not reload:
@@ -75,9 +84,8 @@ def command(
 
             exit_when_sources_change(choice.file)
         return _serve_file(choice.file, choice.attribute, http, host, port, web, descriptors)
-    connection = Connection(target, mode=mode, headers=headers, token=token, oauth=oauth)
     behind = _reloading(choice, choice.file) if choice.file is not None else choice
-    return _bridge(behind, connection, http, host, port, web)
+    return _bridge(_proxy(behind, connection), target, http, host, port, web)
 
 
 # -- a file -----------------------------------------------------------------------------------------------------------
@@ -175,16 +183,31 @@ def _reloading(choice: ServerChoice, path: Path) -> ServerChoice:
     return replace(choice, target=replace(target, server=server))
 
 
-def _bridge(choice: ServerChoice, connection: Connection, http: bool, host: str, port: int, web: dict[str, Any]) -> int:
+def _proxy(choice: ServerChoice, connection: Connection) -> Any:
     from ferrule.client.proxy import proxy
 
-    target: Any = choice.target
-    if not choice.is_http and target.server.stderr == "capture":
-        target = replace(target, server=replace(target.server, stderr=say))
     try:
-        server = proxy(target, **connection.client_options())
+        return proxy(_heard(choice.target), **connection.client_options())
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from error
+
+
+def _gateway(name: str, targets: Mapping[str, Any], connection: Connection) -> Any:
+    from ferrule.cli.gateway import gateway
+
+    options: dict[str, Any] = {**connection.client_options(), "connect_timeout_s": 30.0}
+    return gateway({label: _heard(target) for label, target in targets.items()}, name=name, **options)
+
+
+def _heard(target: Any) -> Any:
+    """Its stderr on ours."""
+    server: Any = getattr(target, "server", None)
+    if server is not None and server.stderr == "capture":
+        return replace(target, server=replace(server, stderr=say))
+    return target
+
+
+def _bridge(server: Any, label: str, http: bool, host: str, port: int, web: dict[str, Any]) -> int:
     try:
         if http:
             _run_http(server, host, port, web)
@@ -196,5 +219,5 @@ def _bridge(choice: ServerChoice, connection: Connection, http: bool, host: str,
         if os.environ.get("FERRULE_DEBUG"):
             raise
         status, sentence = explain(error)
-        raise Quit(status or EXIT_NO_CONNECTION, f"the bridge to {target.label} ended: {sentence}") from error
+        raise Quit(status or EXIT_NO_CONNECTION, f"the bridge to {label} ended: {sentence}") from error
     return 0

@@ -1,0 +1,176 @@
+"""``ferrule run`` of a configuration with several servers: one server in front, everything passes through it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ferrule import Client, Context, MCPError, MCPServer
+from ferrule.cli.gateway import gateway
+from tests.cli.support import FERRULE, PROBE, ferrule, serving
+
+ERAS = ["2026-07-28", "2025-11-25"]
+
+
+def docs() -> MCPServer[Any]:
+    """One of two servers."""
+    app: MCPServer[Any] = MCPServer("docs", instructions="Read.")
+
+    @app.tool
+    async def search(ctx: Context, words: str) -> str:
+        """Search."""
+        await ctx.progress(1, 2, "half")
+        answer = await ctx.elicit(f"Search for {words}?", bool)
+        return f"{words}: {answer.data}"
+
+    @app.resource("doc://one")
+    def one() -> str:
+        return "first"
+
+    @app.prompt
+    def ask(topic: str) -> str:
+        return f"docs about {topic}"
+
+    @app.complete(ask, "topic")
+    def topics(value: str) -> list[str]:
+        return [value + "ology"]
+
+    return app
+
+
+def memos() -> MCPServer[Any]:
+    """The other; its URIs have the same scheme, one of them is the same, and it changes."""
+    app: MCPServer[Any] = MCPServer("memos")
+
+    @app.tool
+    def search(words: str) -> str:
+        """Search."""
+        return f"no memo about {words}"
+
+    @app.tool
+    def grow() -> str:
+        app.add_tool(search, name="more")
+        app.notify_resource_updated("doc://two")
+        return "grown"
+
+    @app.resource("doc://one")
+    def one() -> str:
+        return "the same URI again"
+
+    @app.resource("doc://two")
+    def two() -> str:
+        return "second"
+
+    @app.resource("memo://{day}")
+    def memo(day: str) -> str:
+        return f"on {day}"
+
+    return app
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("before", ERAS)
+@pytest.mark.parametrize("behind", ERAS)
+async def test_several_servers_are_one(before: str, behind: str) -> None:
+    """Names with a prefix, resources by their URIs, questions and progress of the one that is called, either era."""
+    seen: list[float] = []
+    server = gateway({"docs": docs(), "my memos": memos()}, mode=behind)
+    async with Client(server, mode=before, elicitation_handler=lambda asked: {"value": True}) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["docs_search", "my_memos_search", "my_memos_grow"]
+        assert client.instructions == "docs: Read."
+        found = await client.call_tool("docs_search", {"words": "brass"}, on_progress=lambda p, t, m: seen.append(p))
+        assert (found.text, set(seen)) == ("brass: True", {1})  # a round that is played again says it again
+        assert (await client.call_tool("my_memos_search", {"words": "tin"})).text == "no memo about tin"
+        assert [str(each.uri) for each in await client.list_resources()] == ["doc://one", "doc://two"]
+        assert [each.uri_template for each in await client.list_resource_templates()] == ["memo://{day}"]
+        for uri, text in (("doc://one", "first"), ("doc://two", "second"), ("memo://monday", "on monday")):
+            assert (await client.read_resource(uri)).contents[0].text == text
+        prompt = await client.get_prompt("docs_ask", {"topic": "tin"})
+        assert prompt.messages[0].content.text == "docs about tin"
+        completed = await client.complete({"type": "ref/prompt", "name": "docs_ask"}, "topic", "tin")
+        assert completed.values == ["tinology"]
+        for name in ("search", "nothing_search"):
+            with pytest.raises(MCPError, match="no server"):
+                await client.call_tool(name)
+        with pytest.raises(MCPError):
+            await client.read_resource("doc://three")
+
+
+@pytest.mark.anyio
+async def test_a_resource_is_found_that_was_never_listed() -> None:
+    """A host may remember a URI from yesterday."""
+    async with Client(gateway({"docs": docs(), "memos": memos()})) as client:
+        assert (await client.read_resource("doc://two")).contents[0].text == "second"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("before", ERAS)
+@pytest.mark.parametrize("behind", ERAS)
+async def test_changes_of_every_server_are_heard(before: str, behind: str) -> None:
+    """Lists and single resources, in one stream."""
+    server = gateway({"docs": docs(), "memos": memos()}, mode=behind)
+    async with Client(server, mode=before) as client:
+        await client.list_resources()
+        async with client.listen(tools=True, uris=["doc://two"]) as changes:
+            await client.call_tool("memos_grow")
+            with anyio.fail_after(20):
+                kinds = {(await anext(changes)).kind, (await anext(changes)).kind}
+        assert kinds == {"tools", "resource"}
+
+
+@pytest.mark.anyio
+async def test_a_server_that_is_away_breaks_nothing_and_comes_back(caplog: pytest.LogCaptureFixture) -> None:
+    """Its own tools are missing until a list finds it there; the others never notice."""
+    now = [0.0]
+    broken = ValueError("An entry has a 'command' or a 'url'")
+    missing = ["no-such-program-at-all"]
+    targets: dict[str, Any] = {"docs": docs(), "wrong": broken, "gone": missing}
+    async with Client(gateway(targets, clock=lambda: now[0]), cache=False) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["docs_search"]
+        assert "'wrong' is left out" in caplog.text
+        assert "'gone' is not there" in caplog.text
+        with pytest.raises(MCPError, match="'gone' is not there"):
+            await client.call_tool("gone_x")
+        told = caplog.text.count("'gone' is not there")
+        await client.list_tools()
+        assert caplog.text.count("'gone' is not there") == told
+        now[0] = 60.0
+        await client.list_tools()
+        assert caplog.text.count("'gone' is not there") == told + 1
+
+
+def config(tmp_path: Path, **entries: Any) -> Path:
+    """A configuration as hosts have it."""
+    path = tmp_path / "mcp.json"
+    path.write_text("// both\n" + json.dumps({"mcpServers": entries}))
+    return path
+
+
+def test_a_configuration_is_served_over_either_transport(tmp_path: Path) -> None:
+    """``ferrule run mcp.json``, and the same of an installed host."""
+    probe = {"command": sys.executable, "args": ["-m", "ferrule", "run", PROBE]}
+    path = config(tmp_path, one=probe, two=probe)
+    bridged = f"{FERRULE[0]} -m ferrule run {path}"
+    for mode in ERAS:
+        assert ferrule("call", bridged, "two_add", "a=1", "--mode", mode).stdout == "3\n"
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / ".cursor" / "mcp.json").write_text(path.read_text())
+    with serving(tmp_path / "log", "run", "cursor:", "--http", "--port", "0", env={"HOME": str(tmp_path)}) as server:
+        assert ferrule("call", server.url, "one_add", "a=1").stdout == "3\n"
+        assert "one_greet" in ferrule("list", server.url, "--mode", "legacy").stdout
+
+
+def test_what_cannot_be_a_gateway_says_so(tmp_path: Path) -> None:
+    """A token would go to every server of the file; and if none is there, nothing is served."""
+    path = config(tmp_path, one={"command": "no-such-program-here"}, two={"url": "http://127.0.0.1:9/mcp"})
+    done = ferrule("run", str(path), "--token", "secret")
+    assert (done.returncode, "put 'headers' into the configuration" in done.stderr) == (2, True)
+    done = ferrule("run", str(path))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "None of the servers is there" in done.stderr
+    assert "Traceback" not in done.stderr
