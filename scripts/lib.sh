@@ -201,7 +201,7 @@ find_redis() {
 REDIS_PID=
 REDIS_DIR=
 
-# Starts a Redis of our own on a free port and exports FERRULE_TEST_REDIS_URL; stop_redis ends it.
+# Starts a Redis of our own on a free port and exports FERRULE_TEST_REDIS_URL and _SERVER; stop_redis ends it.
 start_redis() {
   local server port try
   if ! server=$(find_redis); then
@@ -216,6 +216,7 @@ start_redis() {
   for try in $(seq 100); do
     if "$PYTHON" -c "import socket; socket.create_connection(('127.0.0.1', $port), 1).close()" 2>/dev/null; then
       export FERRULE_TEST_REDIS_URL=redis://127.0.0.1:$port/0
+      export FERRULE_TEST_REDIS_SERVER=$server  # for tests that need one of their own, to stop it
       say "Redis for the tests: $("$server" --version | cut -d' ' -f1-3) on port $port"
       return 0
     fi

@@ -5,30 +5,46 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ferrule.stores.blobs import MemoryBlobs
+from ferrule.stores.cache import MemoryCacheStore
 from ferrule.stores.channel import MemoryChannel
 from ferrule.stores.marks import MemoryMarks
+from ferrule.stores.rates import MemoryRateLimits
 from ferrule.stores.redis import (
     RedisBlobs,
+    RedisCache,
     RedisChannel,
     RedisEvents,
     RedisMarks,
+    RedisRateLimits,
     RedisServer,
     RedisSessions,
     RedisTasks,
 )
 from ferrule.stores.sessions import MemorySessions
-from ferrule.stores.sqlite import SqliteBlobs, SqliteFile, SqliteMarks
-from ferrule.stores.sqlite_tasks import SqliteTasks
+from ferrule.stores.sqlite import (
+    SqliteBlobs,
+    SqliteCache,
+    SqliteChannel,
+    SqliteEvents,
+    SqliteFile,
+    SqliteMarks,
+    SqliteRateLimits,
+    SqliteSessions,
+    SqliteTasks,
+)
 from ferrule.stores.tasks import MemoryTasks
 from ferrule.testing.contracts import (
     BlobStoreContract,
+    CacheStoreContract,
     ChannelContract,
     EventStoreContract,
     MarksContract,
+    RateLimitStoreContract,
     SessionStoreContract,
     StoreContract,
     TaskStoreContract,
@@ -90,18 +106,87 @@ class TestSqliteTasks(InFile, TaskStoreContract):
         return SqliteTasks(self.file)
 
 
+class TestSqliteSessions(InFile, SessionStoreContract):
+    async def make(self) -> SqliteSessions:
+        return SqliteSessions(self.file)
+
+
+class TestSqliteEvents(InFile, EventStoreContract):
+    async def make(self) -> SqliteEvents:
+        return SqliteEvents(self.file)
+
+
+class TestSqliteCache(InFile, CacheStoreContract):
+    async def make(self) -> SqliteCache:
+        return SqliteCache(self.file)
+
+
+class TestSqliteRateLimits(InFile, RateLimitStoreContract):
+    async def make(self) -> SqliteRateLimits:
+        return SqliteRateLimits(self.file)
+
+
+class TestSqliteChannel(InFile, ChannelContract):
+    async def make_two(self) -> tuple[SqliteChannel, SqliteChannel]:
+        return SqliteChannel(self.file), SqliteChannel(SqliteFile(self.file.path, clock=self.now))
+
+
+class TestMemoryCache(Turned, CacheStoreContract):
+    async def make(self) -> MemoryCacheStore:
+        return MemoryCacheStore(clock=self.now)
+
+
+class TestMemoryRateLimits(Turned, RateLimitStoreContract):
+    async def make(self) -> MemoryRateLimits:
+        return MemoryRateLimits(clock=self.now)
+
+
 class TestMemoryChannel(ChannelContract):
     async def make_two(self) -> tuple[MemoryChannel, MemoryChannel]:
         peers: list[object] = []
         return MemoryChannel(peers), MemoryChannel(peers)  # type: ignore[arg-type]
 
 
+class OneSlot:
+    """A client that lets a command with several keys pass only if a cluster would."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def eval(self, script: str, count: int, *arguments: Any) -> Any:
+        self._check(arguments[:count])
+        return self._client.eval(script, count, *arguments)
+
+    def mget(self, keys: Any) -> Any:
+        self._check(keys)
+        return self._client.mget(keys)
+
+    def delete(self, *keys: Any) -> Any:
+        self._check(keys)
+        return self._client.delete(*keys)
+
+    def _check(self, keys: Any) -> None:
+        from redis.crc import key_slot
+
+        slots = {key_slot(key if isinstance(key, bytes) else key.encode()) for key in keys}
+        assert len(slots) == 1, f"{keys} are in the slots {slots}"
+
+
+class CheckedServer(RedisServer):
+    @property
+    def client(self) -> Any:
+        return OneSlot(super().client)
+
+
 class InRedis(StoreContract):
-    """A prefix of its own for each test; time is real. Afterwards every key has an expiry."""
+    """A prefix of its own for each test; time is real. Keys that meet share a slot, and all that is left expires."""
 
     @pytest.fixture(autouse=True)
     async def _server(self, redis_url: str) -> AsyncGenerator[None]:
-        self.server = RedisServer(redis_url, prefix=f"test-{secrets.token_hex(6)}")
+        self.server = CheckedServer(redis_url, prefix=f"test-{secrets.token_hex(6)}")
         yield
         keys = [key async for key in self.server.client.scan_iter(f"{self.server.prefix}:*")]
         for key in keys:
@@ -148,3 +233,13 @@ class TestRedisSessions(InRedis, SessionStoreContract):
 class TestRedisEvents(InRedis, EventStoreContract):
     async def make(self) -> RedisEvents:
         return RedisEvents(self.server)
+
+
+class TestRedisCache(InRedis, CacheStoreContract):
+    async def make(self) -> RedisCache:
+        return RedisCache(self.server)
+
+
+class TestRedisRateLimits(InRedis, RateLimitStoreContract):
+    async def make(self) -> RedisRateLimits:
+        return RedisRateLimits(self.server)

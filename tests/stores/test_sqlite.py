@@ -95,8 +95,12 @@ async def test_expired_rows_are_swept_in_passing(tmp_path: Path):
 
 
 async def test_a_file_that_cannot_be_opened_says_so(tmp_path: Path):
-    with pytest.raises(sqlite3.Error):
+    """Under the name that every caller of a store knows, with the path."""
+    with pytest.raises(OSError, match=r"missing.s\.db cannot be used"):
         await SqliteMarks(SqliteFile(str(tmp_path / "missing" / "s.db"))).begin("k", ttl_s=1)
+    (tmp_path / "text.db").write_text("no database " * 100)
+    with pytest.raises(OSError, match="not a database"):
+        await SqliteMarks(SqliteFile(str(tmp_path / "text.db"))).begin("k", ttl_s=1)
 
 
 async def test_urls_name_relative_and_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

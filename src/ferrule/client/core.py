@@ -13,6 +13,7 @@ Recovery, in one place:
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -71,6 +72,7 @@ _LISTS: Final = {
     "notifications/resources/list_changed": ("resources/list", "resources/templates/list", "resources/read"),
     "notifications/resources/updated": ("resources/read",),
 }
+_PROCESS_WORD: Final = os.urandom(8).hex()
 UNSAID: Any = object()
 """Stands for "not given" where ``None`` means something."""
 
@@ -532,17 +534,27 @@ class ClientCore:
             self._hand_on(self._message_handler, method, params or {})
 
     def _hand_on(self, handler: Callable[..., Any], *arguments: Any) -> None:
-        """Call a handler soon, after those before it."""
-        self._waiting_notes.append((handler, arguments))
-        if not self._is_handing_on:
-            self._is_handing_on = True
-            self._background.start(self._hand_on_all(), "ferrule-notifications")
+        """Call a handler after those before it: at once, unless an async one still runs.
 
-    async def _hand_on_all(self) -> None:
+        What a server says during a call reaches a sync handler before the call returns.
+        """
+        if self._is_handing_on:
+            self._waiting_notes.append((handler, arguments))
+            return
+        waiting = _called(handler, *arguments)
+        if waiting is not None:
+            self._is_handing_on = True
+            self._background.start(self._hand_on_all(waiting), "ferrule-notifications")
+
+    async def _hand_on_all(self, waiting: Awaitable[Any] | None) -> None:
         try:
-            while self._waiting_notes:
+            while True:
+                if waiting is not None:
+                    await _finished(waiting)
+                if not self._waiting_notes:
+                    return
                 handler, arguments = self._waiting_notes.popleft()
-                await _called(handler, *arguments)
+                waiting = _called(handler, *arguments)
         finally:
             self._is_handing_on = False
 
@@ -593,19 +605,26 @@ class ClientCore:
 
     def _make_cache(self, cache: CacheStore | bool, partition: str | None, clock: Callable[[], float]) -> ResultCache:
         store: CacheStore = (
-            MemoryCacheStore(max_bytes=0 if cache is False else 32 << 20) if isinstance(cache, bool) else cache
+            MemoryCacheStore(max_bytes=0 if cache is False else 32 << 20, clock=clock)
+            if isinstance(cache, bool)
+            else cache
         )
         if partition is None:
             partition = _partition(self._opener.auth, self._headers, self.target)
         is_http = isinstance(self.target, HttpTarget)
-        server = self.target.label if is_http else f"{self.target.label}#{id(self)}"
-        return ResultCache(store, server=server, partition=partition, clock=clock)
+        server = self.target.label if is_http else f"{self.target.label}#{_here(self)}"
+        return ResultCache(store, server=server, partition=partition)
 
 
 def _default_info() -> Implementation:
     from ferrule._version import __version__
 
     return Implementation(name="ferrule", version=__version__)
+
+
+def _here(thing: object) -> str:
+    """A name that no other object has, in no process: a store may be shared by several."""
+    return f"{_PROCESS_WORD}-{os.getpid()}-{id(thing)}"
 
 
 def _partition(auth: Any, headers: Mapping[str, str], target: Target) -> str:
@@ -617,7 +636,7 @@ def _partition(auth: Any, headers: Mapping[str, str], target: Target) -> str:
         own.update(target.headers)
     credential = getattr(auth, "cache_key", None) if auth is not None else None
     if auth is not None and credential is None:
-        return f"client-{id(auth)}"
+        return f"client-{_here(auth)}"
     sensitive = sorted((name.lower(), value) for name, value in own.items())
     return sha256(repr((credential, sensitive)).encode()).hexdigest()[:32]
 
@@ -627,10 +646,18 @@ def _meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else {}
 
 
-async def _called(handler: Callable[..., Any], *arguments: Any) -> None:
+def _called(handler: Callable[..., Any], *arguments: Any) -> Awaitable[Any] | None:
+    """What is to be awaited, if anything. A handler's failure is no failure of the connection."""
     try:
         waiting = handler(*arguments)
-        if hasattr(waiting, "__await__"):
-            await waiting
+    except Exception:
+        logger.exception("A handler of notifications failed")
+        return None
+    return waiting if hasattr(waiting, "__await__") else None
+
+
+async def _finished(waiting: Awaitable[Any]) -> None:
+    try:
+        await waiting
     except Exception:
         logger.exception("A handler of notifications failed")

@@ -1,4 +1,4 @@
-"""Task records in the SQLite file of `ferrule.stores.sqlite`: they outlive the process, and a power cut.
+"""Task records in the SQLite file of `ferrule.stores.sqlite_file`: they outlive the process, and a power cut.
 
 Each change is one statement or one immediate transaction, so that no other process comes between looking and writing.
 Times are those of the machine, which all its processes share.
@@ -7,29 +7,14 @@ Times are those of the machine, which all its processes share.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
+from ferrule.stores.sqlite_file import SqliteFile, transaction
 from ferrule.stores.tasks import StoredTask, TooManyTasks
 
-if TYPE_CHECKING:
-    from ferrule.stores.sqlite import SqliteFile
-
-__all__ = ["TASK_TABLES", "SqliteTasks"]
-
-TASK_TABLES: Final = """
-CREATE TABLE IF NOT EXISTS ferrule_tasks (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, task_id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL,
-    version INTEGER NOT NULL, created_at REAL NOT NULL, expires_at REAL NOT NULL, leased_until REAL, body BLOB NOT NULL
-);
-CREATE INDEX IF NOT EXISTS ferrule_tasks_owner ON ferrule_tasks (owner, number);
-CREATE INDEX IF NOT EXISTS ferrule_tasks_expiry ON ferrule_tasks (expires_at);
-CREATE INDEX IF NOT EXISTS ferrule_tasks_lease ON ferrule_tasks (leased_until) WHERE leased_until IS NOT NULL;
-"""
-"""An open task is one that has a lease, run out or not."""
+__all__ = ["SqliteTasks"]
 
 _COLUMNS: Final = "task_id, owner, version, created_at, expires_at, leased_until, body"
 
@@ -44,7 +29,7 @@ class SqliteTasks:
         """See `TaskStore`."""
 
         def work(connection: sqlite3.Connection, now: float) -> StoredTask:
-            with _transaction(connection):
+            with transaction(connection):
                 connection.execute("DELETE FROM ferrule_tasks WHERE expires_at <= ?", (now,))
                 if _count(connection, "1") >= max_tasks:
                     raise TooManyTasks(owner=False)
@@ -113,7 +98,7 @@ class SqliteTasks:
         """See `TaskStore`."""
 
         def work(connection: sqlite3.Connection, now: float) -> list[StoredTask]:
-            with _transaction(connection):
+            with transaction(connection):
                 rows: list[Any] = connection.execute(
                     f"SELECT {_COLUMNS} FROM ferrule_tasks WHERE leased_until <= ? AND expires_at > ? LIMIT ?",
                     (now, now, limit),
@@ -125,17 +110,6 @@ class SqliteTasks:
             return [_task(row) for row in rows]
 
         return await self._file.run(work)
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Generator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
 
 
 def _count(connection: sqlite3.Connection, where: str, *values: Any) -> int:

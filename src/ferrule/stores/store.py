@@ -13,9 +13,11 @@ from importlib import import_module
 from typing import TypeAlias
 
 from ferrule.stores.blobs import BlobStore, MemoryBlobs
+from ferrule.stores.cache import CacheStore, MemoryCacheStore
 from ferrule.stores.channel import Channel
 from ferrule.stores.events import EventStore
 from ferrule.stores.marks import MemoryMarks, OneTimeMarks
+from ferrule.stores.rates import MemoryRateLimits, RateLimitStore
 from ferrule.stores.sessions import SessionStore
 from ferrule.stores.tasks import MemoryTasks, TaskStore
 from ferrule.wire.faults import FerruleError
@@ -37,6 +39,8 @@ class Store:
         tasks: records of tasks.
         channel: short messages to the other processes; ``None`` where there is none.
         sessions, events: legacy sessions and what was sent on their streams; ``None`` keeps them in each process.
+        cache: results that may be used again.
+        rates: how often something happened.
         is_shared: whether other processes see the same.
     """
 
@@ -47,6 +51,8 @@ class Store:
     channel: Channel | None = None
     sessions: SessionStore | None = None
     events: EventStore | None = None
+    cache: CacheStore = field(default_factory=MemoryCacheStore)
+    rates: RateLimitStore = field(default_factory=MemoryRateLimits)
 
 
 OpenStore: TypeAlias = Callable[[str], Store]
@@ -62,6 +68,8 @@ _schemes: dict[str, OpenStore | str] = {
     "sqlite": "ferrule.stores.sqlite:open_sqlite",
     "redis": "ferrule.stores.redis:open_redis",
     "rediss": "ferrule.stores.redis:open_redis",
+    "redis+cluster": "ferrule.stores.redis:open_redis",
+    "rediss+cluster": "ferrule.stores.redis:open_redis",
 }
 
 

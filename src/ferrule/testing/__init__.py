@@ -6,6 +6,7 @@
 `capture_messages`                          see what passes over a stream pair
 `ManualClock`                               a clock that a test turns by hand
 `load_conversation`, `run_conversation` …   conversation files, replayed over four carriers and every revision
+`TaskStoreContract` and others              what a store must do, as tests for one of your own
 ==========================================  ===========================================================================
 
 Names load when they are used.
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from ferrule.testing.capture import CapturedMessage as CapturedMessage
     from ferrule.testing.capture import capture_messages as capture_messages
     from ferrule.testing.clock import ManualClock as ManualClock
+    from ferrule.testing.contracts import BlobStoreContract as BlobStoreContract
+    from ferrule.testing.contracts import CacheStoreContract as CacheStoreContract
+    from ferrule.testing.contracts import ChannelContract as ChannelContract
+    from ferrule.testing.contracts import EventStoreContract as EventStoreContract
+    from ferrule.testing.contracts import MarksContract as MarksContract
+    from ferrule.testing.contracts import RateLimitStoreContract as RateLimitStoreContract
+    from ferrule.testing.contracts import SessionStoreContract as SessionStoreContract
+    from ferrule.testing.contracts import TaskStoreContract as TaskStoreContract
     from ferrule.testing.conversations import Conversation as Conversation
     from ferrule.testing.conversations import ConversationMismatch as ConversationMismatch
     from ferrule.testing.conversations import Transcript as Transcript
@@ -32,10 +41,18 @@ if TYPE_CHECKING:
     from ferrule.testing.pairs import pair as pair
 
 _HOMES = {
+    "BlobStoreContract": "contracts",
+    "CacheStoreContract": "contracts",
     "CapturedMessage": "capture",
+    "ChannelContract": "contracts",
     "Conversation": "conversations",
     "ConversationMismatch": "conversations",
+    "EventStoreContract": "contracts",
     "ManualClock": "clock",
+    "MarksContract": "contracts",
+    "RateLimitStoreContract": "contracts",
+    "SessionStoreContract": "contracts",
+    "TaskStoreContract": "contracts",
     "Transcript": "conversations",
     "capture_messages": "capture",
     "connected": "pairs",
@@ -48,10 +65,18 @@ _HOMES = {
 }
 
 __all__ = [
+    "BlobStoreContract",
+    "CacheStoreContract",
     "CapturedMessage",
+    "ChannelContract",
     "Conversation",
     "ConversationMismatch",
+    "EventStoreContract",
     "ManualClock",
+    "MarksContract",
+    "RateLimitStoreContract",
+    "SessionStoreContract",
+    "TaskStoreContract",
     "Transcript",
     "capture_messages",
     "connected",

@@ -15,17 +15,21 @@ from typing import Any
 import anyio
 
 from ferrule.stores.blobs import BlobStore
+from ferrule.stores.cache import CacheStore
 from ferrule.stores.channel import Channel
 from ferrule.stores.events import EventStore
 from ferrule.stores.marks import OneTimeMarks
+from ferrule.stores.rates import RateLimitStore
 from ferrule.stores.sessions import SessionStore
 from ferrule.stores.tasks import StoredTask, TaskStore, TooManyTasks
 
 __all__ = [
     "BlobStoreContract",
+    "CacheStoreContract",
     "ChannelContract",
     "EventStoreContract",
     "MarksContract",
+    "RateLimitStoreContract",
     "SessionStoreContract",
     "StoreContract",
     "TaskStoreContract",
@@ -113,6 +117,99 @@ class BlobStoreContract(StoreContract):
         assert await blobs.get("k") is None
 
 
+class CacheStoreContract(StoreContract):
+    """`ferrule.stores.cache.CacheStore`."""
+
+    async def make(self) -> CacheStore:
+        """A new store that keeps at least a megabyte."""
+        raise NotImplementedError
+
+    async def test_a_value_is_kept_and_replaced(self) -> None:
+        """By group and key, whatever is in them; bytes are opaque, and none is a value, too."""
+        cache = await self.make()
+        assert await cache.get("g", "k") is None
+        await cache.put("g", "k", b"\x00one", ttl_s=60)
+        await cache.put("g", "k", b"two\xff", ttl_s=60)
+        await cache.put("g", "", b"", ttl_s=60)
+        await cache.put("g\n}{:*", "k\u00e9" * 400, b"x" * 100_000, ttl_s=60)
+        assert await cache.get("g", "k") == b"two\xff"
+        assert await cache.get("g", "") == b""
+        assert await cache.get("g\n}{:*", "k\u00e9" * 400) == b"x" * 100_000
+        for group, key in (("g", "other"), ("other", "k"), ("", "gk"), ("gk", "")):
+            assert await cache.get(group, key) is None, (group, key)
+
+    async def test_a_value_expires(self) -> None:
+        """Each by itself: a later one does not keep an earlier one alive."""
+        cache = await self.make()
+        await cache.put("g", "k", b"x", ttl_s=self.tick_s)
+        await cache.put("g", "later", b"y", ttl_s=60)
+        await self.pass_time(self.tick_s * 1.5)
+        assert await cache.get("g", "k") is None
+        assert await cache.get("g", "later") == b"y"
+
+    async def test_a_group_is_dropped_as_one(self) -> None:
+        """Nothing in it is found again, others are untouched, and it can be filled anew."""
+        cache = await self.make()
+        await cache.drop("g")
+        for key in ("a", "b"):
+            await cache.put("g", key, b"old", ttl_s=60)
+        await cache.put("other", "a", b"kept", ttl_s=60)
+        await cache.drop("g")
+        await cache.put("g", "b", b"new", ttl_s=60)
+        assert [await cache.get("g", key) for key in ("a", "b")] == [None, b"new"]
+        assert await cache.get("other", "a") == b"kept"
+
+
+class RateLimitStoreContract(StoreContract):
+    """`ferrule.stores.rates.RateLimitStore`."""
+
+    async def make(self) -> RateLimitStore:
+        """A new store."""
+        raise NotImplementedError
+
+    async def test_a_bucket_gives_what_it_holds_and_says_when_there_is_more(self) -> None:
+        """A wait is the time until one more is there, and asking in vain does not lengthen it."""
+        rates = await self.make()
+        per_s = self.tick_s * 30
+        assert [await rates.take("k", size=3, per_s=per_s) for _ in range(3)] == [0, 0, 0]
+        waits = [await rates.take("k", size=3, per_s=per_s) for _ in range(3)]
+        assert all(0 < wait <= per_s / 3 + 0.001 for wait in waits)
+        await self.pass_time(waits[-1])
+        assert await rates.take("k", size=3, per_s=per_s) == 0
+        assert await rates.take("k", size=3, per_s=per_s) > 0
+
+    async def test_a_bucket_fills_and_never_holds_more(self) -> None:
+        """Whoever was silent for long has one bucket, not several."""
+        rates = await self.make()
+        for _ in range(2):
+            assert await rates.take("k", size=2, per_s=self.tick_s * 4) == 0
+        await self.pass_time(self.tick_s * 20)
+        taken = [await rates.take("k", size=2, per_s=60) for _ in range(3)]
+        assert taken[:2] == [0, 0]
+        assert taken[2] > 0
+
+    async def test_every_key_has_a_bucket_of_its_own(self) -> None:
+        """One sender's haste is nobody else's wait."""
+        rates = await self.make()
+        for key in ("a", "b", "a ", "", "\u00e9" * 300):
+            assert await rates.take(key, size=1, per_s=60) == 0, key
+            assert await rates.take(key, size=1, per_s=60) > 0, key
+
+    async def test_many_at_once_get_no_more_than_there_is(self) -> None:
+        """The point of one place to count in."""
+        rates = await self.make()
+        waits: list[float] = []
+
+        async def take() -> None:
+            waits.append(await rates.take("k", size=5, per_s=600))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(take)
+        assert sum(wait == 0 for wait in waits) == 5
+        assert all(0 < wait <= 600 for wait in waits if wait)
+
+
 class SessionStoreContract(StoreContract):
     """`ferrule.stores.sessions.SessionStore`."""
 
@@ -131,6 +228,16 @@ class SessionStoreContract(StoreContract):
         await sessions.delete("s")
         assert await sessions.get("s", idle_s=60) is None
 
+    async def test_sessions_are_kept_apart(self) -> None:
+        """An id comes from outside and may hold anything that a header may."""
+        sessions = await self.make()
+        ids = ["s", "s}", "{s}", "S", "s:facts", "s ", "%s", "'; --", "\u00e9"]
+        for id in ids:
+            await sessions.put(id, id.encode(), idle_s=60)
+        assert [await sessions.get(id, idle_s=60) for id in ids] == [id.encode() for id in ids]
+        await sessions.delete("s")
+        assert [await sessions.get(id, idle_s=60) for id in ids] == [None, *(id.encode() for id in ids[1:])]
+
     async def test_asking_keeps_a_session_alive(self) -> None:
         """It is the idle time that ends it."""
         sessions = await self.make()
@@ -139,6 +246,9 @@ class SessionStoreContract(StoreContract):
             await self.pass_time(self.tick_s * 2)
             assert await sessions.get("s", idle_s=self.tick_s * 3) == b"x"
         await self.pass_time(self.tick_s * 4)
+        assert await sessions.get("s", idle_s=60) is None
+        await sessions.put("s", b"y", idle_s=self.tick_s)
+        await self.pass_time(self.tick_s * 2)
         assert await sessions.get("s", idle_s=60) is None
 
 
@@ -183,6 +293,36 @@ class EventStoreContract(StoreContract):
             await events.append("s", "1", b"%d" % number)
         assert await events.replay("s", first) is None
 
+    async def test_an_id_of_before_finds_nothing_in_a_stream_that_begins_anew(self) -> None:
+        """The number that an id ends with must not be given twice, or a client misses what lies between."""
+        events = await self.make()
+        old = [await events.append("s", "1", b"old") for _ in range(3)]
+        await events.forget("s")
+        await self.pass_time(self.tick_s)
+        new = [await events.append("s", "1", b"new") for _ in range(5)]
+        for id in old:
+            found = await events.replay("s", id)
+            whole = found is not None and [event.id for event in found.events] == new and id == old[-1]
+            assert found is None or whole, id
+        assert not set(old) & set(new)
+
+    async def test_events_at_once_get_ids_in_their_order(self) -> None:
+        """Two writers never get one id; what is replayed is what was stored under it."""
+        events = await self.make()
+        first = await events.append("s", "1", b"first")
+        stored: dict[str, bytes] = {}
+
+        async def append(data: bytes) -> None:
+            stored[await events.append("s", "1", data)] = data
+
+        async with anyio.create_task_group() as group:
+            for number in range(9):
+                group.start_soon(append, b"%d" % number)
+        found = await events.replay("s", first)
+        assert found is not None
+        assert {event.id: event.data for event in found.events} == stored
+        assert len(stored) == 9
+
     async def test_an_ended_session_leaves_nothing(self) -> None:
         """All of its streams."""
         events = await self.make()
@@ -226,6 +366,30 @@ class ChannelContract(StoreContract):
                 await all_heard.wait()
             group.cancel_scope.cancel()
         assert heard == [sent, sent]
+
+    async def test_whoever_comes_later_hears_what_comes_later(self) -> None:
+        """Nothing is kept for those who were not there, and nothing comes to those who left."""
+        one, other = await self.make_two()
+        heard: list[bytes] = []
+        came = anyio.Event()
+
+        def take(message: bytes) -> None:
+            heard.append(message)
+            came.set()
+
+        await one.send(b"before")
+        for word in (b"first", b"second"):
+            came = anyio.Event()
+            async with anyio.create_task_group() as group:
+                ready = anyio.Event()
+                group.start_soon(other.listen, take, ready.set)
+                with anyio.fail_after(10):
+                    await ready.wait()
+                    await one.send(word)
+                    await came.wait()
+                group.cancel_scope.cancel()
+            await one.send(b"between")
+        assert heard == [b"first", b"second"]
 
 
 class TaskStoreContract(StoreContract):

@@ -20,9 +20,9 @@ class _StreamLog:
 
     __slots__ = ("events", "first", "size_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, first: int) -> None:
         self.events: deque[bytes] = deque()
-        self.first = 0
+        self.first = first
         self.size_bytes = 0
 
     def drop_oldest(self) -> int:
@@ -56,6 +56,9 @@ class MemoryEventStore:
         self._sessions: dict[str, OrderedDict[str, _StreamLog]] = {}
         self._recency: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._size_bytes = 0
+        # Where new streams begin: above every id of what was dropped. One that was dropped and goes on must not give an
+        # id again, or its client would be sent on from the wrong place.
+        self._floor = 0
 
     @property
     def size_bytes(self) -> int:
@@ -68,7 +71,7 @@ class MemoryEventStore:
             streams = self._sessions[session_id] = OrderedDict()
         log = streams.get(stream_id)
         if log is None:
-            log = streams[stream_id] = _StreamLog()
+            log = streams[stream_id] = _StreamLog(self._floor)
         streams.move_to_end(stream_id)
         self._recency[session_id, stream_id] = None
         self._recency.move_to_end((session_id, stream_id))
@@ -105,7 +108,9 @@ class MemoryEventStore:
 
     def _drop_stream(self, session_id: str, stream_id: str) -> None:
         streams = self._sessions[session_id]
-        self._size_bytes -= streams.pop(stream_id).size_bytes
+        log = streams.pop(stream_id)
+        self._size_bytes -= log.size_bytes
+        self._floor = max(self._floor, log.first + len(log.events))
         del self._recency[session_id, stream_id]
         if not streams:
             del self._sessions[session_id]

@@ -1,0 +1,87 @@
+"""Results that may be used again for a while: bytes under a group and a key, each with an expiry.
+
+A group is dropped as one ("what any ``tools/list`` gave"), at the same small price however much is in it. A cache may
+forget at any time; whoever finds nothing asks again.
+
+Rule a newcomer would break: who may see a value is part of its key. The store compares keys and knows nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, Protocol
+
+__all__ = ["DEFAULT_MAX_CACHE_BYTES", "CacheStore", "MemoryCacheStore"]
+
+DEFAULT_MAX_CACHE_BYTES: Final = 32 << 20
+
+
+class CacheStore(Protocol):
+    """Values that may be lost; several processes may share them."""
+
+    async def get(self, group: str, key: str) -> bytes | None:
+        """The value, ``None`` when there is none, it expired, or its group was dropped."""
+        ...
+
+    async def put(self, group: str, key: str, value: bytes, *, ttl_s: float) -> None:
+        """Keep a value for at most ``ttl_s`` seconds; replaces what was there."""
+        ...
+
+    async def drop(self, group: str) -> None:
+        """Forget everything in a group."""
+        ...
+
+
+class MemoryCacheStore:
+    """Values of one process; the longest unused go first.
+
+    Args:
+        max_bytes: of all keys and values together; a larger value is not kept.
+        clock: seconds, for tests.
+    """
+
+    def __init__(
+        self, *, max_bytes: int = DEFAULT_MAX_CACHE_BYTES, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._size_bytes = 0
+        self._entries: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    async def get(self, group: str, key: str) -> bytes | None:
+        """See `CacheStore`."""
+        found = self._entries.get((group, key))
+        if found is None:
+            return None
+        if found[0] <= self._clock():
+            self._forget((group, key))
+            return None
+        self._entries.move_to_end((group, key))
+        return found[1]
+
+    async def put(self, group: str, key: str, value: bytes, *, ttl_s: float) -> None:
+        """See `CacheStore`."""
+        self._forget((group, key))
+        self._entries[group, key] = (self._clock() + ttl_s, value)
+        self._size_bytes += _size(group, key, value)
+        while self._size_bytes > self._max_bytes:
+            self._forget(next(iter(self._entries)))
+
+    async def drop(self, group: str) -> None:
+        """See `CacheStore`."""
+        for name in [name for name in self._entries if name[0] == group]:
+            self._forget(name)
+
+    def _forget(self, name: tuple[str, str]) -> None:
+        found = self._entries.pop(name, None)
+        if found is not None:
+            self._size_bytes -= _size(*name, found[1])
+
+
+def _size(group: str, key: str, value: bytes) -> int:
+    return len(group) + len(key) + len(value)

@@ -1,0 +1,171 @@
+"""The connections to one Redis or Valkey, and what happens when it is away.
+
+A connection belongs to one event loop of one process: it is opened on first use, and anew on another loop or after a
+fork. What redis-py raises becomes `ConnectionError` or `TimeoutError`, which callers know.
+
+No call hangs: each has ``timeout_s`` in all. A connection that breaks is made again within ``patience_s``, so that a
+restart of Redis is not noticed; when that was in vain, further calls try once and fail at once, until one succeeds.
+Scripts must therefore bear being run twice: the answer to the first run may be what was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import Any, Final, TypeVar
+
+__all__ = ["DEFAULT_PREFIX", "NOW", "RedisServer", "digest", "milliseconds"]
+
+T = TypeVar("T")
+
+DEFAULT_PREFIX: Final = "ferrule"
+_RETRY_S: Final = 0.05
+_MAX_CONNECTIONS: Final = 64
+
+NOW: Final = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+"""The begin of a script that needs the time: ``now`` in milliseconds since the epoch, by the clock of Redis."""
+
+
+def milliseconds(seconds: float) -> int:
+    """At least 1, because Redis refuses an expiry of nothing."""
+    return max(1, round(seconds * 1000))
+
+
+def digest(text: str) -> str:
+    """A short name for a long or private text: what is looked up by its whole need not be read in Redis."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+class RedisServer:
+    """One address, and the connections to it.
+
+    Args:
+        url: without our own options.
+        prefix: of every key.
+        cluster: the address is that of a node of a Redis Cluster.
+        timeout_s: seconds that one call may take in all.
+        patience_s: seconds of them in which a broken connection is made again.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        prefix: str = DEFAULT_PREFIX,
+        cluster: bool = False,
+        timeout_s: float = 5.0,
+        patience_s: float = 2.0,
+    ) -> None:
+        self.url = url
+        self.prefix = prefix
+        self._is_cluster = cluster
+        self._timeout_s = timeout_s
+        self._patience_s = patience_s
+        self._is_away = False
+        self._clients: tuple[Any, Any] | None = None
+        self._free = asyncio.Semaphore(_MAX_CONNECTIONS)
+        self._home: tuple[int, Any] | None = None
+
+    def key(self, *parts: str) -> str:
+        """A key; the first part is its hash tag, so that keys which share it share a slot of a cluster."""
+        return f"{self.prefix}:{{{parts[0]}}}" + "".join(f":{part}" for part in parts[1:])
+
+    @property
+    def client(self) -> Any:
+        """The client of the running loop, for commands."""
+        return self._both()[0]
+
+    @property
+    def subscriber(self) -> Any:
+        """The client of the running loop, for subscriptions: any node of a cluster hears what any of them was told."""
+        return self._both()[1]
+
+    def _both(self) -> tuple[Any, Any]:
+        home = (os.getpid(), asyncio.get_running_loop())
+        if self._clients is None or self._home != home:
+            self._home = home
+            self._free = asyncio.Semaphore(_MAX_CONNECTIONS)
+            self._clients = self._connect()
+        return self._clients
+
+    def _connect(self) -> tuple[Any, Any]:
+        redis: Any = import_module("redis.asyncio")
+        # Retries are ours, or redis-py would add up its own timeouts to half a minute.
+        retry: Any = import_module("redis.asyncio.retry").Retry(import_module("redis.backoff").NoBackoff(), 0)
+        options = {"socket_timeout": self._timeout_s, "socket_connect_timeout": self._timeout_s, "retry": retry}
+        single = redis.Redis.from_url(self.url, health_check_interval=30, **options)
+        if not self._is_cluster:
+            return single, single
+        return redis.RedisCluster.from_url(self.url, cluster_error_retry_attempts=3, **options), single
+
+    async def run(self, call: Callable[[Any], Awaitable[T]]) -> T:
+        """``await call(client)``, in bounded time and with the errors of the connection under their common names.
+
+        Raises:
+            ConnectionError, TimeoutError: Redis cannot be reached.
+        """
+        clock = asyncio.get_running_loop().time
+        retry_until = clock() if self._is_away else clock() + self._patience_s
+        try:
+            async with asyncio.timeout(self._timeout_s), self._slots:
+                while True:
+                    try:
+                        result = await self.translated(call)
+                    except ConnectionError:
+                        if clock() >= retry_until:
+                            raise
+                        await asyncio.sleep(_RETRY_S)
+                    else:
+                        self._is_away = False
+                        return result
+        except ConnectionError:
+            self._is_away = True
+            raise
+        except TimeoutError as error:
+            raise TimeoutError(f"Redis does not answer within {self._timeout_s:g} s") from error
+
+    async def translated(self, call: Callable[[Any], Awaitable[T]]) -> T:
+        """``await call(client)`` once and in any time, with the errors of the connection under their common names."""
+        from redis import exceptions
+
+        try:
+            return await call(self.client)
+        except exceptions.TimeoutError as error:
+            raise TimeoutError(f"Redis does not answer: {error}") from error
+        except exceptions.ReadOnlyError as error:
+            await self.aclose()  # a replica now; whoever is asked next may be the new primary
+            raise ConnectionError(f"Redis cannot be written to: {error}") from error
+        except _away(exceptions) as error:
+            raise ConnectionError(f"Redis cannot be reached: {error}") from error
+
+    @property
+    def _slots(self) -> asyncio.Semaphore:
+        self._both()
+        return self._free
+
+    async def aclose(self) -> None:
+        """Close the connections of the running loop."""
+        if self._clients is not None and self._home == (os.getpid(), asyncio.get_running_loop()):
+            clients, self._clients, self._home = self._clients, None, None
+            for client in dict.fromkeys(clients):
+                await client.aclose()
+
+
+def _away(exceptions: Any) -> tuple[type[Exception], ...]:
+    """What is raised where waiting may help, or an operator must; the rest are mistakes in our commands."""
+    names = (
+        "ConnectionError",
+        "BusyLoadingError",
+        "OutOfMemoryError",
+        "TryAgainError",
+        "ClusterDownError",
+        "MasterDownError",
+        "RedisClusterException",
+    )
+    return tuple(getattr(exceptions, name) for name in names)

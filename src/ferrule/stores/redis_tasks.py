@@ -1,0 +1,171 @@
+"""Task records in Redis. Leases are counted by the clock of Redis, so that workers whose clocks differ agree.
+
+All records of one prefix share a slot of a cluster: the bounds on their number are of all of them together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from ferrule.stores.redis_server import NOW, RedisServer, digest, milliseconds
+from ferrule.stores.tasks import StoredTask, TooManyTasks
+
+__all__ = ["RedisTasks"]
+
+# Scripts get the names of all keys that they touch, so that a cluster can route them. ``all`` and ``leases`` are
+# sorted sets of task ids, by expiry and by the end of the lease, both in milliseconds.
+
+_ADD: Final = (
+    NOW
+    + """
+local task, owned, all, leases = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local id, owner, created, expires, lease, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+if redis.call('EXISTS', task) == 1 then return 0 end
+redis.call('ZREMRANGEBYSCORE', all, '-inf', now)
+if redis.call('ZCARD', all) >= tonumber(ARGV[7]) then return 1 end
+if owner ~= '' then
+  for _, old in ipairs(redis.call('ZRANGE', owned, 0, -1)) do
+    if not redis.call('ZSCORE', all, old) then redis.call('ZREM', owned, old) end
+  end
+  if redis.call('ZCARD', owned) >= tonumber(ARGV[8]) then return 2 end
+end
+redis.call('HSET', task, 'owner', owner, 'version', 1, 'created', created, 'expires', expires, 'open', 1, 'body', body)
+redis.call('PEXPIREAT', task, expires)
+redis.call('ZADD', all, expires, id)
+redis.call('ZADD', leases, now + lease, id)
+local keys = {all, leases}
+if owner ~= '' then
+  local last = redis.call('ZREVRANGE', owned, 0, 0, 'WITHSCORES')
+  redis.call('ZADD', owned, (last[2] or 0) + 1, id)
+  keys[3] = owned
+end
+for _, key in ipairs(keys) do
+  if redis.call('PTTL', key) < expires - now then redis.call('PEXPIREAT', key, expires) end
+end
+return 0
+"""
+)
+
+_REPLACE: Final = (
+    NOW
+    + """
+local task, leases = KEYS[1], KEYS[2]
+local id, version, open, lease, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+if redis.call('HGET', task, 'version') ~= version then return 0 end
+redis.call('HSET', task, 'version', version + 1, 'open', open, 'body', body)
+if open == '0' then redis.call('ZREM', leases, id)
+elseif lease ~= '' then redis.call('ZADD', leases, 'XX', now + lease, id) end
+return 1
+"""
+)
+
+_CLAIM: Final = (
+    NOW
+    + """
+local leases = KEYS[1]
+local ids = redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, ARGV[2])
+for _, id in ipairs(ids) do redis.call('ZADD', leases, 'XX', now + ARGV[1], id) end
+return ids
+"""
+)
+
+
+class RedisTasks:
+    """`ferrule.stores.tasks.TaskStore` in Redis; all records of one prefix share a slot."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+        self._all = server.key("tasks", "all")
+        self._leases = server.key("tasks", "leases")
+
+    def _task(self, task_id: str) -> str:
+        return self._server.key("tasks", "task", task_id)
+
+    def _owned(self, owner: str) -> str:
+        return self._server.key("tasks", "owner", digest(owner))
+
+    async def add(self, task: StoredTask, *, lease_s: float, max_tasks: int, max_per_owner: int) -> StoredTask:
+        """See `TaskStore`."""
+        keys = [self._task(task.task_id), self._owned(task.owner), self._all, self._leases]
+        values: list[Any] = [
+            task.task_id,
+            task.owner,
+            repr(task.created_at),
+            milliseconds(task.expires_at),
+            milliseconds(lease_s),
+        ]
+        values += [task.body, max_tasks, max_per_owner]
+        refused: int = await self._server.run(lambda client: client.eval(_ADD, len(keys), *keys, *values))
+        if refused:
+            raise TooManyTasks(owner=refused == 2)
+        return replace(task, version=1)
+
+    async def get(self, task_id: str) -> StoredTask | None:
+        """See `TaskStore`."""
+        found: Any = await self._server.run(
+            lambda client: client.hmget(self._task(task_id), "owner", "version", "created", "expires", "open", "body")
+        )
+        if found[1] is None:
+            return None
+        owner, version, created, expires, is_open, body = found
+        return StoredTask(
+            task_id=task_id,
+            owner=owner.decode(),
+            version=int(version),
+            created_at=float(created),
+            expires_at=int(expires) / 1000,
+            is_open=is_open == b"1",
+            body=body,
+        )
+
+    async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
+        """See `TaskStore`; the expiry stays that of the creation."""
+        keys = [self._task(task.task_id), self._leases]
+        lease = "" if lease_s is None else str(round(lease_s * 1000))
+        values: list[Any] = [task.task_id, task.version, int(task.is_open), lease, task.body]
+        changed: int = await self._server.run(lambda client: client.eval(_REPLACE, len(keys), *keys, *values))
+        return replace(task, version=task.version + 1) if changed else None
+
+    async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
+        """See `TaskStore`."""
+        owned = self._owned(owner)
+        start = 0
+        if after is not None:
+            rank: int | None = await self._server.run(lambda client: client.zrevrank(owned, after))
+            if rank is None:
+                raise KeyError(after)
+            start = rank + 1
+        tasks: list[StoredTask] = []
+        while len(tasks) < limit:
+            ids = await self._ids(owned, start, limit)
+            if not ids:
+                break
+            start += len(ids)
+            for task_id in ids:
+                found = await self.get(task_id)
+                if found is not None and len(tasks) < limit:
+                    tasks.append(found)
+        return tasks
+
+    async def _ids(self, owned: str, start: int, limit: int) -> list[str]:
+        found: list[bytes] = await self._server.run(lambda client: client.zrevrange(owned, start, start + limit - 1))
+        return [task_id.decode() for task_id in found]
+
+    async def claim(self, *, lease_s: float, limit: int) -> list[StoredTask]:
+        """See `TaskStore`."""
+        ids: list[bytes] = await self._server.run(
+            lambda client: client.eval(_CLAIM, 1, self._leases, milliseconds(lease_s), limit)
+        )
+        tasks: list[StoredTask] = []
+        for task_id in ids:
+            found = await self.get(task_id.decode())
+            if found is not None and found.is_open:
+                tasks.append(found)
+            else:
+                await self._forget(task_id)
+        return tasks
+
+    async def _forget(self, task_id: bytes) -> None:
+        await self._server.run(lambda client: client.zrem(self._leases, task_id))

@@ -1,0 +1,203 @@
+"""One SQLite file for all processes of a machine: opened when used, in WAL mode, swept in passing.
+
+In WAL mode readers and the one writer do not wait for each other. A change is either *durable*, then it is on the disk
+before its call returns (``synchronous=FULL``, a few milliseconds), or it is not, then it survives ``kill -9`` of every
+process but not a power cut in the next seconds (``synchronous=NORMAL``, fifty microseconds). The file is whole in both
+cases.
+
+Calls run in worker threads, one at a time per process. The file is opened again in a process that was forked: a
+connection must not cross a fork. Not for network file systems, whose locks SQLite cannot trust.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import anyio.to_thread
+from anyio.lowlevel import RunVar
+
+__all__ = ["SqliteFile", "transaction"]
+
+T = TypeVar("T")
+
+_BUSY_TIMEOUT_S: Final = 30.0
+_SWEEP_EVERY_S: Final = 60.0
+
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS ferrule_marks (key TEXT PRIMARY KEY, expires_at REAL NOT NULL, value BLOB) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS ferrule_marks_expiry ON ferrule_marks (expires_at);
+CREATE TABLE IF NOT EXISTS ferrule_blobs (key TEXT PRIMARY KEY, expires_at REAL NOT NULL, value BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS ferrule_blobs_expiry ON ferrule_blobs (expires_at);
+CREATE TABLE IF NOT EXISTS ferrule_tasks (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, task_id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL,
+    version INTEGER NOT NULL, created_at REAL NOT NULL, expires_at REAL NOT NULL, leased_until REAL, body BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS ferrule_tasks_owner ON ferrule_tasks (owner, number);
+CREATE INDEX IF NOT EXISTS ferrule_tasks_expiry ON ferrule_tasks (expires_at);
+CREATE INDEX IF NOT EXISTS ferrule_tasks_lease ON ferrule_tasks (leased_until) WHERE leased_until IS NOT NULL;
+CREATE TABLE IF NOT EXISTS ferrule_sessions (
+    session_id TEXT PRIMARY KEY, expires_at REAL NOT NULL, value BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS ferrule_sessions_expiry ON ferrule_sessions (expires_at);
+CREATE TABLE IF NOT EXISTS ferrule_events (
+    session_id TEXT NOT NULL, stream_id TEXT NOT NULL, number INTEGER NOT NULL, expires_at REAL NOT NULL,
+    data BLOB NOT NULL, PRIMARY KEY (session_id, stream_id, number)
+);
+CREATE INDEX IF NOT EXISTS ferrule_events_expiry ON ferrule_events (expires_at);
+CREATE TABLE IF NOT EXISTS ferrule_messages (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, expires_at REAL NOT NULL, message BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS ferrule_messages_expiry ON ferrule_messages (expires_at);
+CREATE TABLE IF NOT EXISTS ferrule_cache (
+    bundle TEXT NOT NULL, key TEXT NOT NULL, expires_at REAL NOT NULL, value BLOB NOT NULL, PRIMARY KEY (bundle, key)
+);
+CREATE INDEX IF NOT EXISTS ferrule_cache_expiry ON ferrule_cache (expires_at);
+CREATE TABLE IF NOT EXISTS ferrule_rates (key TEXT PRIMARY KEY, expires_at REAL NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS ferrule_rates_expiry ON ferrule_rates (expires_at);
+"""
+"""Every row has an expiry. An open task is one that has a lease, run out or not."""
+
+_KINDS: Final = ("marks", "blobs", "tasks", "sessions", "events", "messages", "cache", "rates")
+
+_SWEEPS: Final = tuple(f"DELETE FROM ferrule_{kind} WHERE expires_at <= ?" for kind in _KINDS)
+
+
+class SqliteFile:
+    """One file, opened on first use; what the stores in it share.
+
+    Args:
+        path: of the file; its folder must exist.
+        clock: seconds since the epoch, the same for all processes; for tests.
+        max_cache_bytes: of the results kept for use again; what expires first goes first, within a minute.
+    """
+
+    def __init__(self, path: str, *, clock: Callable[[], float] = time.time, max_cache_bytes: int = 256 << 20) -> None:
+        self.path = path
+        self.clock = clock
+        self._max_cache_bytes = max_cache_bytes
+        self._lock = threading.Lock()
+        self._turn: RunVar[anyio.CapacityLimiter] = RunVar(f"ferrule.sqlite.{id(self)}")
+        self._connection: sqlite3.Connection | None = None
+        self._is_durable = True
+        self._pid = 0
+        self._swept_at = 0.0
+
+    async def run(self, work: Callable[[sqlite3.Connection, float], T], *, durable: bool = True) -> T:
+        """``work(connection, now)`` in a thread, alone in this process.
+
+        Args:
+            work: commits what it changed.
+            durable: a change is on the disk when this returns.
+
+        Raises:
+            OSError: the file cannot be used, or another process held it for too long.
+        """
+        try:
+            turn = self._turn.get()
+        except LookupError:
+            turn = anyio.CapacityLimiter(1)  # waiting takes no thread
+            self._turn.set(turn)
+        return await anyio.to_thread.run_sync(self._run, work, durable, limiter=turn)
+
+    def close(self) -> None:
+        """Close the file; it is opened again when used again."""
+        with self._lock:
+            if self._connection is not None and self._pid == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    def connect(self, *, timeout_s: float = _BUSY_TIMEOUT_S) -> sqlite3.Connection:
+        """A connection of its own, for a caller that closes it.
+
+        Args:
+            timeout_s: seconds to wait for other processes.
+
+        Raises:
+            OSError: the file cannot be used.
+        """
+        with self._errors():
+            return self._new(timeout_s)
+
+    def _run(self, work: Callable[[sqlite3.Connection, float], T], durable: bool) -> T:
+        with self._lock, self._errors():
+            connection = self._open()
+            if durable is not self._is_durable:
+                connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+                self._is_durable = durable
+            now = self.clock()
+            if now - self._swept_at >= _SWEEP_EVERY_S:
+                self._swept_at = now
+                self._sweep(connection, now)
+            return work(connection, now)
+
+    @contextmanager
+    def _errors(self) -> Generator[None]:
+        """What SQLite says of the file, under the name that callers of a store know."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)):
+                raise  # a mistake of ours
+            raise OSError(f"The store {self.path} cannot be used: {error}") from error
+
+    def _open(self) -> sqlite3.Connection:
+        pid = os.getpid()
+        if self._connection is None or self._pid != pid:
+            self._connection, self._pid, self._is_durable = self._new(_BUSY_TIMEOUT_S), pid, True
+        return self._connection
+
+    def _new(self, timeout_s: float) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        try:
+            self._begin_wal(connection)
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
+            connection.execute(f"PRAGMA busy_timeout={round(timeout_s * 1000)}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @staticmethod
+    def _begin_wal(connection: sqlite3.Connection) -> None:
+        """The change to WAL does not wait for other processes that are about the same: wait here."""
+        deadline = time.monotonic() + _BUSY_TIMEOUT_S
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
+
+    def _sweep(self, connection: sqlite3.Connection, now: float) -> None:
+        for statement in _SWEEPS:
+            connection.execute(statement, (now,))
+        rows: Any = connection.execute(
+            "SELECT bundle, key, length(value) FROM ferrule_cache ORDER BY expires_at DESC"
+        ).fetchall()
+        size_bytes = 0
+        for bundle, key, length in rows:
+            size_bytes += length
+            if size_bytes > self._max_cache_bytes:
+                connection.execute("DELETE FROM ferrule_cache WHERE bundle = ? AND key = ?", (bundle, key))
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Generator[None]:
+    """Nobody else writes from here to the end; an exception undoes everything."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
