@@ -352,3 +352,61 @@ async def test_a_tool_may_return_a_result_of_its_own_in_every_revision(app):
         assert ("structuredContent" in answer) is (version not in (V2024, V0326))
         assert answer["content"] == []
     assert (await call(app, "own", version=LATEST))["_meta"]["k"] == 1
+
+
+async def test_an_error_from_a_task_group_counts_as_itself(caplog):
+    """`asyncio.TaskGroup` and anyio wrap what a branch raised; the author meant the error, not the wrapping."""
+    app = MCPServer("x")
+
+    async def fail(*errors: Exception) -> None:
+        async def branch(error: Exception) -> None:
+            raise error
+
+        async with anyio.create_task_group() as outer, anyio.create_task_group() as inner:
+            for error in errors:
+                inner.start_soon(branch, error)
+            outer.start_soon(anyio.sleep, 0)
+
+    @app.tool
+    async def told() -> str:
+        await fail(ToolError("not today"))
+        return ""
+
+    @app.tool
+    async def refused() -> str:
+        await fail(MCPError("no", code=7))
+        return ""
+
+    @app.tool
+    async def unexpected() -> str:
+        await fail(ValueError("secret"))
+        return ""
+
+    @app.tool
+    async def mixed() -> str:
+        await fail(ToolError("not today"), MCPError("no", code=7))
+        return ""
+
+    @app.prompt
+    async def prompt() -> str:
+        await fail(ToolError("no prompt"))
+        return ""
+
+    @app.resource("data://x")
+    async def resource() -> str:
+        await fail(MCPError("no resource", code=8))
+        return ""
+
+    assert text_of(await call(app, "told")) == "not today"
+    with pytest.raises(MCPError, match="no") as refusal:
+        await call(app, "refused")
+    assert refusal.value.code == 7
+    with pytest.raises(MCPError, match="no prompt"):
+        await ask(app, "prompts/get", {"name": "prompt"})
+    with pytest.raises(MCPError, match="no resource"):
+        await ask(app, "resources/read", {"uri": "data://x"})
+    assert caplog.records == []
+    assert text_of(await call(app, "unexpected")) == "Tool `unexpected` failed"
+    assert text_of(await call(app, "mixed")) == "Tool `mixed` failed"
+    assert "secret" in caplog.text
+    assert "not today" in caplog.text

@@ -28,6 +28,7 @@ from ferrule.protocol.errors import (
     ResourceNotFound,
     UnsupportedProtocolVersion,
     error_from_exception,
+    sole_error,
 )
 from ferrule.wire.faults import ConvertError, DecodeError, EncodeError
 from ferrule.wire.jsonrpc import InvalidMessage, JsonRpcError
@@ -121,3 +122,18 @@ def test_errors_survive_pickling(error: FerruleError) -> None:
 def test_every_public_name_exists() -> None:
     """The list is what the root re-exports."""
     assert all(hasattr(errors, name) for name in errors.__all__)
+
+
+def test_one_error_in_a_group_speaks_for_itself() -> None:
+    """A task group wraps whatever its only failing task raised."""
+    group = ExceptionGroup("outer", [ExceptionGroup("inner", [InvalidParams("no")])])
+    assert error_from_exception(group).code == -32602
+    assert sole_error(KeyError()).__class__ is KeyError
+
+
+def test_several_errors_in_a_group_tell_nothing() -> None:
+    """Nobody can say which of them is the answer."""
+    mixed = ExceptionGroup("outer", [InvalidParams("no"), ValueError("secret")])
+    for group in (mixed, ExceptionGroup("deep", [mixed])):
+        assert sole_error(group) is group
+        assert error_from_exception(group).message == "Internal error"

@@ -14,6 +14,7 @@ from ferrule.app.signature import FunctionSpec
 from ferrule.app.threads import WorkerThreads
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.finish import INPUT_METHODS
+from ferrule.protocol.errors import sole_error
 
 __all__ = ["call_function", "check_dependencies", "runner_of"]
 
@@ -60,7 +61,7 @@ async def call_function(
 
     Raises:
         InvalidArguments: they do not fit its parameters.
-        Whatever the function raises.
+        Whatever the function raises; one exception alone in a group without it.
     """
     token = current_request.set(ctx)
     try:
@@ -73,5 +74,7 @@ async def call_function(
         if ctx.method not in INPUT_METHODS:
             return await run(**kwargs)
         return await run_body(ctx, run, kwargs)
+    except ExceptionGroup as group:
+        raise sole_error(group)  # noqa: B904 - its own cause stays its cause
     finally:
         current_request.reset(token)

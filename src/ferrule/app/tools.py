@@ -11,6 +11,7 @@ arguments that do not fit                       a result with ``isError`` that s
 a result that breaks the declared type          a result with ``isError``, logged as the author's mistake
 `MCPError` and its kind                         a protocol error, as raised
 anything else                                   a result with ``isError`` without details, logged in full
+several at once, from a task group              as anything else; one alone in a group, as itself
 an unknown tool                                 -32602
 ==============================================  ====================================================================
 """
@@ -34,7 +35,7 @@ from ferrule.app.rounds.run import run_body
 from ferrule.app.signature import FunctionSpec, SchemaMode, compile_function
 from ferrule.app.threads import WorkerThreads
 from ferrule.kernel.context import ServerRequestContext
-from ferrule.protocol.errors import CapabilityNotDeclared, InvalidParams, MCPError
+from ferrule.protocol.errors import CapabilityNotDeclared, InvalidParams, MCPError, sole_error
 from ferrule.wire.codec import Encoded
 from ferrule.wire.headers import InvalidHeaderAnnotation, compile_param_plan
 from ferrule.wire.revisions import Revision
@@ -264,8 +265,9 @@ class ToolComponent:
 
         return check
 
-    def _failed(self, error: Exception) -> ToolResult:
+    def _failed(self, raised: Exception) -> ToolResult:
         """The result for what a call raised; protocol errors go on."""
+        error = sole_error(raised)
         if isinstance(error, ToolError):
             return error_result(error.text)
         if isinstance(error, InvalidArguments):
@@ -277,7 +279,7 @@ class ToolComponent:
             raise error
         if isinstance(error, CapabilityNotDeclared):
             return error_result(f"Tool `{self.name}` cannot be used: {error}")
-        logger.error("Tool %r failed", self.name, exc_info=error)
+        logger.error("Tool %r failed", self.name, exc_info=raised)
         if self._mask_errors:
             return error_result(f"Tool `{self.name}` failed")
         return error_result(f"Tool `{self.name}` failed: {type(error).__name__}: {error}")

@@ -10,7 +10,7 @@ the caller logs it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from msgspec import UNSET
 
@@ -39,6 +39,7 @@ __all__ = [
     "ResourceNotFound",
     "UnsupportedProtocolVersion",
     "error_from_exception",
+    "sole_error",
 ]
 
 
@@ -200,12 +201,27 @@ class CapabilityNotDeclared(LocalError):
         self.required = dict(required)
 
 
+def sole_error(error: BaseException) -> BaseException:
+    """The one exception in a group, however deep; anything else, a group of several too, as it is.
+
+    A task group wraps what its only failing task raised, and the author meant what he raised.
+    """
+    found = error
+    while isinstance(found, BaseExceptionGroup):
+        inside = cast("BaseExceptionGroup[BaseException]", found).exceptions
+        if len(inside) != 1:
+            return error
+        found = inside[0]
+    return found
+
+
 def error_from_exception(error: BaseException) -> JsonRpcError:
     """What the peer is told about an exception: the single mapping to JSON-RPC codes.
 
-    An `MCPError` speaks for itself; bytes and shapes that could not be read get their own codes; everything else
-    is "Internal error" without detail. The caller logs what it did not expect.
+    An `MCPError` speaks for itself, also alone in a group (`sole_error`); bytes and shapes that could not be read get
+    their own codes; everything else is "Internal error" without detail. The caller logs what it did not expect.
     """
+    error = sole_error(error)
     if isinstance(error, MCPError):
         return error.to_error()
     if isinstance(error, InvalidMessage):
