@@ -9,8 +9,8 @@ import pytest
 
 from ferrule import Client, Context, MCPError, MCPServer
 from ferrule.client.tasks import TASKS_EXTENSION, TaskCancelled
-from ferrule.extensions.tasks import Tasks
-from ferrule.protocol.errors import RemoteError
+from ferrule.extensions.tasks import Tasks, current_task_id
+from ferrule.protocol.errors import MethodNotFound, RemoteError
 
 pytestmark = pytest.mark.anyio
 
@@ -145,3 +145,90 @@ async def test_call_tool_drives_a_task_to_its_end() -> None:
     async with Client(server.app) as client:
         with pytest.raises(RemoteError):
             await client.call_tool("only")
+
+
+async def test_call_tool_drives_a_task_that_a_legacy_server_insists_on() -> None:
+    """The server refuses the plain call with -32601; the caller hears nothing of it, and the next call is a task."""
+    server = Server()
+
+    @server.app.tool(task="required")
+    async def ask(ctx: Context) -> str:
+        answer = await ctx.elicit("name?", str)
+        return f"Hello {answer.data}"
+
+    seen: list[bool] = []
+
+    async def watch(ctx: Any, call_next: Any) -> Any:
+        if ctx.method == "tools/call" and current_task_id() is None:
+            seen.append("task" in ctx.params)
+        return await call_next(ctx)
+
+    server.app.lowlevel.middleware.append(watch)
+    async with Client(server.app, mode="2025-11-25", elicitation_handler=answer) as client:
+        assert (await client.call_tool("only")).data == 42
+        assert (await client.call_tool("only")).data == 42
+        assert (await client.call_tool("ask")).text == "Hello Ann"
+        with pytest.raises(RemoteError):
+            await client.call_tool("unknown")
+    assert seen == [False, True, True, False, True, False]
+
+
+async def test_a_handle_is_woken_by_the_server_and_does_not_only_poll() -> None:
+    """The server wants to be asked once a minute; the result comes when it is there."""
+    app = MCPServer("slow poll", extensions=[Tasks(poll_interval_ms=60_000)])
+    go = asyncio.Event()
+
+    @app.tool(task="optional")
+    async def work(ctx: Context) -> str:
+        await ctx.set_status("working")
+        await go.wait()
+        return "done"
+
+    async with Client(app, mode="2026-07-28") as client:
+        handle = await client.start_tool("work")
+        found = client.task(handle.task_id or "", tool="work")  # as after a restart: nothing is known of it
+        looks = 0
+
+        async def counted(method: str, params: Any, ask: Any = client.ask_task) -> Any:
+            nonlocal looks
+            looks += method == "tasks/get"
+            return await ask(method, params)
+
+        client.ask_task = counted  # type: ignore[method-assign]
+        states: list[Any] = []
+
+        async def watch() -> None:
+            states.extend([state async for state in found.events()])
+
+        watching = asyncio.ensure_future(watch())
+        waiting = asyncio.ensure_future(found.result(timeout_s=30))
+        async with asyncio.timeout(10):
+            while not app.lowlevel.bus.__len__():
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
+            go.set()
+            assert (await waiting).text == "done"
+            await watching
+        assert states[-1].status == "completed"
+        assert looks <= 8
+        async with asyncio.timeout(5):
+            while len(app.lowlevel.bus) > 1:  # one is the server's own, for words about its tasks
+                await asyncio.sleep(0.01)
+
+
+async def test_a_server_without_subscriptions_is_polled() -> None:
+    """The fallback: a refused subscription ends nothing."""
+    server = Server()
+
+    async def refuse(ctx: Any, call_next: Any) -> Any:
+        if ctx.method == "subscriptions/listen":
+            raise MethodNotFound(ctx.method)
+        return await call_next(ctx)
+
+    server.app.lowlevel.middleware.append(refuse)
+    async with Client(server.app, mode="2026-07-28", elicitation_handler=answer) as client:
+        handle = await client.start_tool("greet")
+        waiting = asyncio.ensure_future(handle.result(timeout_s=10))
+        await asyncio.sleep(0.2)
+        server.go.set()
+        assert (await waiting).text == "Hello Ann"

@@ -118,14 +118,14 @@ class ClientCalls(ClientCore):
             "headers": mirrors,
         }
         try:
-            raw = await self.request("tools/call", params, **options)
+            raw = await self._request_tool(params, options)
         except RemoteError as error:
             if error.code != JsonRpcErrorCode.HEADER_MISMATCH or mirrors is None:
                 raise
             logger.info("%s refused the mirrored headers of %r; listing its tools again", self.label, name)
             await self.cache.invalidate("tools/list")
             await self.list_tools()
-            raw = await self.request("tools/call", params, **options)
+            raw = await self._request_tool(params, options)
         result = self._typed(raw, ToolResult, "tools/call")
         await self._learn_wrapping(name, result.structured_content)
         schema = self.toolbook.output_schema(name)
@@ -135,6 +135,10 @@ class ClientCalls(ClientCore):
         if result.is_error and (self.raise_on_error if raise_on_error is None else raise_on_error):
             called.raise_on_error()
         return called
+
+    async def _request_tool(self, params: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        """The raw result of a call, however the server gives it."""
+        return await self.request("tools/call", params, **options)
 
     async def _learn_wrapping(self, name: str, value: Any) -> None:
         if _may_be_wrapped(value) and not self.toolbook.knows(name):

@@ -1,12 +1,12 @@
 """Tasks from the client's side: a handle that can be waited for, asked, cancelled, and found again by its id.
 
 One handle for both wires. In the extension (2026-07-28) the outcome and the questions are inside ``tasks/get``, which
-is polled as often as the server asks for; in the 2025-11-25 core ``tasks/result`` waits, and questions come as
-requests of the server on its stream. Either way they go to the handlers that the client has for questions, and each
-is answered once.
+is asked when the server says that the task changed, where it offers that (``subscriptions/listen``), and else as often
+as it wants to be asked. In the 2025-11-25 core ``tasks/result`` waits, and questions come as requests of the server on
+its stream. Either way they go to the handlers that the client has for questions, and each is answered once.
 
-Rule a newcomer would break: a handle holds nothing open. Forgetting it costs nothing, and its id is all that a
-restarted program needs.
+Rule a newcomer would break: a handle holds nothing open but while it is waited for. Forgetting it costs nothing, and
+its id is all that a restarted program needs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ from ferrule.client.calls import ClientCalls
 from ferrule.client.concurrent import gather
 from ferrule.client.core import UNSAID, ClientCore
 from ferrule.client.errors import BadServerResponse
+from ferrule.client.opening import Session
 from ferrule.client.results import ToolCallResult
 from ferrule.client.rounds import is_input_required, run_rounds
+from ferrule.client.subscriptions import Subscription
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY
 from ferrule.transports.http_client import HttpConnectFailed
+from ferrule.wire.faults import FerruleError
+from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.types import ToolResult
 from ferrule.wire.types.tasks import TaskStatus
 
@@ -43,6 +47,8 @@ _DEFAULT_POLL_S: Final = 1.0
 _MIN_POLL_S: Final = 0.02
 _MAX_POLL_S: Final = 60.0
 _LOST_TRIES: Final = 8
+_LISTENING_POLL_S: Final = 15.0
+"""A word of the server may be lost: who listens looks as often all the same."""
 
 
 class TaskCancelled(LocalError):
@@ -180,20 +186,24 @@ class TaskHandle:
         await self._ask("tasks/update", inputResponses=dict(responses))
 
     async def events(self) -> AsyncGenerator[TaskState]:
-        """Every change of status or message that is seen while polling; ends with the final one.
+        """Every change of status or message that is seen; ends with the final one.
 
         Questions are not answered here; `result` does that, also at the same time.
         """
         before: tuple[Any, ...] | None = None
-        while True:
-            state = await self.status()
-            now = (state.status, state.message, state.updated_at)
-            if now != before:
-                before = now
-                yield state
-            if state.is_over:
-                return
-            await anyio.sleep(state.poll_interval_s)
+        pause = _Pause(self._client, self.task_id)
+        try:
+            while True:
+                state = await self.status()
+                now = (state.status, state.message, state.updated_at)
+                if now != before:
+                    before = now
+                    yield state
+                if state.is_over:
+                    return
+                await pause.wait(state.poll_interval_s)
+        finally:
+            await pause.aclose()
 
     # -- both wires -----------------------------------------------------------------------------------------------
 
@@ -214,15 +224,19 @@ class TaskHandle:
 
     async def _poll_to_end(self) -> dict[str, Any]:
         state = self._last
-        if state is not None and not state.is_over and state.status != "input_required":
-            await anyio.sleep(state.poll_interval_s)
-        while True:
-            state = cast("TaskState", await self._persistently(self.status))
-            if state.is_over:
-                return _outcome(state.raw)
-            if state.status == "input_required" and await self._answer_open(state.raw):
-                continue  # the server may have gone on already
-            await anyio.sleep(state.poll_interval_s)
+        pause = _Pause(self._client, self.task_id)
+        try:
+            if state is not None and not state.is_over and state.status != "input_required":
+                await pause.wait(state.poll_interval_s)
+            while True:
+                state = cast("TaskState", await self._persistently(self.status))
+                if state.is_over:
+                    return _outcome(state.raw)
+                if state.status == "input_required" and await self._answer_open(state.raw):
+                    continue  # the server may have gone on already
+                await pause.wait(state.poll_interval_s)
+        finally:
+            await pause.aclose()
 
     async def _answer_open(self, raw: Mapping[str, Any]) -> bool:
         questions: Any = raw.get("inputRequests")
@@ -268,12 +282,60 @@ def _outcome(raw: Mapping[str, Any]) -> dict[str, Any]:
     raise raised
 
 
+class _Pause:
+    """The time between two looks at a task: as long as the server wants, or until it says that the task changed.
+
+    A short task costs no subscription.
+    """
+
+    def __init__(self, client: ClientTasks, task_id: str | None) -> None:
+        self._client = client
+        self._task_id = task_id
+        self._is_first = True
+        self._may_listen = client.is_modern
+        self._subscription: Subscription | None = None
+
+    async def wait(self, poll_s: float) -> None:
+        """Until the next look is due."""
+        subscription = self._subscription
+        if subscription is not None:
+            granted: Any = (subscription.granted or {}).get("taskIds") or ()
+            longest_s = max(poll_s, _LISTENING_POLL_S) if self._task_id in granted else poll_s
+            await self._heard(subscription.__anext__(), longest_s)
+            return
+        if self._is_first or not self._may_listen:
+            before_s = min(poll_s, _DEFAULT_POLL_S) if self._may_listen else poll_s
+            self._is_first = False
+            await anyio.sleep(before_s)
+            if before_s == poll_s:
+                return
+        self._subscription = self._client.listen(more={"taskIds": [self._task_id]})
+        await self._heard(self._subscription.ready(), poll_s)  # what was before is not heard of: look then
+
+    async def _heard(self, word: Awaitable[object], at_most_s: float) -> None:
+        with anyio.move_on_after(at_most_s):
+            try:
+                await word
+            except (FerruleError, OSError, StopAsyncIteration) as error:
+                logger.debug("Task %s is polled, since its server does not tell: %r", self._task_id, error)
+                self._may_listen = False
+                await self.aclose()
+                await anyio.sleep(at_most_s)
+
+    async def aclose(self) -> None:
+        """Listen no more."""
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            await subscription.aclose()
+
+
 class ClientTasks(ClientCalls):
     """The part of a client that knows tasks."""
 
     def _set_up(self) -> None:
         super()._set_up()
         self.result_types["task"] = _drive
+        self._task_only: set[str] = set()
 
     async def start_tool(
         self,
@@ -324,6 +386,30 @@ class ClientTasks(ClientCalls):
     def task(self, task_id: str, *, tool: str = "", result_type: Any = None) -> TaskHandle:
         """A handle for a task that was begun earlier, by this program or one before it. Asks nothing yet."""
         return TaskHandle(self, task_id, tool, result_type=result_type)
+
+    async def _request_tool(self, params: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        """Also of a tool that a 2025-11-25 server runs as a task only: the server says so with -32601."""
+        name = str(params["name"])
+        if name not in self._task_only:
+            try:
+                return await super()._request_tool(params, options)
+            except RemoteError as error:
+                session = self.session
+                may_be_task = not session.is_modern and session.revision.task_methods and self._has_legacy_tasks()
+                if error.code != JsonRpcErrorCode.METHOD_NOT_FOUND or not may_be_task:
+                    raise
+        raw = await super()._request_tool({**params, "task": {}}, options)
+        self._task_only.add(name)
+        task = raw.get("task")
+        if not isinstance(task, Mapping):
+            return raw
+        seed = _state(cast("Mapping[str, Any]", task))
+        return await TaskHandle(self, seed.task_id, name, seed=seed)._wait_for_end()  # pyright: ignore[reportPrivateUsage]
+
+    async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:
+        """Also for tasks, with the declaration that they need."""
+        meta = self._task_meta() if "taskIds" in wanted else None
+        await self._send_once(session, "subscriptions/listen", {"notifications": wanted}, meta, {}, None)
 
     # -- for handles ----------------------------------------------------------------------------------------------
 
