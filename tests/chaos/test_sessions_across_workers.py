@@ -1,4 +1,7 @@
-"""Legacy sessions on two processes with one Redis: whatever begins on one goes on on the other, also when one dies."""
+"""Legacy sessions on two processes with one store: whatever begins on one goes on on the other, also when one dies.
+
+With Redis, and with one SQLite file.
+"""
 
 from __future__ import annotations
 
@@ -110,11 +113,13 @@ class Server:
         return session
 
 
-@pytest.fixture
-def two(redis_url: str, tmp_path: Path) -> Generator[tuple[Server, Server]]:
+@pytest.fixture(params=["redis", "sqlite"])
+def two(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[Server, Server]]:
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
-    store = f"{redis_url}?prefix=chaos-{secrets.token_hex(6)}"
+    store = f"sqlite:///{tmp_path}/store.db"
+    if request.param == "redis":
+        store = f"{request.getfixturevalue('redis_url')}?prefix=chaos-{secrets.token_hex(6)}"
     servers = (Server(script, store), Server(script, store))
     yield servers
     for server in servers:
