@@ -4,7 +4,7 @@ A worker is a fresh interpreter that gets the listening sockets by inheritance a
 (``file.py:attribute`` or ``module:attribute``): application objects hold locks, loops and connections that survive no
 copying. The supervisor serves nothing and imports no HTTP library.
 
-* A worker that dies is replaced; one that keeps dying is replaced ever more slowly.
+* A worker that dies is replaced: within a second if it has served, else ever more slowly.
 * SIGTERM and SIGINT end all workers in good order, each with its drain; a second one ends them at once.
 * SIGHUP replaces them one after the other, a new one being ready before an old one is told to end.
 * A supervisor that is killed takes its workers along: they drain and end, so that the port is free for the next one.
@@ -46,6 +46,7 @@ WORKER_ENV: Final = "FERRULE_WORKER"
 _LOOK_EVERY_S: Final = 0.05
 _START_S: Final = 60.0
 _MAX_BACKOFF_S: Final = 30.0
+_MAX_SERVED_BACKOFF_S: Final = 1.0
 _STABLE_S: Final = 10.0
 _MAIN: Final = "__ferrule_worker__"
 
@@ -239,7 +240,9 @@ class _Supervisor:
         slot.failures += 1
         if not self._ever_started and slot.failures >= 2:
             raise WorkerError(f"The workers do not start: exit code {worker.process.returncode}; see their output")
-        wait_s = 0.0 if slot.failures == 1 else min(_MAX_BACKOFF_S, 0.1 * 2**slot.failures)
+        # One that served is missed by its clients; one that never did would only keep the processors busy.
+        longest_s = _MAX_SERVED_BACKOFF_S if worker.is_ready else _MAX_BACKOFF_S
+        wait_s = 0.0 if slot.failures == 1 else min(longest_s, 0.1 * 2**slot.failures)
         slot.not_before = time.monotonic() + wait_s
         log.error(
             "Worker %d ended with code %s; another takes its place in %.1f s",

@@ -30,11 +30,12 @@ from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
 from ferrule.transports.asgi.runtime import Cancellable, Runtime, current_runtime, watched
 from ferrule.transports.asgi.session import GET_STREAM, LegacySession
 from ferrule.transports.asgi.sessions import SessionTable, TooManySessions, new_session_id
-from ferrule.transports.asgi.shared import SharedSessions
-from ferrule.wire.codec import Encoded, encode
+from ferrule.transports.asgi.shared import SharedSessions, StreamWatch
+from ferrule.wire.codec import Encoded, decode, encode
 from ferrule.wire.headers import LAST_EVENT_ID_HEADER, MCP_PROTOCOL_VERSION_HEADER, MCP_SESSION_ID_HEADER
 from ferrule.wire.jsonrpc import (
     InvalidMessage,
+    JsonRpcError,
     JsonRpcErrorCode,
     RequestId,
     encode_error,
@@ -53,6 +54,7 @@ _INVALID = int(JsonRpcErrorCode.INVALID_REQUEST)
 _ASSUMED_VERSION = next(version for version, revision in REVISIONS.items() if revision.http == "sessions")
 """What a request without a version header speaks when nothing else tells (2025-06-18, "Protocol Version Header")."""
 _MIN_SWEEP_S = 0.05
+_LOST = JsonRpcError(int(JsonRpcErrorCode.INTERNAL_ERROR), "The process that served this request has ended")
 
 
 class LegacySide:
@@ -385,15 +387,21 @@ class LegacySide:
         stream_id = last.rpartition("-")[0]
         watch = DisconnectWatch(runtime, request.receive, 0, reply.lose)
         watch.start()
+        feeder, answered = StreamWatch(self._options.clock), set[RequestId]()
         try:
             await reply.write(b"")
             while not reply.is_over:
-                is_fed = await shared.is_fed(session.session_id, stream_id)  # first: what came before its end is read
+                # First, so that what came before the end is read.
+                lost = await shared.end_of_stream(session.session_id, stream_id, feeder)
                 found = await store.replay(session.session_id, last)
                 for event in () if found is None else found.events:
                     await reply.write(encode_event(event.data, id=event.id))
+                    answered.update(_answered(event.data))
                     last = event.id
-                if not is_fed:
+                if lost is not None:
+                    for id in lost:
+                        if id not in answered:
+                            await reply.write(encode_event(encode_error(id, _LOST)))
                     break
                 await shared.wait_for_more()
         except OSError as error:
@@ -518,6 +526,14 @@ class LegacySide:
             self._sweeper = None
         for session in self.sessions:
             self.sessions.remove(session.session_id)
+
+
+def _answered(data: bytes) -> list[RequestId]:
+    """The requests that a stored message answers."""
+    message: Any = decode(data) if data else None
+    if type(message) is dict and "id" in message and "method" not in message:
+        return [cast("dict[str, Any]", message)["id"]]
+    return []
 
 
 def _is_initialize(body: Any) -> bool:

@@ -94,7 +94,8 @@ class Outlet:
             raise ConnectionClosed("The client of this request has gone")
         self.channel = self.session.new_channel()
         if self.session.shared is not None:
-            await self.session.shared.began(self.session.session_id, self.channel.stream_id)
+            requests = [id for id, exchange in self.session.in_flight.items() if exchange.outlet is self]
+            await self.session.shared.began(self.session.session_id, self.channel.stream_id, requests)
         self._reply = self._new_reply()
         await self.channel.open(self._reply)
         return self.channel
@@ -143,18 +144,19 @@ class LegacyExchange(ProgressSender):
     """See the module.
 
     Attributes:
+        outlet: where its answer goes.
         cancel_requested: the client sent ``notifications/cancelled``, or its session ended.
         finished: the handler has ended.
     """
 
     __slots__ = (
         "_grace_s",
-        "_outlet",
         "_runtime",
         "cancel_requested",
         "finished",
         "loop",
         "method",
+        "outlet",
         "request_id",
         "scope",
         "task",
@@ -178,7 +180,7 @@ class LegacyExchange(ProgressSender):
         self.finished = False
         self.task: Task[Any] | None = None
         self.scope: CancelScope | None = None
-        self._outlet = outlet
+        self.outlet = outlet
         self.progress_params = params
         self._runtime = runtime
         self.loop = getattr(runtime, "loop", None)
@@ -192,11 +194,11 @@ class LegacyExchange(ProgressSender):
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification on this request's stream; dropped after the answer, or when the client cannot get it."""
-        if self.finished or self.cancel_requested or not self._outlet.may_stream:
+        if self.finished or self.cancel_requested or not self.outlet.may_stream:
             log.debug("dropped %s: it cannot go with its request", method)
             return
         try:
-            channel = await self._outlet.open()
+            channel = await self.outlet.open()
             await channel.emit(encode_notification(method, params))
         except ConnectionClosed:
             log.debug("dropped %s: the client has gone", method)
@@ -212,13 +214,13 @@ class LegacyExchange(ProgressSender):
         """
         if not self.can_send_request:
             raise NoBackChannel(f"{method} cannot be sent: this request's answer is not a stream of a session")
-        channel = await self._outlet.open()
-        return await self._outlet.session.questions.ask(channel.emit, channel, method, params, opts)
+        channel = await self.outlet.open()
+        return await self.outlet.session.questions.ask(channel.emit, channel, method, params, opts)
 
     def refuse(self, error: Exception) -> None:
         """The answer is an error that has an HTTP form of its own, if it still can have one."""
         if hasattr(error, "http_status"):
-            self._outlet.refusal = http_form_of(error)
+            self.outlet.refusal = http_form_of(error)
 
     @property
     def runs_on_asyncio(self) -> bool:
@@ -227,7 +229,7 @@ class LegacyExchange(ProgressSender):
 
     async def open_stream(self) -> None:
         """Answer with an event stream whether or not the handler speaks."""
-        await self._outlet.open()
+        await self.outlet.open()
 
     async def close_stream(self, retry_ms: int | None = None) -> None:
         """Close this request's connection while the handler works on; the client comes back for the rest (SEP-1699).
@@ -238,16 +240,16 @@ class LegacyExchange(ProgressSender):
         Raises:
             NoBackChannel: the revision does not know polling, or the stream could not be resumed.
         """
-        session = self._outlet.session
-        if not session.connection.revision.has_polling_streams or not self._outlet.may_stream or self.finished:
+        session = self.outlet.session
+        if not session.connection.revision.has_polling_streams or not self.outlet.may_stream or self.finished:
             raise NoBackChannel("The stream of this request cannot be closed and resumed")
-        channel = await self._outlet.open()
+        channel = await self.outlet.open()
         await channel.close_connection(retry_ms)
 
     def suspended(self) -> None:
         """The handler waits for something: from here on it can be cancelled, and its client may go away."""
         self.task = self._runtime.current_task()
-        self._outlet.watch(self._runtime, self._grace_s)
+        self.outlet.watch(self._runtime, self._grace_s)
 
     def cancel(self) -> None:
         """The client no longer wants it, or the session is over."""

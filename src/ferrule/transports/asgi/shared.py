@@ -6,7 +6,8 @@ deleted elsewhere is gone here too, and writes it only when it changed. What can
 waited for: the answer to a question, a cancellation, progress, a notification for the client's GET stream.
 
 Streams are kept in the shared event store. One that a client resumes on another worker is followed there until the
-worker that feeds it has ended it, or has died.
+worker that feeds it has ended it, or has died; then the requests that died with it are answered with an error, or
+their client would come back for ever.
 
 Rule a newcomer would break: a request whose session has not changed costs one round trip to the store, the look at
 the record, and nothing else.
@@ -30,17 +31,21 @@ from ferrule.transports.asgi.runtime import Cancellable, current_runtime
 from ferrule.transports.asgi.session import LegacySession
 from ferrule.wire.codec import convert, decode, encode, to_builtins
 from ferrule.wire.faults import ConvertError, DecodeError, EncodeError
+from ferrule.wire.jsonrpc import RequestId
 from ferrule.wire.types import InitializeParams
 
 if TYPE_CHECKING:
     from ferrule.transports.asgi.runtime import Runtime
 
-__all__ = ["SharedSessions"]
+__all__ = ["SharedSessions", "StreamWatch"]
 
 log = logging.getLogger("ferrule.http")
 
 _NEVER_IDLE_S: Final = 30 * 24 * 3600.0
-_ALIVE_S: Final = 10.0
+_ALIVE_S: Final = 6.0
+"""A worker writes its sign of life three times in this time."""
+_SILENT_S: Final = 3.0
+"""A worker whose sign of life is missing for so long has died: the store may have been away, and it writes again."""
 _LIVE_STREAM_S: Final = 24 * 3600.0
 _LOOK_EVERY_S: Final = 0.1
 
@@ -240,22 +245,43 @@ class SharedSessions:
 
     # --- streams ----------------------------------------------------------------------------------------------------
 
-    async def began(self, session_id: str, stream_id: str) -> None:
-        """A stream is fed by this worker from now on."""
-        await self._blobs.put(f"stream:{session_id}:{stream_id}", self.worker_id.encode(), ttl_s=_LIVE_STREAM_S)
+    async def began(self, session_id: str, stream_id: str, requests: list[RequestId]) -> None:
+        """A stream is fed by this worker from now on, with the answers to these requests among other things."""
+        fed = encode([self.worker_id, requests])
+        await self._blobs.put(f"stream:{session_id}:{stream_id}", fed, ttl_s=_LIVE_STREAM_S)
 
     async def over(self, session_id: str, stream_id: str) -> None:
         """A stream that this worker fed has ended."""
         await self._blobs.put(f"stream:{session_id}:{stream_id}", b"", ttl_s=60)
 
-    async def is_fed(self, session_id: str, stream_id: str) -> bool:
-        """Whether some worker that lives still feeds a stream."""
-        worker = await self._blobs.get(f"stream:{session_id}:{stream_id}")
-        return worker is not None and await self._blobs.get(f"worker:{worker.decode()}") is not None
+    async def end_of_stream(self, session_id: str, stream_id: str, watch: "StreamWatch") -> list[RequestId] | None:
+        """``None`` while a worker that lives feeds a stream; then the requests that died with their worker, if any."""
+        fed = await self._blobs.get(f"stream:{session_id}:{stream_id}")
+        if not fed:
+            return []
+        worker, requests = cast("tuple[str, list[RequestId]]", decode(fed))
+        return requests if watch.is_dead(await self._blobs.get(f"worker:{worker}") is None) else None
 
     async def wait_for_more(self) -> None:
         """Between two looks at a stream that another worker feeds."""
         await anyio.sleep(_LOOK_EVERY_S)
+
+
+class StreamWatch:
+    """How long the worker that feeds a followed stream has been silent."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._silent_since: float | None = None
+
+    def is_dead(self, is_silent: bool) -> bool:
+        """Whether the silence, seen once more or not any more, means the worker's death."""
+        if not is_silent:
+            self._silent_since = None
+            return False
+        if self._silent_since is None:
+            self._silent_since = self._clock()
+        return self._clock() - self._silent_since >= _SILENT_S
 
 
 def _plain(principal: Any) -> Any:
