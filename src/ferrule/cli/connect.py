@@ -126,7 +126,17 @@ class Connection:
         return made
 
     def _auth(self) -> Any:
-        return "oauth" if self.oauth else self.token
+        """A token, or OAuth whose tokens are kept for the next command, so that the browser is needed once."""
+        if not self.oauth:
+            return self.token
+        from importlib.util import find_spec
+
+        from ferrule.auth import EncryptedFileStorage, OAuth
+
+        if find_spec("cryptography") is None:
+            say("you will have to sign in each time; to be remembered: pip install 'ferrule[auth]'")
+            return OAuth()
+        return OAuth(storage=EncryptedFileStorage())
 
     @asynccontextmanager
     async def client(self, **options: Any) -> AsyncGenerator[Client]:

@@ -95,6 +95,8 @@ def explain(error: Exception) -> tuple[int, str]:
     from ferrule.wire.jsonrpc import JsonRpcErrorCode
 
     text = harmless(str(error)) or type(error).__name__
+    if _http_status(error) == 401:
+        return EXIT_REFUSED, f"{text}: it wants a token. --oauth signs in through the browser, --token TOKEN takes one"
     if isinstance(error, ToolFailed):
         return EXIT_FAILED, text
     if isinstance(error, InputRequired | InputNotProvided):
@@ -110,6 +112,17 @@ def explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, MCPError | FerruleError):
         return EXIT_REFUSED, text
     return EXIT_BUG, f"{type(error).__name__}: {text} (a bug? FERRULE_DEBUG=1 shows where)"
+
+
+def _http_status(error: BaseException | None) -> int | None:
+    """The HTTP status behind an error, if there is one."""
+    while error is not None:
+        for name in ("http_status", "status"):
+            found = getattr(error, name, None)
+            if isinstance(found, int):
+                return found
+        error = error.__cause__
+    return None
 
 
 def _complain(sentence: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
@@ -37,6 +38,7 @@ CALLBACK_PATH: Final = "/callback"
 DEFAULT_TIMEOUT_S: Final = 300.0
 _MAX_HEAD_BYTES: Final = 16 * 1024
 _HEAD_TIMEOUT_S: Final = 5.0
+_LOOK_S: Final = 0.1
 _PAGE: Final = (
     "<!doctype html><meta charset=utf-8><title>{title}</title>"
     "<body style='font:16px system-ui;margin:4em auto;max-width:32em'><h1>{title}</h1><p>{text}</p>"
@@ -254,7 +256,11 @@ class PasteInteraction:
             sys.stderr.flush()
         prompt = "Address: "
         if self._ask is None:
-            line = await to_thread.run_sync(_read_line, prompt, abandon_on_cancel=True)
+            unwanted = threading.Event()
+            try:
+                line = await to_thread.run_sync(_read_line, prompt, unwanted, abandon_on_cancel=True)
+            finally:
+                unwanted.set()  # or the thread would wait for a line, and the interpreter at its end for the thread
         else:
             given: Any = self._ask(prompt)
             line = await given if hasattr(given, "__await__") else given
@@ -266,13 +272,19 @@ class PasteInteraction:
         """See `Interaction`."""
 
 
-def _read_line(prompt: str) -> str:
+def _read_line(prompt: str, unwanted: threading.Event) -> str:
     """A line from the terminal, not from standard input: that may belong to a protocol."""
+    import select
+
     path = "CON" if sys.platform == "win32" else "/dev/tty"
     try:
         with open(path, encoding="utf-8") as terminal:
             sys.stderr.write(prompt)
             sys.stderr.flush()
+            if sys.platform != "win32":  # where a read at the console ends with Ctrl-C by itself
+                while not select.select([terminal], [], [], _LOOK_S)[0]:
+                    if unwanted.is_set():
+                        return ""
             return terminal.readline()
     except OSError as error:
         raise InteractionFailed("There is no terminal to ask for the address") from error
@@ -306,5 +318,7 @@ class CallbackInteraction:
 def default_interaction() -> Interaction:
     """A browser where one can be seen; in a remote shell without display, the form to paste."""
     remote = "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ
-    has_display = sys.platform in ("win32", "darwin") or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    has_display = sys.platform in ("win32", "darwin") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
     return PasteInteraction() if remote and not has_display else BrowserInteraction()

@@ -12,6 +12,7 @@ import anyio
 
 from ferrule.cli.doctor.eras import examine_tools, try_revisions, why
 from ferrule.cli.doctor.findings import Report
+from ferrule.cli.exits import EXIT_OK
 from ferrule.cli.targets import ServerChoice
 from ferrule.protocol.errors import FerruleError
 from ferrule.wire.codec import decode, encode
@@ -62,7 +63,8 @@ async def examine_url(
         worked = await try_revisions(report, target, options, transport="HTTP")
         if not worked:
             return
-        await _names(report, probe, origin)
+        if not probe.signs_in:  # its requests have no token, and all get the same answer
+            await _names(report, probe, origin)
         await _buffering(report, target, options, worked, wait_s)
         await examine_tools(report, target, options)
     finally:
@@ -76,7 +78,8 @@ class _Probe:
         self.http = http
         self.url = url
         self.headers = {name.lower(): value for name, value in headers.items()}
-        if isinstance(token, str) and token != "oauth":
+        self.signs_in = token is not None and not isinstance(token, str)
+        if isinstance(token, str):
             self.headers["authorization"] = f"Bearer {token}"
         self.wait_s = wait_s
 
@@ -144,7 +147,7 @@ async def _judge(report: Report, probe: _Probe, answer: _Answer) -> bool:
     status = answer.status
     if status == 401:
         await _explain_auth(report, probe, answer)
-        return False
+        return probe.signs_in and report.status == EXIT_OK
     if answer.speaks_mcp and status not in (403, 404, 421):
         report.add("reachable", "ok", f"{probe.url} speaks MCP (HTTP {status})")
         return True
@@ -312,7 +315,7 @@ async def _explain_auth(report: Report, probe: _Probe, answer: _Answer) -> None:
         report.add("no-registration", "warn", "step 3: a client that it does not know cannot introduce itself",
                    "Agree on a client_id, or offer client metadata documents or dynamic registration.")  # fmt: skip
     report.add("auth-required", "note", "it wants a token; discovery goes through as far as said above",
-               "ferrule … --oauth signs in, --token TOKEN takes one.")  # fmt: skip
+               "" if probe.signs_in else "--oauth signs in and looks further, --token TOKEN takes one.")  # fmt: skip
 
 
 async def _drive(flow: Any, probe: _Probe, steps: list[str]) -> Any:

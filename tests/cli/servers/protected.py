@@ -1,0 +1,20 @@
+"""A server that wants a token, and the authorization server that gives it to whoever comes by browser."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+from tests.auth.support import protected
+
+
+async def main() -> None:
+    done = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, done.set)
+    async with protected() as found:
+        print(f"serving {found.url}", file=sys.stderr, flush=True)
+        await done.wait()
+
+
+asyncio.run(main())
