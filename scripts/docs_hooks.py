@@ -19,6 +19,7 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(((?:\.\./)+)([^)#]+)(#[^)]*)?\)")
 SNIPPET = re.compile(r'^(?P<indent> *)--8<-- "(?P<path>[^":]+)(?::(?P<section>[\w-]+))?"$', re.MULTILINE)
+RESULTS = "<!-- results -->"
 MARKER = re.compile(r"^.*# --8<-- \[(start|end):.*\n?", re.MULTILINE)
 
 _copied: set[str] = set()
@@ -62,9 +63,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         name += ".txt" if not name.endswith((".txt", ".json")) else ""
         return f"]({posixpath.relpath(name, posixpath.dirname(here) or '.')})"
 
-    made = LINK.sub(lead, markdown)
     _texts[here] = (page.file.url, expand(markdown))
-    return made
+    return LINK.sub(lead, markdown).replace(RESULTS, measured())
+
+
+def measured() -> str:
+    """The published figures: what stands in ``bench/RESULTS.md`` between its heading and its last sentence."""
+    text = (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
+    return text.partition("\n")[2].rpartition("\nHow each row is measured")[0].strip()
 
 
 def section_of(text: str, section: str | None) -> str:
@@ -82,7 +88,7 @@ def expand(markdown: str) -> str:
         text = section_of((ROOT / found["path"]).read_text(encoding="utf-8"), found["section"])
         return "\n".join(found["indent"] + line if line else line for line in text.strip("\n").split("\n"))
 
-    return SNIPPET.sub(put, markdown)
+    return SNIPPET.sub(put, markdown).replace(RESULTS, measured())
 
 
 def first_sentence(markdown: str) -> str:

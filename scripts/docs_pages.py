@@ -10,6 +10,7 @@ from ferrule.wire.revisions import REVISIONS, Revision
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "topics" / "protocol-support.md"
 HEAD = """# Protocol support per revision
 
+What each revision of the protocol can do.
 Made from `ferrule.wire.revisions` by `scripts/docs_pages.py`: what this table says is what the code does.
 A method that a revision lacks does not exist there; a field that it lacks is left out when Ferrule writes for it.
 """

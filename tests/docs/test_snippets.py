@@ -48,6 +48,22 @@ def test_a_page_includes_files_that_exist(page: Path) -> None:
         assert not section or f"[start:{section}]" in text
 
 
+@pytest.mark.parametrize("path", SNIPPETS, ids=lambda path: path.stem)
+def test_a_snippet_is_shown(path: Path) -> None:
+    """What no page includes helps nobody."""
+    name = path.relative_to(ROOT).as_posix()
+    assert any(f'--8<-- "{name}' in page.read_text(encoding="utf-8") for page in PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_page_begins_with_what_it_is_for(page: Path) -> None:
+    """The line under the heading says it, and ``llms.txt`` takes it from there."""
+    heading, blank, first, *_ = page.read_text(encoding="utf-8").split("\n")
+    assert heading.startswith("# ")
+    assert not blank
+    assert first[:1].isalpha()
+
+
 @pytest.mark.parametrize("page", sorted((DOCS / "tutorial").glob("*.md")), ids=lambda page: page.stem)
 def test_the_commands_of_the_tutorial_print_what_it_shows(page: Path) -> None:
     """A newcomer compares line by line."""
