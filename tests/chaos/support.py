@@ -15,7 +15,6 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
 
 from ferrule.protocol.errors import ConnectionClosed, RemoteError
 from ferrule.transports.http_client import HttpConnectFailed
@@ -98,6 +97,7 @@ class Running:
 
     def __init__(self, process: subprocess.Popen[str], port: int) -> None:
         self.process = process
+        self.port = port
         self.url = f"http://127.0.0.1:{port}/mcp"
 
     def workers(self) -> list[int]:
@@ -169,13 +169,6 @@ class Traffic:
                 await asyncio.sleep(0.05)
             else:
                 self.done += 1
-
-
-async def soon(condition: Callable[[], Any], timeout_s: float = 20.0) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 def free_port() -> int:

@@ -1,0 +1,186 @@
+"""Redis away for a while, two workers on one task, clocks that differ: on real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from ferrule import Client
+from ferrule.client.tasks import TaskHandle
+from ferrule.protocol.errors import RemoteError
+from tests.chaos.support import STUCK_S, OwnRedis, Program, repeated_effects
+from tests.transports.test_workers import call
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="no workers there")]
+
+TEXT = """
+@app.tool
+async def count(ctx: Context) -> int:
+    number = ctx.session_state["number"] = ctx.session_state.get("number", 0) + 1
+    return number
+
+@app.tool
+async def pid() -> int:
+    return os.getpid()
+
+@app.tool
+async def change(ctx: Context) -> str:
+    await ctx.notify_tools_changed()
+    return "changed"
+
+@app.tool
+async def ask(ctx: Context) -> str:
+    return str((await ctx.elicit("name?", str, key="name")).data)
+
+@app.tool(task="required", resumable=True)
+async def work(name: str, ctx: Context, steps: int = 8, pause_s: float = 0.25) -> str:
+    for number in range(steps):
+        await ctx.step(f"step{number}", effect, f"{name}/{number}")
+        note(f"kept {name}/{number}")
+        await ctx.set_status(f"{number} {os.getpid()}")
+        await anyio.sleep(pause_s)
+    return f"{name} by {os.getpid()}"
+
+if __name__ == "__main__":
+    app.run("http", port=0, workers=int(os.environ["CHAOS_WORKERS"]) if "CHAOS_WORKERS" in os.environ else 1,
+            on_started=lambda host, port: print(port, flush=True))
+"""
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Generator[OwnRedis]:
+    """A Redis that the test may stop."""
+    server = os.environ.get("FERRULE_TEST_REDIS_SERVER") or shutil.which("redis-server")
+    if not server:
+        pytest.skip("no redis-server: scripts/test finds one and sets FERRULE_TEST_REDIS_SERVER")
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    redis = OwnRedis(server, folder)
+    yield redis
+    redis.process.send_signal(signal.SIGCONT)
+    redis.stop()
+
+
+async def answers(client: Client, tool: str) -> object:
+    """The data of a call that may be refused while the store is away."""
+    async with asyncio.timeout(STUCK_S):
+        while True:
+            try:
+                return (await client.call_tool(tool)).data
+            except (RemoteError, OSError):
+                await asyncio.sleep(0.1)
+
+
+async def pause(redis: OwnRedis) -> None:
+    """It stands still for five seconds, with all that it knows."""
+    redis.process.send_signal(signal.SIGSTOP)
+    await asyncio.sleep(5)
+    redis.process.send_signal(signal.SIGCONT)
+
+
+async def restart(redis: OwnRedis) -> None:
+    """It dies, and another takes its place with what it had written."""
+    redis.stop()
+    await asyncio.sleep(1)
+    redis.start()
+
+
+@pytest.mark.parametrize("trouble", [pause, restart])
+async def test_a_redis_that_is_away_costs_time_and_nothing_else(
+    trouble: object, own_redis: OwnRedis, tmp_path: Path
+) -> None:
+    """Sessions, tasks and subscriptions go on, and calls that need nothing of it are served meanwhile."""
+    program = Program(tmp_path, TEXT, own_redis.url)
+    with program.running(CHAOS_WORKERS="2") as server:
+        async with (
+            Client(server.url, mode="2026-07-28") as modern,
+            Client(server.url, mode="2025-11-25") as legacy,
+            Client(server.url, mode="2026-07-28") as listening,
+        ):
+            assert (await legacy.call_tool("count")).data == 1
+            handles = [await modern.start_tool("work", {"name": f"task{number}"}) for number in range(4)]
+            async with listening.listen(tools=True) as changes:
+                troubled = asyncio.ensure_future(trouble(own_redis))  # type: ignore[operator]
+                while not troubled.done():
+                    async with asyncio.timeout(2):
+                        assert (await modern.call_tool("pid")).data
+                    await asyncio.sleep(0.1)
+                await troubled
+                number = await answers(legacy, "count")
+                assert isinstance(number, int)
+                assert number >= 2  # a new session would begin with 1
+                async with asyncio.timeout(STUCK_S):
+                    results = [(await handle.result()).text for handle in handles]
+                assert [text.split()[0] for text in results] == ["task0", "task1", "task2", "task3"]
+                await asyncio.sleep(1)  # the workers' channel stands again
+                for _ in range(4):
+                    await modern.call_tool("change")
+                async with asyncio.timeout(STUCK_S):
+                    async for _ in changes:
+                        break
+    assert repeated_effects(program.notes()) == []
+
+
+async def worker_of(handle: TaskHandle, step: str) -> int:
+    """The process that runs a task, once it has taken a step."""
+    while True:
+        at, _, pid = ((await handle.status()).message or "").partition(" ")
+        if at == step:
+            return int(pid)
+        await asyncio.sleep(0.02)
+
+
+async def test_clocks_that_differ_by_two_seconds_change_nothing(redis_url: str, tmp_path: Path) -> None:
+    """A task, a session and a sealed state of one machine are worth the same on another, early or late."""
+    store = f"{redis_url}?prefix=clocks-{secrets.token_hex(6)}"
+    program = Program(tmp_path, TEXT, store)
+    with program.running(CHAOS_CLOCK_OFFSET="2") as early, program.running() as late:
+        for one, other in ((early, late), (late, early)):
+            async with asyncio.timeout(40):
+                async with Client(one.url, mode="2026-07-28") as here, Client(other.url, mode="2026-07-28") as there:
+                    name = secrets.token_hex(4)
+                    handle = await here.start_tool("work", {"name": name, "steps": 6, "pause_s": 0.3})
+                    result = await there.task(str(handle.task_id)).result()
+                    assert result.text == f"{name} by {one.process.pid}"  # nobody took it away from a living process
+                    state = await there.task(str(handle.task_id)).status()
+                    assert state.is_over
+    notes = program.notes()
+    assert repeated_effects(notes) == []
+    effects = [name for word, name in notes if word == "effect"]
+    assert len(effects) == len(set(effects)) == 12
+
+
+async def test_a_dead_workers_task_goes_on_under_another_clock(redis_url: str, tmp_path: Path) -> None:
+    """Leases are counted by Redis: a clock that is ahead takes nothing early, one that is behind leaves nothing."""
+    program = Program(tmp_path, TEXT, f"{redis_url}?prefix=lease-{secrets.token_hex(6)}")
+    for offset in ("2", "-2"):
+        name = secrets.token_hex(4)
+        with program.running() as one, program.running(CHAOS_CLOCK_OFFSET=offset) as other:
+            async with Client(one.url, mode="2026-07-28") as here, asyncio.timeout(40):
+                handle = await here.start_tool("work", {"name": name, "steps": 4, "pause_s": 0.3})
+                await worker_of(handle, "1")
+            one.process.kill()
+            async with Client(other.url, mode="2026-07-28") as there, asyncio.timeout(40):
+                result = await there.task(str(handle.task_id)).result()
+                assert result.text == f"{name} by {other.process.pid}"
+    assert repeated_effects(program.notes()) == []
+
+
+async def test_rounds_of_a_call_hold_under_two_clocks(redis_url: str, tmp_path: Path) -> None:
+    """A state that was sealed two seconds in the future is no forgery."""
+    program = Program(tmp_path, TEXT, f"{redis_url}?prefix=rounds-{secrets.token_hex(6)}")
+    with program.running(CHAOS_CLOCK_OFFSET="2") as early, program.running() as late:
+        for one, other in ((early, late), (late, early)):
+            asked = await asyncio.to_thread(call, one.port, "ask")
+            answer = {"name": {"action": "accept", "content": {"value": "Ann"}}}
+            more = {"inputResponses": answer, "requestState": asked["requestState"]}
+            result = await asyncio.to_thread(lambda more=more, port=other.port: call(port, "ask", **more))
+            assert result["content"][0]["text"] == "Ann"
