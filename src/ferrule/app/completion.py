@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.app.calls import call_function
 from ferrule.app.components import Component
 from ferrule.app.errors import RegistrationError, SignatureError
+from ferrule.app.shapes import FieldShape
 from ferrule.app.signature import FunctionSpec, compile_function
 from ferrule.app.threads import WorkerThreads
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.errors import InvalidParams
+from ferrule.wire.codec import to_builtins
 from ferrule.wire.types import CompleteResult, Completion, PromptReference
 
 if TYPE_CHECKING:
-    from ferrule.app.prompts import PromptSet
-    from ferrule.app.resources import ResourceSet
+    from ferrule.app.homes import Home
+    from ferrule.app.prompts import PromptComponent, PromptSet
+    from ferrule.app.resources import ResourceComponent, ResourceSet
     from ferrule.kernel.server import Server
 
 __all__ = ["MAX_VALUES", "CompletionSet"]
@@ -38,7 +41,7 @@ class CompletionSet:
         self._prompts = prompts
         self._resources = resources
         self._threads = threads
-        self._completers: dict[tuple[str, str], FunctionSpec] = {}
+        self._completers: dict[tuple[str, str], tuple[FunctionSpec, Home | None]] = {}
         self.followers: list[Callable[[], None]] = []
 
     def add(self, owner: str, argument: str, function: Callable[..., Any]) -> None:
@@ -56,18 +59,26 @@ class CompletionSet:
             )
         if (owner, argument) in self._completers:
             raise RegistrationError(f"There is already a completer for {argument!r} of {owner!r}")
-        self._completers[owner, argument] = spec
+        self._completers[owner, argument] = spec, None
         self.serve()
         for follower in self.followers:
             follower()
 
     def take_over(
-        self, other: CompletionSet, prompt_name: Callable[[str], str], template_uri: Callable[[str], str]
+        self,
+        other: CompletionSet,
+        prompt_name: Callable[[str], str],
+        template_uri: Callable[[str], str],
+        home_of: Callable[[Home | None], Home | None],
     ) -> None:
-        """Complete what another server completes, under the names that its prompts and templates have here."""
-        for (owner, argument), spec in other._completers.items():
+        """Complete what another server completes, under the names that its prompts and templates have here.
+
+        Args:
+            home_of: the way to a completer, by the way to it within ``other``.
+        """
+        for (owner, argument), (spec, home) in other._completers.items():
             name = template_uri(owner) if owner in other._resources.templates else prompt_name(owner)
-            self._completers[name, argument] = spec
+            self._completers[name, argument] = spec, home_of(home)
         if other._server.get_request_handler("completion/complete") is not None:
             self.serve()
         for follower in self.followers:
@@ -83,25 +94,37 @@ class CompletionSet:
             self.serve()
 
     async def _complete(self, ctx: ServerRequestContext[Any]) -> CompleteResult:
-        params = ctx.params
-        owner, spec = self._owner(params.ref, ctx)
-        name, typed = params.argument.name, params.argument.value
-        parameter = next((part for part in spec.parameters if part.name == name), None)
+        owner, component = self._owner(ctx.params.ref, ctx)
+        name = ctx.params.argument.name
+        parameter = next((part for part in component.spec.finish().parameters if part.name == name), None)
         if parameter is None:
             raise InvalidParams(f"{owner} has no argument {name!r}")
-        completer = self._completers.get((owner, name))
+        completer, home = self._completers.get((owner, name), (None, component.home))
+
+        async def answer(inner: ServerRequestContext[Any], _: Mapping[str, Any]) -> CompleteResult:
+            return CompleteResult(await self._values(completer, parameter, inner))
+
+        if home is None:
+            return await answer(ctx, {})
+        return cast("CompleteResult", await home.enter(ctx, ctx.method, to_builtins(ctx.params), answer))
+
+    async def _values(
+        self, completer: FunctionSpec | None, parameter: FieldShape, ctx: ServerRequestContext[Any]
+    ) -> Completion:
+        params = ctx.params
+        typed = params.argument.value
         if completer is not None:
             filled: Mapping[str, str] = (params.context.arguments if params.context is not None else None) or {}
-            return CompleteResult(await self._ask(completer, typed, filled, ctx))
+            return await self._ask(completer, typed, filled, ctx)
         values = [str(getattr(value, "value", value)) for value in parameter.shape.values if value is not None]
-        return CompleteResult(_bounded([value for value in values if value.startswith(typed)]))
+        return _bounded([value for value in values if value.startswith(typed)])
 
-    def _owner(self, ref: Any, ctx: ServerRequestContext[Any]) -> tuple[str, FunctionSpec]:
+    def _owner(self, ref: Any, ctx: ServerRequestContext[Any]) -> tuple[str, PromptComponent | ResourceComponent]:
         if isinstance(ref, PromptReference):
             prompt = self._prompts.index.live.get(ref.name)
             if prompt is None or not _is_visible(prompt, ctx):
                 raise InvalidParams(f"Unknown prompt: {ref.name}")
-            return ref.name, prompt.spec.finish()
+            return ref.name, prompt
         template = self._resources.templates.live.get(ref.uri)
         if template is None:
             found = self._resources.find(ref.uri)
@@ -110,7 +133,7 @@ class CompletionSet:
             template = found[0]
         if not _is_visible(template, ctx):
             raise InvalidParams(f"Unknown resource template: {ref.uri}")
-        return template.uri, template.spec.finish()
+        return template.uri, template
 
     async def _ask(
         self, completer: FunctionSpec, typed: str, filled: Mapping[str, str], ctx: ServerRequestContext[Any]

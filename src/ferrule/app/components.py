@@ -6,7 +6,7 @@ Every change drops the encoded pages and is published once the server is running
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -18,12 +18,10 @@ from ferrule.wire.codec import Encoded, encode
 from ferrule.wire.revisions import Revision
 
 if TYPE_CHECKING:
+    from ferrule.app.homes import Home
     from ferrule.app.protection import Allow, Guard, Protection, Scopes
 
-__all__ = ["Component", "ComponentIndex", "Home"]
-
-Home: TypeAlias = Callable[[ServerRequestContext[Any]], ServerRequestContext[Any]]
-"""Leads a request to the server that a mounted component comes from."""
+__all__ = ["Component", "ComponentIndex"]
 
 _MAX_CACHED_PAGES = 32
 

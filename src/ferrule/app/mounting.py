@@ -2,9 +2,14 @@
 
 A mounted component is a copy of the original under its new name, with the original's function, options and threads, so
 that a call costs the same at any depth. Copies follow: what is added to, removed from, enabled or disabled in the
-mounted server is so in the other one too, through every level. The mounted server's lifespan is entered inside the
-other's, and its functions see its state in ``ctx.lifespan``. Its middleware stays its own: only the outermost server's
-runs. Tasks are served where the outermost server serves them; elsewhere a mounted tool answers within its call.
+mounted server is so in the other one too, through every level.
+
+What is the mounted server's own stays with its components (`ferrule.app.homes`). Its lifespan is entered inside the
+other's, and its functions and completers see its state in ``ctx.lifespan``. Its middleware, as it is when mounted, runs
+inside the other's around calls of its tools, reads of its resources, its prompts and their completions: it sees them
+under its own names, may refuse them, change a tool's or prompt's arguments and the result, but not send them elsewhere.
+Lists are the outermost server's. Tasks are served where that one serves them; elsewhere a mounted tool answers within
+its call.
 """
 
 from __future__ import annotations
@@ -13,12 +18,11 @@ import copy
 import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.components import ComponentIndex
 from ferrule.app.errors import RegistrationError
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.app.homes import Home, Level, home_of
 from ferrule.wire.uri_template import UriTemplate
 
 if TYPE_CHECKING:
@@ -42,6 +46,13 @@ def prefixed_uri(uri: str, prefix: str) -> str:
     return f"{scheme}{colon}{prefix}/{rest}"
 
 
+def unprefixed_uri(uri: str, prefix: str) -> str:
+    """What `prefixed_uri` made it of."""
+    scheme, colon, rest = uri.partition(":")
+    slashes = "//" if rest.startswith("//") else ""
+    return f"{scheme}{colon}{slashes}{rest[len(slashes) :].removeprefix(f'{prefix}/')}"
+
+
 class Mount:
     """One server inside another.
 
@@ -62,6 +73,7 @@ class Mount:
         self.host = host
         self.guest = guest
         self._prefix = prefix
+        self._level = Level(guest, tuple(guest.lowlevel.middleware), self._own_name, self._own_uri)
         self._follow(guest.tools.index, host.tools.index, self._name, host.tools.serve)
         self._follow(guest.prompts.index, host.prompts.index, self._name, host.prompts.serve)
         self._follow(guest.resources.fixed, host.resources.fixed, self._uri, host.resources.serve)
@@ -74,6 +86,15 @@ class Mount:
 
     def _uri(self, uri: str) -> str:
         return uri if self._prefix is None else prefixed_uri(uri, self._prefix)
+
+    def _own_name(self, name: str) -> str:
+        return name if self._prefix is None else name.removeprefix(f"{self._prefix}_")
+
+    def _own_uri(self, uri: str) -> str:
+        return uri if self._prefix is None else unprefixed_uri(uri, self._prefix)
+
+    def _home_of(self, inner: Home | None) -> Home | None:
+        return home_of(self._level, inner)
 
     def _follow(
         self,
@@ -112,9 +133,7 @@ class Mount:
 
     def _copy(self, original: Any, name: str) -> Any:
         made = copy.copy(original)
-        inner = original.home
-        home = _home(self.guest) if self.guest.own_lifespan is not None else None
-        made.home = inner if inner is not None else home
+        made.home = self._home_of(original.home)
         if hasattr(original, "uri"):
             resource = cast("ResourceComponent", made)
             resource.uri = name
@@ -141,14 +160,7 @@ class Mount:
             self.host.lowlevel.param_headers.pop(name, None)
 
     def _complete(self) -> None:
-        self.host.completions.take_over(self.guest.completions, self._name, self._uri)
-
-
-def _home(guest: MCPServer[Any]) -> Callable[[ServerRequestContext[Any]], ServerRequestContext[Any]]:
-    def lead(ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
-        return replace(ctx, lifespan_context=guest.lifespan_state)
-
-    return lead
+        self.host.completions.take_over(self.guest.completions, self._name, self._uri, self._home_of)
 
 
 def _guests_of(server: MCPServer[Any]) -> list[MCPServer[Any]]:

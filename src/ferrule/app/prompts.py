@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.arguments import InvalidArguments
 from ferrule.app.calls import call_function, check_dependencies
-from ferrule.app.components import ComponentIndex, Home
+from ferrule.app.components import ComponentIndex
 from ferrule.app.content import Content
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
 from ferrule.app.guards import is_array, is_object, is_pair
@@ -37,6 +37,7 @@ from ferrule.wire.types import (
 )
 
 if TYPE_CHECKING:
+    from ferrule.app.homes import Home
     from ferrule.app.protection import Allow, Guard, Protection, Scopes
     from ferrule.kernel.server import Server
 
@@ -179,12 +180,21 @@ class PromptSet:
             raise InvalidParams(f"Unknown prompt: {name}")
         if prompt.guard is not None:
             prompt.guard.check(ctx, dict(arguments or {}))
-        if prompt.home is not None:
-            ctx = prompt.home(ctx)
+        if prompt.home is None:
+            return await self._fill_in(prompt, ctx, arguments)
+        params = {"name": name, "arguments": arguments or {}}
+        filled = prompt.home.enter(
+            ctx, "prompts/get", params, lambda inner, params: self._fill_in(prompt, inner, params.get("arguments"))
+        )
+        return cast("GetPromptResult", await filled)
+
+    async def _fill_in(
+        self, prompt: PromptComponent, ctx: ServerRequestContext[Any], arguments: dict[str, str] | None
+    ) -> GetPromptResult:
         try:
             value = await call_function(prompt.spec, arguments or {}, ctx, self._threads)
         except InvalidArguments as error:
-            raise InvalidParams(f"Invalid arguments for prompt `{name}`:\n{error}") from error
+            raise InvalidParams(f"Invalid arguments for prompt `{prompt.name}`:\n{error}") from error
         except ToolError as error:
             raise MCPError(error.text) from error
         if isinstance(value, GetPromptResult | InputRequiredResult):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.app.arguments import InvalidArguments
 from ferrule.app.calls import call_function, check_dependencies
-from ferrule.app.components import ComponentIndex, Home
+from ferrule.app.components import ComponentIndex
 from ferrule.app.content import Content, resource_contents
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
 from ferrule.app.guards import is_array, is_object
@@ -42,6 +42,7 @@ from ferrule.wire.types import (
 from ferrule.wire.uri_template import MatchedValue, UriTemplate, UriTemplateError
 
 if TYPE_CHECKING:
+    from ferrule.app.homes import Home
     from ferrule.app.protection import Allow, Guard, Protection, Scopes
     from ferrule.kernel.server import Server
 
@@ -272,8 +273,16 @@ class ResourceSet:
             if not component.guard.is_visible(ctx):
                 raise self._missing(ctx, uri)
             component.guard.check(ctx, values)
-        if component.home is not None:
-            ctx = component.home(ctx)
+        if component.home is None:
+            return await self._contents_of(component, ctx, uri, values)
+        read = component.home.enter(
+            ctx, "resources/read", {"uri": uri}, lambda inner, _: self._contents_of(component, inner, uri, values)
+        )
+        return cast("ReadResourceResult", await read)
+
+    async def _contents_of(
+        self, component: ResourceComponent, ctx: ServerRequestContext[Any], uri: str, values: dict[str, Any]
+    ) -> ReadResourceResult:
         try:
             value = await call_function(component.spec, values, ctx, self._threads)
         except InvalidArguments as error:

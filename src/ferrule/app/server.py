@@ -236,7 +236,7 @@ class MCPServer(ComponentRegistry[StateT]):
         """Serve another server's components as this one's, now and as they change; see `ferrule.app.mounting`.
 
         Args:
-            other: keeps its functions, options and lifespan; its middleware does not run here.
+            other: keeps its functions, options, lifespan and middleware, which run for what is its own.
             prefix: tools and prompts become ``prefix_name``, ``data://x`` becomes ``data://prefix/x``.
 
         Raises:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.app.arguments import InvalidArguments
 from ferrule.app.calls import check_dependencies, runner_of
-from ferrule.app.components import ComponentIndex, Home
+from ferrule.app.components import ComponentIndex
 from ferrule.app.context import Context, current_request
 from ferrule.app.encoders import encoder_for
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
@@ -51,6 +51,7 @@ from ferrule.wire.types import (
 
 if TYPE_CHECKING:
     from ferrule.app.encoders import Encoder, EncoderName
+    from ferrule.app.homes import Home
     from ferrule.app.options import ToolDefaults
     from ferrule.app.protection import Allow, Guard, Protection, Scopes
     from ferrule.kernel.server import Server
@@ -71,11 +72,14 @@ _NO_ARGUMENTS: dict[str, Any] = {}
 _PLAIN_RETURNS = frozenset({str, int, float, bool, dict, list})
 
 
-def at_home(home: Home, run: Run) -> Run:
+def at_home(home: Home, name: str, run: Run) -> Run:
     """``run`` as the server sees it that the tool comes from."""
+    if not home.has_middleware:
+        return lambda ctx, arguments: run(home.lead(ctx), arguments)
 
     def run_at_home(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Awaitable[Any]:
-        return run(home(ctx), arguments)
+        params = {"name": name, "arguments": arguments or {}}
+        return home.enter(ctx, "tools/call", params, lambda inner, params: run(inner, params.get("arguments")))
 
     return run_at_home
 
@@ -91,7 +95,7 @@ class ToolComponent:
         wrap: an extension's ``(tool, run) -> run`` around the body; set before the first call.
         guard: who may see and use it; ``None`` for everybody.
         limits: what one call may take; ``None`` for no limits.
-        home: leads a request to the server that a mounted tool comes from; ``None`` for a tool of this server.
+        home: the way to the server that a mounted tool comes from; ``None`` for a tool of this server.
         has_own_schema: whether the author wrote the input schema.
         run: ``await run(ctx, arguments)`` → the result; made on first use.
     """
@@ -246,7 +250,7 @@ class ToolComponent:
             finally:
                 current_request.reset(token)
 
-        return run if self.home is None else at_home(self.home, run)
+        return run if self.home is None else at_home(self.home, self.name, run)
 
     def _argument_check(self) -> Callable[[dict[str, Any]], None] | None:
         """The author's own input schema, enforced; ours is enforced by the conversion."""
