@@ -70,6 +70,7 @@ class RedisServer:
         self._is_away = False
         self._clients: tuple[Any, Any] | None = None
         self._free = asyncio.Semaphore(_MAX_CONNECTIONS)
+        self._looks_up = asyncio.Lock()
         self._home: tuple[int, Any] | None = None
 
     def key(self, *parts: str) -> str:
@@ -90,19 +91,21 @@ class RedisServer:
         home = (os.getpid(), asyncio.get_running_loop())
         if self._clients is None or self._home != home:
             self._home = home
-            self._free = asyncio.Semaphore(_MAX_CONNECTIONS)
+            self._free, self._looks_up = asyncio.Semaphore(_MAX_CONNECTIONS), asyncio.Lock()
             self._clients = self._connect()
         return self._clients
 
     def _connect(self) -> tuple[Any, Any]:
         redis: Any = import_module("redis.asyncio")
-        # Retries are ours, or redis-py would add up its own timeouts to half a minute.
-        retry: Any = import_module("redis.asyncio.retry").Retry(import_module("redis.backoff").NoBackoff(), 0)
-        options = {"socket_timeout": self._timeout_s, "socket_connect_timeout": self._timeout_s, "retry": retry}
-        single = redis.Redis.from_url(self.url, health_check_interval=30, **options)
+        retries: Any = import_module("redis.asyncio.retry").Retry
+        at_once: Any = import_module("redis.backoff").NoBackoff()
+        options = {"socket_timeout": self._timeout_s, "socket_connect_timeout": self._timeout_s}
+        # Retries are ours, or redis-py would add up its own timeouts to half a minute; but in a cluster it must ask
+        # again when a slot has moved.
+        single = redis.Redis.from_url(self.url, health_check_interval=30, retry=retries(at_once, 0), **options)
         if not self._is_cluster:
             return single, single
-        return redis.RedisCluster.from_url(self.url, cluster_error_retry_attempts=3, **options), single
+        return redis.RedisCluster.from_url(self.url, retry=retries(at_once, 3), **options), single
 
     async def run(self, call: Callable[[Any], Awaitable[T]]) -> T:
         """``await call(client)``, in bounded time and with the errors of the connection under their common names.
@@ -135,6 +138,8 @@ class RedisServer:
         from redis import exceptions
 
         try:
+            if self._is_cluster:
+                await self._know_the_nodes()
             return await call(self.client)
         except exceptions.TimeoutError as error:
             raise TimeoutError(f"Redis does not answer: {error}") from error
@@ -143,6 +148,16 @@ class RedisServer:
             raise ConnectionError(f"Redis cannot be written to: {error}") from error
         except _away(exceptions) as error:
             raise ConnectionError(f"Redis cannot be reached: {error}") from error
+        except AttributeError as error:
+            if not self._is_cluster or error.obj is not None:
+                raise
+            # While redis-py looks a cluster up anew, it closes connections that others are opening (seen in 8.1).
+            raise ConnectionError(f"A connection was closed from under its user: {error}") from error
+
+    async def _know_the_nodes(self) -> None:
+        """The first look at a cluster, by one alone: redis-py breaks the connections of those who look together."""
+        async with self._looks_up:
+            await self._both()[0].initialize()
 
     @property
     def _slots(self) -> asyncio.Semaphore:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ferrule.stores.blobs import BlobStore, MemoryBlobs
 from ferrule.stores.cache import CacheStore, MemoryCacheStore
@@ -72,6 +72,13 @@ _schemes: dict[str, OpenStore | str] = {
     "rediss+cluster": "ferrule.stores.redis:open_redis",
 }
 
+_EXTRAS: Final = {
+    "redis": "redis",
+    "rediss": "redis",
+    "redis+cluster": "redis",
+    "rediss+cluster": "redis",
+}
+
 
 def register_scheme(scheme: str, opens: OpenStore | str) -> None:
     """Serve URLs of ``scheme``: with a function, or with ``"module:function"``, imported on first use."""
@@ -93,5 +100,14 @@ def open_store(url: str) -> Store:
         try:
             opens = _schemes[scheme] = getattr(import_module(module), name)
         except ModuleNotFoundError as error:
-            raise StoreUrlError(f"A {scheme}: store needs the module {error.name!r}, which is not installed") from error
-    return opens(url)
+            raise _missing(scheme, error) from error
+    try:
+        return opens(url)
+    except ModuleNotFoundError as error:
+        raise _missing(scheme, error) from error
+
+
+def _missing(scheme: str, error: ModuleNotFoundError) -> StoreUrlError:
+    extra = _EXTRAS.get(scheme)
+    hint = "" if extra is None else f": pip install 'ferrule[{extra}]'"
+    return StoreUrlError(f"A {scheme}: store needs the module {error.name!r}, which is not installed{hint}")
