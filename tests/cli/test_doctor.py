@@ -160,6 +160,7 @@ def test_a_good_url_has_no_trouble(tmp_path: Path) -> None:
         found = doctor(server.url)
         assert troubles(found) == set()
         assert {"reachable", "era-works", "names", "streams"} <= set(found)
+        assert "origin" in doctor(server.url, "--origin", server.url.removesuffix("/mcp"))
         assert "origin-refused" in troubles(doctor(server.url, "--origin", "https://app.example"))
 
 
@@ -191,6 +192,9 @@ def test_a_wrong_path_is_corrected(tmp_path: Path) -> None:
         ("host", {"host-refused"}),
         ("forbidden", {"forbidden"}),
         ("buffering", {"buffering"}),
+        ("legacy-buffering", {"buffering"}),
+        ("unlisted", {"tools-unlisted"}),
+        ("no-era", {"no-era"}),
         ("open", {"rebinding"}),
         ("401-bare", {"no-challenge", "no-resource-metadata"}),
         ("401-no-issuer", {"no-issuer-metadata"}),
@@ -228,6 +232,98 @@ def test_warnings_about_other_peoples_clients(tmp_path: Path, kind: str, code: s
     """It works here, and not for older hosts or for pages."""
     with web(tmp_path, kind) as url:
         assert code in troubles(doctor(url, "--origin", "https://app.example"))
+
+
+def test_a_server_without_subscriptions(tmp_path: Path) -> None:
+    """Clients must ask again and again; that is allowed, and worth knowing."""
+    with web(tmp_path, "no-streams") as url:
+        found = doctor(url)
+        assert troubles(found) == set()
+        assert "no-streams" in found
+
+
+def test_the_transport_of_2024(tmp_path: Path) -> None:
+    """Two endpoints; what works is said, and that hosts drop it."""
+    with web(tmp_path, "old-sse") as url:
+        found = doctor(url.replace("/mcp", "/sse"))
+        assert troubles(found) == set()
+        assert {"old-sse", "era-works", "legacy-only"} <= set(found)
+
+
+@contextmanager
+def listener(answer: bytes | None) -> Iterator[str]:
+    """Something that takes connections, and says one thing, or nothing, whatever it is told."""
+    import threading
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        kept: list[socket.socket] = []
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                kept.append(connection)
+                if answer is not None:
+                    connection.recv(65536)
+                    connection.sendall(answer)
+                    connection.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/mcp"
+        for connection in kept:
+            connection.close()
+
+
+def test_a_server_that_takes_requests_and_never_answers() -> None:
+    """A worker that hangs, a security group that swallows."""
+    with listener(None) as url:
+        assert troubles(doctor(url, "--timeout", "1")) == {"no-answer"}
+
+
+def test_a_port_of_another_protocol() -> None:
+    """The port is open and no HTTP comes out of it."""
+    with listener(b"SSH-2.0-OpenSSH_9.2\r\n") as url:
+        assert troubles(doctor(url)) == {"no-connection"}
+
+
+def test_a_process_that_speaks_another_protocol(tmp_path: Path) -> None:
+    """It answers every request with an error: JSON-RPC, and no MCP."""
+    text = (
+        "import json, sys\nfor line in sys.stdin:\n    asked = json.loads(line)\n    if 'id' in asked:\n"
+        "        error = {'code': -32601, 'message': 'what?'}\n"
+        "        print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'error': error}), flush=True)\n"
+    )
+    found = doctor(program(tmp_path, text))
+    assert troubles(found) == {"no-connection"}
+    assert "what?" in found["no-connection"]["says"]
+
+
+def test_tools_that_cannot_be_listed(tmp_path: Path) -> None:
+    """The worst hour: it connects everywhere, and no host shows a tool."""
+    broken = "async def fail(ctx):\n    raise ValueError('x')\napp.lowlevel.add_request_handler('tools/list', fail)\n"
+    (tmp_path / "server.py").write_text(SERVE + broken)
+    found = doctor(str(tmp_path / "server.py"))
+    assert troubles(found) == {"tools-unlisted"}
+    assert "era-works" in found
+
+
+def test_what_a_host_would_not_find_is_noted(tmp_path: Path) -> None:
+    """A relative path works in this folder, and in no host."""
+    (tmp_path / "server.py").write_text(RAW.format(before="", each="pass", after=""))
+    found = doctor(f"{sys.executable} server.py", cwd=tmp_path)
+    assert {"relative-path", "era-missing"} <= set(found)
+
+
+def test_every_code_has_a_server_that_triggers_it() -> None:
+    """A diagnosis that nobody has ever seen is a guess."""
+    import re
+
+    source = HERE.parents[1] / "src" / "ferrule" / "cli" / "doctor"
+    found = set(re.findall(r'report\.add\(\s*"([a-z-]+)",', "".join(path.read_text() for path in source.glob("*.py"))))
+    tests = Path(__file__).read_text() + (HERE / "test_oauth.py").read_text()
+    assert {code for code in found if f'"{code}"' not in tests} == set()
 
 
 def test_every_code_is_described() -> None:

@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_the_doctor_signs_in_and_looks_behind(tmp_path: Path, url: str) -> None:
 
 def test_over_ssh_the_address_is_pasted_and_ctrl_c_ends_it(tmp_path: Path, url: str) -> None:
     """There is no browser to see, and a thread that waits for a line must not keep the program."""
-    variables = {"SSH_CONNECTION": "1 2 3 4", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+    variables: Any = {"SSH_CONNECTION": "1 2 3 4", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
     with terminal("call", url, "whoami", "--oauth", home=tmp_path, **variables) as screen:
         screen.read_until("Address: ")
         screen.press(b"\x03")

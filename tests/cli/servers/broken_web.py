@@ -7,7 +7,10 @@ import sys
 from typing import Any
 
 from ferrule import MCPServer
+from ferrule.protocol.errors import InternalError, MethodNotFound
+from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.http_server import run_http
+from ferrule.transports.sse import SseEndpoint
 
 app = MCPServer("broken")
 
@@ -20,8 +23,39 @@ def add(a: int, b: int) -> int:
 
 KIND = sys.argv[1]
 OPEN = {"allowed_hosts": ["*"], "allowed_origins": ["*"]}
-OPTIONS: dict[str, dict[str, Any]] = {"open": OPEN, "modern": {"legacy": False, "loopback": True}}
-endpoint = app.asgi(**OPTIONS.get(KIND, {"loopback": True}))
+OPTIONS: dict[str, dict[str, Any]] = {
+    "open": OPEN,
+    "modern": {"legacy": False, "loopback": True},
+    "no-streams": {"loopback": True},
+    "unlisted": {"loopback": True},
+    "old-sse": {"loopback": True},
+    "no-era": {"loopback": True},
+}
+if KIND == "no-streams":
+    app.lowlevel.remove_request_handler("subscriptions/listen")
+
+
+async def fail(ctx: Any) -> Any:
+    """What a server does that trips over one of its own tools."""
+    raise InternalError("one schema is broken")
+
+
+async def unknown(ctx: Any) -> Any:
+    """What servers of the handshake era say to a discovery."""
+    raise MethodNotFound(ctx.method)
+
+
+if KIND == "legacy-buffering":
+    app.lowlevel.add_request_handler("server/discover", unknown)
+    app.lowlevel.modern_versions = ()
+if KIND == "unlisted":
+    app.lowlevel.add_request_handler("tools/list", fail)
+if KIND == "no-era":
+    for method in ("initialize", "server/discover"):
+        app.lowlevel.add_request_handler(method, fail)
+endpoint: Any = app.asgi(**OPTIONS.get(KIND, {"loopback": True}))
+if KIND == "old-sse":
+    endpoint = SseEndpoint(app.lowlevel, HttpOptions(loopback=True))
 base = ""
 
 
@@ -60,7 +94,7 @@ async def serve(scope: Any, receive: Any, send: Any) -> None:
     elif KIND == "no-cors":
         scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"origin"]
         await endpoint(scope, receive, send)
-    elif KIND == "buffering":
+    elif KIND in ("buffering", "legacy-buffering"):
         await buffering(scope, receive, send)
     elif KIND == "page":
         await answer(send, 200, b"<html>Welcome</html>", ("content-type", "text/html"))

@@ -61,15 +61,13 @@ async def try_revisions(report: Report, target: Any, options: Mapping[str, Any],
                 if spoken != version:
                     reasons[version] = f"it answers with {spoken}"
                     continue
-                tools: list[Any] = []
-                if client.server_capabilities.tools is not None:
-                    tools = await client.list_tools()
+                tools = await _count_tools(client)
                 name = client.server_info.name if client.server_info is not None else "a server without a name"
                 took_s = time.monotonic() - started
                 report.add(
                     "era-works",
                     "ok",
-                    f"{version} over {transport}: {name}, {len(tools)} tools, {took_s:.2f} s",
+                    f"{version} over {transport}: {name}, {tools}, {took_s:.2f} s",
                     revision=version,
                     transport=transport,
                     seconds=round(took_s, 3),
@@ -79,6 +77,16 @@ async def try_revisions(report: Report, target: Any, options: Mapping[str, Any],
             reasons[version] = why(error)
     _report_others(report, worked, reasons, transport)
     return worked
+
+
+async def _count_tools(client: Any) -> str:
+    """In words; that they cannot be listed is a finding of its own (`examine_tools`)."""
+    if client.server_capabilities.tools is None:
+        return "no tools"
+    try:
+        return f"{len(await client.list_tools())} tools"
+    except (FerruleError, MCPError):
+        return "its tools cannot be listed"
 
 
 def _report_others(report: Report, worked: list[str], reasons: dict[str, str], transport: str) -> None:
@@ -122,7 +130,10 @@ async def examine_tools(report: Report, target: Any, options: Mapping[str, Any])
                 return
             tools = await client.list_tools()
     except (FerruleError, MCPError, OSError) as error:
-        report.add("tools-unlisted", "fail", f"its tools cannot be listed: {why(error)}")
+        report.add(
+            "tools-unlisted", "fail", f"it announces tools and cannot list them: {why(error)}",
+            "One bad tool is often enough: see the server's log.",
+        )  # fmt: skip
         return
     bad_names = {tool.name: found for tool in tools if (found := name_problems(tool.name))}
     if bad_names:

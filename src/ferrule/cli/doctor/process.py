@@ -54,8 +54,8 @@ async def examine_process(
                 lines=heard.lines,
             )
         made = replace(target, server=hosted)
-        await try_revisions(report, made, options, transport="stdio")
-        await examine_tools(report, made, options)
+        worked = await try_revisions(report, made, options, transport="stdio")
+        await examine_tools(report, made, {**options, "mode": worked[0]} if worked else options)
         await _watch_end(report, hosted)
 
 

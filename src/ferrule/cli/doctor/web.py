@@ -55,7 +55,9 @@ async def examine_url(
 
     target: Any = choice.target
     http = AiohttpClient()
-    probe = _Probe(http, target.url, {**target.headers, **options.get("headers", {})}, options.get("auth"), wait_s)
+    patience_s = min(15.0, options.get("timeout_s", 15.0))
+    headers = {**target.headers, **options.get("headers", {})}
+    probe = _Probe(http, target.url, headers, options.get("auth"), wait_s, patience_s)
     try:
         answer = await probe.reach(report)
         if answer is None or not await _judge(report, probe, answer):
@@ -65,8 +67,8 @@ async def examine_url(
             return
         if not probe.signs_in:  # its requests have no token, and all get the same answer
             await _names(report, probe, origin)
-        await _buffering(report, target, options, worked, wait_s)
-        await examine_tools(report, target, options)
+        await _buffering(report, probe, target, options, worked)
+        await examine_tools(report, target, {**options, "mode": worked[0]})
     finally:
         await http.aclose()
 
@@ -74,7 +76,9 @@ async def examine_url(
 class _Probe:
     """Raw requests, as a client of either era sends them."""
 
-    def __init__(self, http: Any, url: str, headers: Mapping[str, str], token: Any, wait_s: float) -> None:
+    def __init__(
+        self, http: Any, url: str, headers: Mapping[str, str], token: Any, wait_s: float, patience_s: float
+    ) -> None:
         self.http = http
         self.url = url
         self.headers = {name.lower(): value for name, value in headers.items()}
@@ -82,6 +86,7 @@ class _Probe:
         if isinstance(token, str):
             self.headers["authorization"] = f"Bearer {token}"
         self.wait_s = wait_s
+        self.patience_s = patience_s
 
     async def post(self, url: str | None = None, **headers: str) -> _Answer:
         """The handshake, which every server of either era understands well enough to answer."""
@@ -98,7 +103,7 @@ class _Probe:
         }
         request = HttpRequest("POST", url or self.url, sent, body)
         status, found, data = await fetch_bounded(
-            self.http, request, timeout_s=max(15.0, self.wait_s), max_bytes=_MAX_BYTES, judge=None
+            self.http, request, timeout_s=self.patience_s, max_bytes=_MAX_BYTES, judge=None
         )
         return _Answer(status, found, data)
 
@@ -127,7 +132,7 @@ class _Probe:
                     "nothing-listens", "fail", f"nothing listens at {host}:{parts.port or parts.scheme}",
                     "Start the server, or correct the port.",
                 )  # fmt: skip
-            elif "time" in low or isinstance(error, TimeoutError):
+            elif isinstance(error, TimeoutError) or "did not answer" in low:
                 report.add("no-answer", "fail", f"it takes the request and does not answer: {text}", "Look at its log.")
             else:
                 report.add("no-connection", "fail", text, "Is it HTTP? Is a proxy in between?")
@@ -166,8 +171,10 @@ async def _judge(report: Report, probe: _Probe, answer: _Answer) -> bool:
         report.add("proxy-error", "fail", f"a proxy answers in its place: HTTP {status}", "Is the server behind it up?")
     elif status >= 500:
         report.add("server-error", "fail", f"the server fails: HTTP {status}: {text}", "Look at its log.")
+    elif await _try_sse(report, probe):
+        return True
     elif not await _other_paths(report, probe, status):
-        if answer.speaks_mcp or await _try_sse(report, probe):
+        if answer.speaks_mcp:
             return True
         page = answer.kind == "text/html"
         what = "a web page" if page else f"HTTP {status}, {answer.kind or 'no content type'}"
@@ -187,7 +194,7 @@ async def _other_paths(report: Report, probe: _Probe, status: int) -> bool:
             answer = await probe.post(url)
         except (FerruleError, OSError, TimeoutError):
             continue
-        if answer.speaks_mcp or answer.status == 401:
+        if (answer.speaks_mcp and answer.status not in (404, 405)) or answer.status == 401:
             says = f"no MCP at {parts.path or '/'} (HTTP {status}), but at {other}"
             report.add("wrong-path", "fail", says, f"Use {url}", url=url)
             return True
@@ -242,25 +249,58 @@ async def _names(report: Report, probe: _Probe, origin: str | None) -> None:
             report.add("names", "ok", "it refuses foreign Host and Origin headers")
 
 
-async def _buffering(report: Report, target: Any, options: Mapping[str, Any], worked: list[str], wait_s: float) -> None:
+async def _buffering(report: Report, probe: _Probe, target: Any, options: Mapping[str, Any], worked: list[str]) -> None:
     """Whether a stream arrives while it is open."""
     from ferrule.client.client import Client
     from ferrule.wire.revisions import REVISIONS
 
     modern = next((version for version in worked if REVISIONS[version].is_modern), None)
     if modern is None:
+        if not report.has("old-sse"):
+            await _legacy_buffering(report, probe)
         return
     heard = False
     try:
         async with Client(target, **dict[str, Any](options, mode=modern)) as client:
             subscription = client.listen(tools=True)
-            with anyio.move_on_after(wait_s):
+            with anyio.move_on_after(probe.wait_s):
                 await subscription.ready()
                 heard = True
             await subscription.aclose()
     except FerruleError as error:
         report.add("no-streams", "note", f"it grants no subscriptions: {why(error)}")
         return
+    _judge_stream(report, heard, probe.wait_s)
+
+
+async def _legacy_buffering(report: Report, probe: _Probe) -> None:
+    """Whether the standing stream of a session begins when it is opened; what comes on it later is up to the server."""
+    from ferrule.transports.http_client import HttpRequest
+
+    opened = await probe.post()
+    session = opened.headers.get("mcp-session-id")
+    headers = {**probe.headers, **({} if session is None else {"mcp-session-id": session})}
+    heard = False
+    try:
+        with anyio.move_on_after(probe.wait_s):
+            response = await probe.http.open(HttpRequest("GET", probe.url, {**headers, "accept": "text/event-stream"}))
+            heard = True
+            kind = response.headers.get("content-type", "")
+            await response.aclose()
+            if response.status != 200 or not kind.startswith("text/event-stream"):
+                report.add("no-streams", "note", f"it has no standing stream (HTTP {response.status} to a GET)")
+                return
+    except (FerruleError, OSError) as error:
+        report.add("no-streams", "note", f"its standing stream cannot be opened: {why(error)}")
+        return
+    finally:
+        if session is not None:
+            with anyio.move_on_after(probe.wait_s):
+                await (await probe.http.open(HttpRequest("DELETE", probe.url, headers))).aclose()
+    _judge_stream(report, heard, probe.wait_s)
+
+
+def _judge_stream(report: Report, heard: bool, wait_s: float) -> None:
     if heard:
         report.add("streams", "ok", "streams arrive while they are open")
     else:
