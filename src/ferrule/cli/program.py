@@ -13,6 +13,7 @@ __all__ = ["COMMANDS", "program"]
 
 COMMANDS: Final[dict[str, str]] = {
     "run": "Serve a file, or bridge a URL or command, over stdio or HTTP.",
+    "dev": "Open the inspector page: look at a server and call it in the browser.",
     "worker": "Run the tasks of a file's server, without any transport.",
     "list": "List tools, resources, templates and prompts of a server.",
     "call": "Call a tool.",

@@ -1,0 +1,306 @@
+"""What the page asks for that takes time: a call, a list, a task. Each is a *job* that can be watched and cancelled.
+
+A browser opens few connections to one address, so no request of the page waits for a server: starting a job answers
+at once, its progress and its end are events, and its outcome is fetched when it is there.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+
+from ferrule.client.errors import InvalidToolOutput
+from ferrule.protocol.errors import MCPError
+from ferrule.wire.codec import encode, to_builtins
+from ferrule.wire.faults import FerruleError
+
+if TYPE_CHECKING:
+    from ferrule.client.tasks import TaskHandle
+    from ferrule.inspector.feed import Feed
+    from ferrule.inspector.lane import TracedClient
+    from ferrule.inspector.trace import MessageStore
+    from ferrule.transports.background import BackgroundTask
+
+__all__ = ["OPERATIONS", "Job", "Jobs"]
+
+MAX_JOBS: Final = 300
+MAX_OUTCOME_BYTES: Final = 96 << 20
+_LISTS: Final = ("tools", "resources", "templates", "prompts")
+
+
+@dataclass(slots=True)
+class Job:
+    """One thing that was asked for.
+
+    Attributes:
+        key: made by the page.
+        lane: where it runs.
+        op, params: what was asked for; see `OPERATIONS`.
+        state: ``"running"``, ``"done"``, ``"failed"`` or ``"cancelled"``.
+        first, last: numbers of the messages before its first and at its end.
+        outcome: as JSON; ``b"null"`` before there is one.
+        answers: what the page answered meanwhile, as ``(method, answer)``.
+        task_id: of the task that it waits for.
+    """
+
+    key: str
+    lane: str
+    op: str
+    params: Mapping[str, Any]
+    state: str = "running"
+    error: str = ""
+    code: int | None = None
+    started_ms: float = 0.0
+    took_ms: float | None = None
+    first: int = 0
+    last: int = 0
+    outcome: bytes = b"null"
+    progress: dict[str, Any] | None = None
+    answers: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    task_id: str | None = None
+    task: dict[str, Any] | None = None
+    running: BackgroundTask | None = None
+    handle: TaskHandle | None = None
+
+    @property
+    def title(self) -> str:
+        """What it is about."""
+        for name in ("tool", "name", "uri", "method", "list", "task_id"):
+            if isinstance(self.params.get(name), str):
+                return cast("str", self.params[name])
+        return ""
+
+
+class Jobs:
+    """The jobs of one inspector.
+
+    Args:
+        feed: told how each stands.
+        store: the messages, for their numbers.
+    """
+
+    def __init__(self, feed: Feed, store: MessageStore) -> None:
+        self._feed = feed
+        self._store = store
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+
+    def get(self, key: str) -> Job | None:
+        """A job, while it is kept."""
+        return self._jobs.get(key)
+
+    def begin(self, key: str, lane: str, op: str, params: Mapping[str, Any]) -> Job:
+        """A new job; the oldest that have ended make room."""
+        job = Job(key, lane, op, params, started_ms=self._feed.now_ms(), first=self._store.last)
+        self._jobs[key] = job
+        total = sum(len(each.outcome) for each in self._jobs.values())
+        for old in list(self._jobs.values()):
+            if len(self._jobs) <= MAX_JOBS and total <= MAX_OUTCOME_BYTES:
+                break
+            if old.state != "running":
+                total -= len(old.outcome)
+                del self._jobs[old.key]
+        self.tell(job)
+        return job
+
+    async def run(self, job: Job, client: TracedClient) -> None:
+        """Do it; every way out is a state of the job."""
+        state = "cancelled"
+        try:
+            result = await OPERATIONS[job.op](self, job, client, job.params)
+            job.outcome = encode(result)
+            state = "done"
+        except anyio.get_cancelled_exc_class():
+            raise
+        except MCPError as error:
+            state, job.error = "failed", error.message
+            job.code = getattr(error, "code", None)
+            job.outcome = encode({"error": to_builtins({"code": job.code, "message": job.error, "data": _data(error)})})
+        except (FerruleError, OSError, ValueError, TypeError, TimeoutError) as error:
+            state, job.error = "failed", str(error) or type(error).__name__
+        finally:
+            job.state = state
+            job.last = self._store.last
+            job.took_ms = round(self._feed.now_ms() - job.started_ms, 3)
+            self.tell(job)
+
+    def note_answer(self, lane: str, method: str, answer: Any) -> None:
+        """The page answered something; it belongs to the job that runs in that lane, if it is the only one."""
+        running = [job for job in self._jobs.values() if job.lane == lane and job.state == "running"]
+        if len(running) == 1:
+            running[0].answers.append((method, answer))
+
+    def tell(self, job: Job) -> None:
+        """How it stands, to the page."""
+        self._feed.stands(
+            "job",
+            job.key,
+            lane=job.lane,
+            op=job.op,
+            title=job.title,
+            state=job.state,
+            error=job.error[:2000],
+            code=job.code,
+            started_ms=job.started_ms,
+            took_ms=job.took_ms,
+            first=job.first,
+            last=job.last,
+            bytes=len(job.outcome),
+            progress=job.progress,
+            task_id=job.task_id,
+            task=job.task,
+        )
+
+    def on_progress(self, job: Job) -> Any:
+        """For ``on_progress``."""
+
+        def told(progress: float, total: float | None, message: str | None) -> None:
+            job.progress = {"progress": progress, "total": total, "message": (message or "")[:500]}
+            self.tell(job)
+
+        return told
+
+
+def _data(error: MCPError) -> Any:
+    from msgspec import UNSET
+
+    return None if error.data is UNSET else error.data
+
+
+# -- what can be asked for --------------------------------------------------------------------------------------------
+
+
+async def _list(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
+    kind = params.get("list")
+    if kind not in _LISTS:
+        raise ValueError(f"list is one of {', '.join(_LISTS)}")
+    found: list[Any]
+    if kind == "tools":
+        found = await client.list_tools()
+    elif kind == "resources":
+        found = await client.list_resources()
+    elif kind == "templates":
+        found = await client.list_resource_templates()
+    else:
+        found = await client.list_prompts()
+    return to_builtins(found)
+
+
+async def _call(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
+    name = _text(params, "tool")
+    called = await client.call_tool(
+        name, _arguments(params), on_progress=jobs.on_progress(job), timeout_s=_seconds(params)
+    )
+    return {"result": to_builtins(called.result), "problem": _problem(client, name, called.result)}
+
+
+async def _task(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
+    name = _text(params, "tool")
+    job.handle = await client.start_tool(name, _arguments(params), timeout_s=_seconds(params))
+    return await _follow(jobs, job, client, name)
+
+
+async def _found_task(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
+    job.handle = client.task(_text(params, "task_id"))
+    await job.handle.status()
+    return await _follow(jobs, job, client, "")
+
+
+async def _follow(jobs: Jobs, job: Job, client: TracedClient, name: str) -> Any:
+    handle = job.handle
+    assert handle is not None
+    job.task_id = handle.task_id
+    jobs.tell(job)
+    if handle.task_id is None:
+        result = (await handle.result()).result
+        return {"result": to_builtins(result), "problem": _problem(client, name, result)}
+
+    async def watch() -> None:
+        try:
+            async for state in handle.events():
+                job.task = {"status": state.status, "message": (state.message or "")[:500]}
+                jobs.tell(job)
+        except (FerruleError, OSError) as error:  # the waiting below says what is wrong
+            job.task = {"status": "unknown", "message": str(error)[:500]}
+
+    watching = client.start_task(watch(), "ferrule-inspector-task")
+    try:
+        result = (await handle.result()).result
+    except FerruleError as error:
+        from ferrule.client.tasks import TaskCancelled
+
+        if isinstance(error, TaskCancelled):
+            job.task = {"status": "cancelled", "message": (job.task or {}).get("message", "")}
+        raise
+    finally:
+        watching.cancel()
+    job.task = {"status": "completed", "message": (job.task or {}).get("message", "")}
+    return {"result": to_builtins(result), "problem": _problem(client, name, result)}
+
+
+async def _read(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
+    return to_builtins(await client.read_resource(_text(params, "uri"), on_progress=jobs.on_progress(job)))
+
+
+async def _prompt(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
+    return to_builtins(await client.get_prompt(_text(params, "name"), _arguments(params)))
+
+
+async def _ping(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
+    await client.ping()
+    return {}
+
+
+async def _request(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
+    given = params.get("params")
+    if given is not None and not isinstance(given, dict):
+        raise ValueError("params is an object")
+    return await client.request(
+        _text(params, "method"), cast("dict[str, Any] | None", given), on_progress=jobs.on_progress(job)
+    )
+
+
+OPERATIONS: Final = {
+    "list": _list,
+    "call": _call,
+    "task": _task,
+    "found_task": _found_task,
+    "read": _read,
+    "prompt": _prompt,
+    "ping": _ping,
+    "request": _request,
+}
+"""What a job can be, by name."""
+
+
+def _text(params: Mapping[str, Any], name: str) -> str:
+    value = params.get(name)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is text")
+    return value
+
+
+def _arguments(params: Mapping[str, Any]) -> dict[str, Any] | None:
+    value = params.get("arguments")
+    if value is not None and not isinstance(value, dict):
+        raise ValueError("arguments is an object")
+    return cast("dict[str, Any] | None", value)
+
+
+def _seconds(params: Mapping[str, Any]) -> float:
+    value = params.get("timeout_s")
+    return float(value) if isinstance(value, int | float) and value > 0 else 3600.0
+
+
+def _problem(client: TracedClient, tool: str, result: Any) -> str:
+    """What is wrong with a result by the tool's own schema."""
+    if result.is_error:
+        return ""
+    try:
+        client.toolbook.validate(tool, result.structured_content)
+    except InvalidToolOutput as error:
+        return str(error)
+    return ""

@@ -1,0 +1,88 @@
+"""What the server asks, waiting for an answer from the page.
+
+One question is one event with a form; the call that caused it waits. A call that ends first (cancelled, timed out, the
+connection gone) takes its question with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+
+from ferrule.client.callbacks import SamplingRefused
+from ferrule.wire.codec import to_builtins
+
+if TYPE_CHECKING:
+    from ferrule.inspector.feed import Feed
+
+__all__ = ["Questions"]
+
+
+class Questions:
+    """The open questions of every lane.
+
+    Args:
+        feed: told of each.
+        server: what to call the server.
+        answered: called as ``(lane, method, answer)`` for generated code.
+    """
+
+    def __init__(self, feed: Feed, server: str, answered: Callable[[str, str, Any], None]) -> None:
+        self._feed = feed
+        self._server = server
+        self._answered = answered
+        self._open: dict[str, _Question] = {}
+        self._number = 0
+
+    def handlers(self, lane: str) -> dict[str, Any]:
+        """The options of a client whose questions go to the page."""
+
+        async def elicit(params: Any) -> Any:
+            return await self._ask(lane, "elicitation/create", params)
+
+        async def sample(params: Any) -> Any:
+            answer = await self._ask(lane, "sampling/createMessage", params)
+            if answer is None:
+                raise SamplingRefused
+            return answer
+
+        return {
+            "elicitation_handler": elicit,
+            "elicitation_modes": ("form", "url"),
+            "sampling_handler": sample,
+            "sampling_tools": True,
+        }
+
+    def answer(self, key: str, answer: Mapping[str, Any] | None) -> bool:
+        """Answer a question; whether it was still open."""
+        question = self._open.get(key)
+        if question is None:
+            return False
+        question.answer = answer
+        question.answered.set()
+        return True
+
+    async def _ask(self, lane: str, method: str, params: Any) -> Any:
+        self._number += 1
+        key = f"q{self._number}"
+        question = self._open[key] = _Question()
+        facts = {"lane": lane, "method": method, "server": self._server}
+        self._feed.stands("question", key, state="open", params=to_builtins(params), **facts)
+        outcome = "gone"
+        try:
+            await question.answered.wait()
+            answer = cast("Any", question.answer)
+            outcome = "refused" if answer is None else str(answer.get("action", "answered"))
+            self._answered(lane, method, answer)
+            return answer
+        finally:
+            del self._open[key]
+            self._feed.stands("question", key, state=outcome, **facts)
+
+
+class _Question:
+    def __init__(self) -> None:
+        self.answered = anyio.Event()
+        self.answer: Mapping[str, Any] | None = None

@@ -1,0 +1,86 @@
+// The only way to the server: one POST per action, one stream of events, the token in a header.
+
+const KEPT = "ferrule-token";
+const HEADER = "x-ferrule-token";
+
+/** The token from the address, which then forgets it: it stays in this tab, and out of history and copied links. */
+function takeToken() {
+  const address = new URL(location.href);
+  const given = address.searchParams.get("token");
+  if (given !== null) {
+    address.searchParams.delete("token");
+    history.replaceState(null, "", address.pathname + address.search + address.hash);
+    try { sessionStorage.setItem(KEPT, given); } catch { /* storage may be switched off */ }
+    return given;
+  }
+  try { return sessionStorage.getItem(KEPT) || ""; } catch { return ""; }
+}
+
+const token = takeToken();
+export const hasToken = () => token !== "";
+
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export async function call(action, body = {}) {
+  let response;
+  try {
+    response = await fetch(`/api/${action}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", [HEADER]: token },
+      body: JSON.stringify(body),
+      cache: "no-store",
+      credentials: "omit",
+      redirect: "error",
+    });
+  } catch {
+    throw new ApiError(0, "ferrule dev does not answer: was it ended?");
+  }
+  const answer = await response.json();
+  if (!response.ok) throw new ApiError(response.status, answer.error || `status ${response.status}`);
+  return answer;
+}
+
+/** Hand every event to `take` until the page goes; `state` hears "open", "lost" and "refused". */
+export async function follow(take, state) {
+  let pause = 250;
+  for (;;) {
+    try {
+      const response = await fetch("/api/events", { headers: { [HEADER]: token }, cache: "no-store", credentials: "omit" });
+      if (response.status === 401 || response.status === 403) {
+        state("refused");
+        return;
+      }
+      if (!response.ok) throw new Error(String(response.status));
+      state("open");
+      pause = 250;
+      await read(response.body, take);
+    } catch { /* the connection broke: again below */ }
+    state("lost");
+    await new Promise((done) => setTimeout(done, pause));
+    pause = Math.min(pause * 2, 5000);
+  }
+}
+
+async function read(body, take) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = [];
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = value.split("\n");
+    rest.push(lines[0]);
+    if (lines.length === 1) continue;
+    handle(rest.join(""), take);
+    for (const line of lines.slice(1, -1)) handle(line, take);
+    rest = [lines[lines.length - 1]];
+  }
+}
+
+function handle(line, take) {
+  if (line.startsWith("data: ")) take(JSON.parse(line.slice(6)));
+}

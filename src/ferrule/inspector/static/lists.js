@@ -1,0 +1,63 @@
+// A list with a filter on one side, the chosen thing on the other.
+
+import { fill, h, roving, say } from "./dom.js";
+import { on, state } from "./store.js";
+
+/**
+ * @param kinds which lists of the store; their items get `kind`
+ * @param keyOf names an item
+ * @param describe gives {title, note, chips}
+ * @param detail makes the chosen item's side
+ */
+export function listView({ label, kinds, keyOf, describe, detail, empty }) {
+  const filter = h("input", { type: "search", class: "filter", placeholder: `Filter ${label.toLowerCase()}`, "aria-label": `Filter ${label.toLowerCase()}` });
+  const count = h("span", { class: "dim" });
+  const list = h("ul", { class: "items", "aria-label": label });
+  const side = h("div", { class: "detail", tabindex: -1 });
+  const element = h("div", { class: "split" },
+    h("section", { class: "list-side", "aria-label": label }, h("div", { class: "list-head" }, h("h2", {}, label), count), filter, list), side);
+  let chosen = null;
+  let shownAs = "";
+
+  const items = () => kinds.flatMap((kind) => (state.lists[kind] || []).map((item) => ({ kind, item })));
+
+  function choose(key, { focus = false } = {}) {
+    chosen = key;
+    show();
+    if (focus) side.querySelector("h2")?.focus();
+  }
+
+  function show() {
+    const all = items();
+    const words = filter.value.trim().toLowerCase();
+    const found = all.filter((each) => !words || JSON.stringify([keyOf(each), each.item.title, each.item.description]).toLowerCase().includes(words));
+    count.textContent = String(all.length);
+    if (!all.some((each) => keyOf(each) === chosen)) chosen = all.length ? keyOf(all[0]) : null;
+    const hadFocus = list.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    fill(list, found.map((each) => {
+      const key = keyOf(each);
+      const { title, note, chips } = describe(each);
+      const row = h("button", { type: "button", class: "item", "aria-current": key === chosen ? "true" : undefined, "data-key": key,
+        tabindex: key === chosen || (found.every((other) => keyOf(other) !== chosen) && each === found[0]) ? 0 : -1, onclick: () => choose(key, { focus: false }) },
+      h("span", { class: "item-title" }, say(title), chips?.map((chip) => h("span", { class: "chip" }, chip))),
+      note ? h("span", { class: "item-note" }, say(note)) : null);
+      return h("li", {}, row);
+    }));
+    if (hadFocus) [...list.querySelectorAll(".item")].find((row) => row.dataset.key === hadFocus)?.focus();
+    const problems = kinds.map((kind) => state.listErrors[kind]).filter(Boolean);
+    if (problems.length) list.prepend(h("li", { class: "flag bad" }, say(problems.join("; "))));
+    if (!all.length && !problems.length) list.append(h("li", { class: "dim pad" }, kinds.every((kind) => state.lists[kind] === null) ? "…" : empty));
+    const each = all.find((candidate) => keyOf(candidate) === chosen);
+    const text = each ? JSON.stringify(each) : "";
+    if (text !== shownAs) { // a form that is being filled in is not made anew for a list that says the same
+      shownAs = text;
+      fill(side, each ? detail(each) : h("p", { class: "dim pad" }, empty));
+    }
+  }
+
+  filter.addEventListener("input", show);
+  roving(list, ".item", { onmove: (row) => choose(row.dataset.key) });
+  on("lists lane", show);
+  show();
+  return { element, choose, filter };
+}

@@ -1,0 +1,163 @@
+// The page: its frame, its views, and the feed that moves it.
+
+import { call, follow, hasToken } from "./api.js";
+import { announce, button, fill, h, newId, roving, say } from "./dom.js";
+import { erasView } from "./eras.js";
+import { liveView } from "./live.js";
+import { messagesPanel } from "./messages.js";
+import { promptsView } from "./prompts.js";
+import { watchQuestions } from "./questions.js";
+import { resourcesView } from "./resources.js";
+import { serverView } from "./server.js";
+import { openSettings } from "./settings.js";
+import { changed, loadSettings, main, on, state, take } from "./store.js";
+import { tasksView } from "./tasks.js";
+import { toolsView } from "./tools.js";
+
+const byId = (id) => document.getElementById(id);
+const work = byId("work");
+const views = new Map();
+
+const VIEWS = [
+  ["tools", "Tools", () => toolsView(go)],
+  ["resources", "Resources", () => resourcesView()],
+  ["prompts", "Prompts", () => promptsView()],
+  ["tasks", "Tasks", () => tasksView()],
+  ["live", "Live", () => liveView()],
+  ["eras", "Two eras", () => erasView()],
+  ["server", "Server", () => serverView()],
+  ["messages", "Messages", null],
+];
+
+// -- views --------------------------------------------------------------------------------------------------------------
+
+function view(name) {
+  if (!views.has(name)) {
+    const made = VIEWS.find(([each]) => each === name)[2]();
+    const panel = h("div", { class: "view", role: "tabpanel", id: `view-${name}`, "aria-labelledby": `tab-${name}` }, made.element);
+    views.set(name, { ...made, panel });
+    work.append(panel);
+    changed("settings");
+  }
+  return views.get(name);
+}
+
+let current = "";
+function show(name) {
+  if (!VIEWS.some(([each]) => each === name)) name = "tools";
+  current = name;
+  document.body.dataset.view = name;
+  for (const tab of byId("tabs").children) {
+    const isChosen = tab.dataset.view === name;
+    tab.setAttribute("aria-selected", String(isChosen));
+    tab.tabIndex = isChosen ? 0 : -1;
+    if (isChosen) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+  if (name !== "messages") view(name);
+  for (const [each, { panel }] of views) panel.hidden = each !== name;
+  history.replaceState(null, "", `#${name}`);
+}
+
+/** Go to a view, with something for it to do. */
+function go(name, what) {
+  show(name);
+  const target = view(name);
+  if (name === "resources") target.choose(what);
+  if (name === "eras") target.start(what);
+}
+
+function makeTabs() {
+  const tabs = byId("tabs");
+  for (const [name, title] of VIEWS) {
+    const count = h("span", { class: "count" });
+    tabs.append(h("button", { type: "button", role: "tab", id: `tab-${name}`, "data-view": name, onclick: () => show(name),
+      "aria-controls": name === "messages" ? "messages" : `view-${name}` }, title, count));
+  }
+  roving(tabs, "[role=tab]", { horizontal: true, onmove: (tab) => tab.click() });
+  const number = (name, value) => { byId(`tab-${name}`).querySelector(".count").textContent = value ? ` ${value}` : ""; };
+  on("lists job change message", () => {
+    number("tools", state.lists.tools?.length);
+    number("resources", (state.lists.resources?.length || 0) + (state.lists.templates?.length || 0));
+    number("prompts", state.lists.prompts?.length);
+    number("tasks", [...state.jobs.values()].filter((job) => job.state === "running" && job.task_id).length);
+    number("live", state.changes.length);
+    number("messages", state.messages.length);
+  });
+}
+
+// -- the bar ------------------------------------------------------------------------------------------------------------
+
+let said = "";
+function showConnection() {
+  const lane = main();
+  const line = byId("connection");
+  const name = lane?.server?.title || lane?.server?.name || state.settings?.target || "inspector";
+  fill(byId("server-name"), say(name), lane?.server?.version ? h("span", { class: "dim" }, " ", say(lane.server.version)) : null);
+  document.title = `${name} · Ferrule inspector`;
+  const status = state.feed === "lost" ? "lost" : lane?.state || "connecting";
+  const words = { lost: "ferrule dev does not answer", connecting: "connecting…", open: "connected", failed: "not connected", closed: "closed" }[status];
+  const key = `${status} ${lane?.version}`;
+  if (key !== said) {
+    said = key;
+    fill(line, h("span", { class: `dot ${status}`, "aria-hidden": "true" }), words,
+      lane?.version ? h("span", { class: `era ${lane.is_modern ? "modern" : "legacy"}` }, `${lane.version} ${lane.is_modern ? "modern" : "legacy"}`) : null);
+  }
+  const failed = byId("failed");
+  if (lane?.state === "failed") {
+    if (!failed) byId("banners").prepend(h("div", { id: "failed", class: "banner bad", role: "alert" }, h("strong", {}, "No connection. "), say(lane.error), " ", button("Try again", reconnect, { class: "small" })));
+  } else failed?.remove();
+}
+
+const reconnect = () => call("connect").catch((error) => announce(error.message));
+
+const THEMES = [["", "as the system", "◐"], ["light", "light", "☀"], ["dark", "dark", "☾"]];
+function makeTheme() {
+  const control = byId("theme");
+  let at = 0;
+  try { at = Math.max(0, THEMES.findIndex(([name]) => name === localStorage.getItem("ferrule-theme"))); } catch { /* not kept, then */ }
+  const apply = () => {
+    const [name, title, sign] = THEMES[at];
+    if (name) document.documentElement.dataset.theme = name;
+    else delete document.documentElement.dataset.theme;
+    control.textContent = sign;
+    control.setAttribute("aria-label", `Colour theme: ${title}`);
+    control.title = `Colour theme: ${title}`;
+  };
+  control.addEventListener("click", () => {
+    at = (at + 1) % THEMES.length;
+    try { localStorage.setItem("ferrule-theme", THEMES[at][0]); } catch { /* not kept, then */ }
+    apply();
+  });
+  apply();
+}
+
+function refuse() {
+  document.body.classList.add("refused");
+  fill(work, h("div", { class: "page" }, h("h2", { tabindex: -1 }, "This page needs its token"),
+    h("p", {}, "Open the whole address that ", h("code", {}, "ferrule dev"), " printed. It ends with ", h("code", {}, "?token=…"), ", and a new one is made each time.")));
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName || "")) return;
+  const filter = views.get(current)?.panel.querySelector(".filter");
+  if (filter) { event.preventDefault(); filter.focus(); }
+});
+
+makeTheme();
+if (!hasToken()) {
+  refuse();
+} else {
+  makeTabs();
+  messagesPanel(byId("messages"));
+  watchQuestions(byId("banners"));
+  on("lane feed settings", showConnection);
+  byId("reconnect").addEventListener("click", reconnect);
+  byId("settings-open").addEventListener("click", () => openSettings().catch((error) => announce(error.message)));
+  show(location.hash.slice(1) || "tools");
+  loadSettings().catch(() => {});
+  follow(take, (now) => {
+    if (now === "refused") refuse();
+    else { state.feed = now === "open" ? "opening" : now; changed("feed"); }
+  });
+}

@@ -1,0 +1,43 @@
+import { clip, h, longText, say } from "./dom.js";
+import { completing } from "./completing.js";
+import { jsonView } from "./json.js";
+import { listView } from "./lists.js";
+import { outcomeView } from "./outcome.js";
+import { blockView } from "./result.js";
+
+export function promptsView() {
+  return listView({
+    label: "Prompts",
+    kinds: ["prompts"],
+    keyOf: ({ item }) => item.name,
+    describe: ({ item }) => ({ title: item.name, note: clip(item.description || "", 140), chips: [] }),
+    detail: ({ item }) => promptDetail(item),
+    empty: "This server offers no prompts.",
+  });
+}
+
+function promptDetail(prompt) {
+  const values = {};
+  const outcome = outcomeView();
+  const fields = (prompt.arguments || []).map((argument) => [argument, completing({
+    name: argument.name, description: argument.description, required: argument.required,
+    ref: { type: "ref/prompt", name: prompt.name }, others: () => values, oninput: (value) => { values[argument.name] = value; },
+  })]);
+  const render = (found) => h("div", { class: "blocks" }, found.description ? h("p", { class: "dim" }, say(found.description)) : null,
+    (found.messages || []).map((message) => h("div", { class: `turn ${message.role === "assistant" ? "assistant" : "user"}` },
+      h("p", { class: "eyebrow" }, say(message.role)), (Array.isArray(message.content) ? message.content : [message.content]).map((block) => blockView(block)))));
+  return [
+    h("header", { class: "detail-head" }, h("h2", { tabindex: -1 }, say(prompt.name)), prompt.title ? h("span", { class: "dim" }, say(prompt.title)) : null),
+    prompt.description ? longText(prompt.description, { class: "text prose" }) : null,
+    h("form", { class: "call", novalidate: true, "aria-label": `Fill in ${prompt.name}`, onsubmit: (event) => {
+      event.preventDefault();
+      const missing = fields.find(([argument]) => argument.required && !values[argument.name]);
+      for (const [argument, field] of fields) field.input.toggleAttribute("aria-invalid", false);
+      if (missing) { missing[1].input.setAttribute("aria-invalid", "true"); missing[1].input.focus(); return; }
+      outcome.start("prompt", { name: prompt.name, arguments: Object.fromEntries(Object.entries(values).filter(([, value]) => value !== "")) }, render);
+    } },
+    fields.length ? h("div", { class: "fields" }, fields.map(([, field]) => field.element)) : h("p", { class: "dim" }, "No arguments."),
+    h("div", { class: "row call-actions" }, h("button", { type: "submit", class: "primary" }, "Fill in"))),
+    outcome.element, h("details", { class: "schemas" }, h("summary", {}, "Definition"), jsonView(prompt, { name: prompt.name })),
+  ];
+}

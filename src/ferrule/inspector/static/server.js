@@ -1,0 +1,55 @@
+import { button, fill, h, longText, newId, say } from "./dom.js";
+import { jsonView } from "./json.js";
+import { outcomeView } from "./outcome.js";
+import { main, on, state } from "./store.js";
+
+export function serverView() {
+  const facts = h("div");
+  let shownAs = "";
+  function show() {
+    const lane = main();
+    const text = JSON.stringify([lane, state.settings]);
+    if (text === shownAs) return;
+    shownAs = text;
+    if (!lane || lane.state !== "open") {
+      fill(facts, h("p", { class: "dim" }, lane?.state === "failed" ? say(lane.error) : "Not connected."));
+      return;
+    }
+    const server = lane.server || {};
+    const rows = [["Name", server.title || server.name], ["Version", server.version], ["Revision", `${lane.version} (${lane.is_modern ? "modern era" : "handshake era"})`],
+      ["Target", state.settings?.target], ["Website", server.websiteUrl]];
+    fill(facts, h("dl", { class: "facts" }, rows.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", {}, say(value))])),
+      lane.instructions ? [h("h3", {}, "Instructions"), longText(lane.instructions, { class: "text prose" })] : null,
+      h("h3", {}, "Capabilities"), jsonView(lane.capabilities, { name: "capabilities" }));
+  }
+  on("lane settings", show);
+  show();
+
+  const outcome = outcomeView();
+  const method = h("input", { id: newId("method"), list: "methods", spellcheck: "false", autocomplete: "off", value: "" });
+  const params = h("textarea", { id: newId("params"), rows: 4, class: "mono", spellcheck: "false" });
+  const problem = h("p", { class: "problem", hidden: true, role: "alert" });
+  const methods = h("datalist", { id: "methods" }, ["tools/list", "tools/call", "resources/list", "resources/read", "prompts/list", "prompts/get",
+    "completion/complete", "tasks/get", "tasks/cancel", "ping", "server/discover"].map((name) => h("option", { value: name })));
+  const send = (event) => {
+    event.preventDefault();
+    let given;
+    try {
+      given = params.value.trim() ? JSON.parse(params.value) : {};
+      problem.hidden = true;
+    } catch (error) {
+      problem.hidden = false;
+      problem.textContent = `No JSON: ${error.message}`;
+      params.focus();
+      return;
+    }
+    if (method.value) outcome.start("request", { method: method.value.trim(), params: given }, (found) => jsonView(found));
+  };
+  return { element: h("div", { class: "page" }, h("h2", {}, "Server"), facts,
+    h("h3", {}, "Any request"), h("p", { class: "note" }, "Sent as it stands; the envelope of the modern era is added."),
+    h("form", { class: "call", novalidate: true, "aria-label": "Any request", onsubmit: send }, methods,
+      h("div", { class: "field" }, h("label", { for: method.id }, "Method"), method),
+      h("div", { class: "field" }, h("label", { for: params.id }, "Params as JSON"), params), problem,
+      h("div", { class: "row call-actions" }, h("button", { type: "submit", class: "primary" }, "Send"), button("Ping", () => outcome.start("ping", {}, () => h("p", {}, "It answers."))))),
+    outcome.element) };
+}

@@ -1,0 +1,167 @@
+// What the page knows: a plain reading of the event feed, and who wants to hear of it.
+
+import { call } from "./api.js";
+
+const MAX_MESSAGES = 4000;
+const MAX_LINES = 2000;
+
+export const state = {
+  feed: "opening",
+  settings: null,
+  lanes: new Map(),
+  jobs: new Map(),
+  questions: new Map(),
+  signIns: new Map(),
+  subscriptions: new Map(),
+  messages: [],
+  logs: [],
+  changes: [],
+  lists: { tools: null, resources: null, templates: null, prompts: null },
+  listErrors: {},
+};
+
+const listeners = new Map();
+const waiting = new Map();
+const dirty = new Set();
+let isTelling = false;
+
+/** Call `listener` soon after a topic changed; with an `owner`, until that element has left the page. */
+export function on(topics, listener, owner = null) {
+  let wasThere = false;
+  const guarded = owner === null ? listener : () => {
+    wasThere ||= owner.isConnected;
+    if (wasThere && !owner.isConnected) for (const topic of topics.split(" ")) listeners.get(topic).delete(guarded);
+    else listener();
+  };
+  for (const topic of topics.split(" ")) {
+    if (!listeners.has(topic)) listeners.set(topic, new Set());
+    listeners.get(topic).add(guarded);
+  }
+}
+
+export function changed(topic) {
+  dirty.add(topic);
+  if (isTelling) return;
+  isTelling = true;
+  setTimeout(() => {
+    isTelling = false;
+    const topics = [...dirty];
+    dirty.clear();
+    const called = new Set();
+    for (const each of topics) for (const listener of listeners.get(each) || []) called.add(listener);
+    for (const listener of called) listener();
+  }, 16);
+}
+
+export const main = () => state.lanes.get("main");
+export const isOpen = () => main()?.state === "open";
+
+function reset() {
+  state.lanes.clear();
+  state.jobs.clear();
+  state.questions.clear();
+  state.signIns.clear();
+  state.subscriptions.clear();
+  state.messages = [];
+  state.logs = [];
+  state.changes = [];
+}
+
+function keep(list, event, max) {
+  list.push(event);
+  if (list.length > max) list.splice(0, list.length - max);
+}
+
+const TAKE = {
+  hello: reset,
+  caught_up() { state.feed = "open"; },
+  lane(event) {
+    const before = state.lanes.get(event.name);
+    state.lanes.set(event.name, event);
+    if (event.name === "main" && event.state === "open" && before?.n !== event.n) setTimeout(loadLists, 0);
+  },
+  job(event) {
+    state.jobs.set(event.key, event);
+    if (event.state !== "running" && waiting.has(event.key)) {
+      waiting.get(event.key)(event);
+      waiting.delete(event.key);
+    }
+  },
+  question(event) {
+    if (event.state === "open") state.questions.set(event.key, event);
+    else state.questions.delete(event.key);
+  },
+  sign_in(event) {
+    if (event.url) state.signIns.set(event.lane, event.url);
+    else state.signIns.delete(event.lane);
+  },
+  subscription(event) {
+    if (event.state === "closed") state.subscriptions.delete(event.key);
+    else state.subscriptions.set(event.key, event);
+  },
+  message(event) { keep(state.messages, event, MAX_MESSAGES); },
+  log(event) { keep(state.logs, event, MAX_LINES); },
+  stderr(event) { keep(state.logs, event, MAX_LINES); },
+  notice(event) { keep(state.logs, event, MAX_LINES); },
+  change(event) {
+    keep(state.changes, event, MAX_LINES);
+    if (state.feed !== "open" || event.lane !== "main") return;
+    if (event.what === "tools" || event.what === "prompts") loadList(event.what);
+    if (event.what === "resources") { loadList("resources"); loadList("templates"); }
+    if (event.what === "gap") loadLists();
+  },
+  cleared() { state.messages = []; state.logs = []; state.changes = []; },
+};
+
+const TOPIC = {
+  caught_up: "feed", stderr: "log", notice: "log", hello: "feed", sign_in: "question", cleared: "message",
+};
+
+export function take(event) {
+  TAKE[event.kind]?.(event);
+  changed(TOPIC[event.kind] || event.kind);
+  if (event.kind === "cleared" || event.kind === "hello") for (const topic of ["log", "change", "message", "lane", "job", "question", "subscription"]) changed(topic);
+}
+
+// -- asking --------------------------------------------------------------------------------------------------------
+
+/** Start a job; `done` gives its last event. */
+export function run(op, params, lane = "main") {
+  const key = crypto.randomUUID();
+  const done = new Promise((resolve, reject) => {
+    waiting.set(key, resolve);
+    call("run", { job: key, op, params, lane }).catch((error) => { waiting.delete(key); reject(error); });
+  });
+  return { key, done };
+}
+
+/** Start a job, wait for it, and give its outcome; a failure is thrown. */
+export async function ask(op, params, lane = "main") {
+  const job = await run(op, params, lane).done;
+  if (job.state !== "done") throw new Error(job.error || job.state);
+  return (await call("outcome", { job: job.key })).outcome;
+}
+
+export async function loadList(kind) {
+  const capabilities = main()?.capabilities || {};
+  const needed = kind === "templates" ? "resources" : kind;
+  if (!(needed in capabilities)) {
+    state.lists[kind] = [];
+  } else {
+    try {
+      state.lists[kind] = await ask("list", { list: kind });
+      delete state.listErrors[kind];
+    } catch (error) {
+      state.lists[kind] = [];
+      state.listErrors[kind] = error.message;
+    }
+  }
+  changed("lists");
+}
+
+export const loadLists = () => Promise.all(Object.keys(state.lists).map(loadList));
+
+export async function loadSettings() {
+  state.settings = await call("state");
+  changed("settings");
+}

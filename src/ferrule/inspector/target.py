@@ -1,0 +1,108 @@
+"""What is inspected: a server as the command line named it, and the credentials with which it is reached."""
+
+from __future__ import annotations
+
+import ast
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ferrule.client.config import HttpTarget, StdioTarget
+
+__all__ = ["InspectedTarget", "import_of"]
+
+_USUAL_NAMES = ("app", "mcp", "server")
+_MAKERS = frozenset({"MCPServer", "Server"})
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedTarget:
+    """A server, and how to reach it.
+
+    Attributes:
+        text: as typed; shown, and used in generated commands.
+        target: a URL or a process.
+        file: the Python file with the server, where it is one of ours.
+        attribute: the server's name in that file; ``None``: the usual one.
+        headers: sent with each request to a URL.
+        token: bearer token for a URL.
+        oauth: sign in where the server asks for it.
+        token_storage: where tokens of a sign-in are kept; ``None``: in memory.
+    """
+
+    text: str
+    target: HttpTarget | StdioTarget
+    file: Path | None = None
+    attribute: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    token: str | None = None
+    oauth: bool = False
+    token_storage: Any = None
+
+    @property
+    def is_http(self) -> bool:
+        """Whether it is a URL."""
+        return hasattr(self.target, "url")
+
+    @property
+    def url(self) -> str:
+        """The endpoint; empty for a process."""
+        return getattr(self.target, "url", "")
+
+    def hearing(self, hear: Callable[[str], object]) -> HttpTarget | StdioTarget:
+        """The target, with the process's stderr going to ``hear``."""
+        target: Any = self.target
+        if self.is_http:
+            return self.target
+        return cast("StdioTarget", replace(target, server=replace(target.server, stderr=hear)))
+
+
+def import_of(target: InspectedTarget) -> tuple[str, str] | None:
+    """Module and name from which a test can import the server; ``None`` where it must be started instead.
+
+    The file is read, not imported: its code runs in the server's process only.
+    """
+    path = target.file
+    if path is None or not path.stem.isidentifier() or (path.parent / "__init__.py").exists():
+        return None
+    name = target.attribute or _server_name(path)
+    return (path.stem, name) if name is not None and name.isidentifier() else None
+
+
+def _server_name(path: Path) -> str | None:
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return None
+    found = [
+        name.id
+        for statement in tree.body
+        if isinstance(statement, ast.Assign) and _makes_server(statement.value)
+        for name in statement.targets
+        if isinstance(name, ast.Name)
+    ]
+    for name in _USUAL_NAMES:
+        if name in found:
+            return name
+    return found[0] if len(found) == 1 else None
+
+
+def _makes_server(value: ast.expr) -> bool:
+    if not isinstance(value, ast.Call):
+        return False
+    called = value.func
+    name = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
+    return name in _MAKERS
+
+
+def shown_path(path: Path) -> str:
+    """Relative to here where that is shorter to read."""
+    try:
+        relative = os.path.relpath(path)
+    except ValueError:  # another drive
+        return str(path)
+    return str(path) if relative.startswith("..") else relative

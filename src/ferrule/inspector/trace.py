@@ -1,0 +1,308 @@
+"""Every message of a connection with its time, where it really passes: at the pipe, or at the HTTP library.
+
+A process is watched at its two streams, a URL at the `HttpClient` below the client, so what is noted is what was
+sent: ids, progress tokens, cancellations, sessions, challenges. Nothing is held up or changed.
+
+The feed carries one line per message; the message itself is kept here, within a bound, until the page asks for it.
+Credentials in headers are not kept; what is in a message is, as in a recording of `ferrule trace`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ferrule.client.jsonlike import is_list, is_mapping
+from ferrule.kernel.dispatch import StreamMessage
+from ferrule.transports.http_client import HttpClient, HttpRequest, HttpResponse
+from ferrule.wire.codec import decode, encode, encode_str, to_builtins
+from ferrule.wire.faults import DecodeError
+from ferrule.wire.sse import EventReader, ServerSentEvent
+
+if TYPE_CHECKING:
+    from ferrule.inspector.feed import Feed
+
+__all__ = ["LaneTrace", "MessageStore", "TracedInput", "TracedOutput", "TracingHttpClient"]
+
+Direction = Literal["out", "in"]
+
+MAX_KEPT_BYTES: Final = 96 << 20
+MAX_MESSAGE_BYTES: Final = 64 << 20
+_SECRET_HEADERS: Final = frozenset(
+    {"authorization", "cookie", "set-cookie", "proxy-authorization", "dpop", "x-api-key"}
+)
+
+
+class MessageStore:
+    """The messages themselves, newest kept.
+
+    Args:
+        max_bytes: of all together.
+    """
+
+    def __init__(self, max_bytes: int = MAX_KEPT_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._kept: OrderedDict[int, tuple[bytes, Mapping[str, Any] | None]] = OrderedDict()
+        self._bytes = 0
+        self._number = 0
+
+    @property
+    def last(self) -> int:
+        """The number of the newest message."""
+        return self._number
+
+    def put(self, text: bytes, http: Mapping[str, Any] | None) -> int:
+        """Keep a message; its number."""
+        self._number += 1
+        self._kept[self._number] = (text, http)
+        self._bytes += len(text)
+        while self._bytes > self._max_bytes and len(self._kept) > 1:
+            _, (dropped, _) = self._kept.popitem(last=False)
+            self._bytes -= len(dropped)
+        return self._number
+
+    def get(self, number: int) -> tuple[bytes, Mapping[str, Any] | None] | None:
+        """A message and what HTTP said around it; ``None`` if it is no longer kept."""
+        return self._kept.get(number)
+
+    def clear(self) -> None:
+        """Keep nothing of what passed; numbers go on."""
+        self._kept.clear()
+        self._bytes = 0
+
+
+class LaneTrace:
+    """The messages of one connection.
+
+    Args:
+        lane: its name.
+        feed: told of each message.
+        store: keeps it.
+    """
+
+    def __init__(self, lane: str, feed: Feed, store: MessageStore) -> None:
+        self._lane = lane
+        self._feed = feed
+        self._store = store
+        self._asked: OrderedDict[tuple[Direction, str], tuple[float, str]] = OrderedDict()
+
+    def note(self, direction: Direction, message: Any, *, text: bytes | None = None, **http: Any) -> None:
+        """A message that passed, decoded or as its text."""
+        if text is None:
+            text = encode(message)
+        facts = self._describe(direction, message)
+        self._keep(direction, text, facts, http or None)
+
+    def note_text(self, direction: Direction, text: bytes, **http: Any) -> None:
+        """A text that should be a message."""
+        try:
+            message = decode(text)
+        except DecodeError:
+            self._keep(direction, encode(text[:65536].decode("utf-8", "replace")), {"what": "raw"}, http or None)
+            return
+        self.note(direction, message, text=text, **http)
+
+    def note_http(self, direction: Direction, title: str, **http: Any) -> None:
+        """An exchange that carries no message: opening a stream, ending a session, a challenge, a sign-in."""
+        self._keep(direction, b"null", {"what": "http", "method": title}, http)
+
+    def _keep(self, direction: Direction, text: bytes, facts: dict[str, Any], http: Mapping[str, Any] | None) -> None:
+        number = self._store.put(text, http)
+        status = {} if http is None or "status" not in http else {"status": http["status"]}
+        self._feed.happened(
+            "message", lane=self._lane, number=number, direction=direction, bytes=len(text), **facts, **status
+        )
+
+    def _describe(self, direction: Direction, message: Any) -> dict[str, Any]:
+        if is_list(message):
+            return {"what": "batch", "method": f"{len(message)} messages"}
+        if not is_mapping(message):
+            return {"what": "raw"}
+        body = message
+        method, id = body.get("method"), body.get("id")
+        key = encode_str(id)[:200]
+        if method is not None:
+            name = str(method)[:200]
+            facts: dict[str, Any] = {"what": "notification" if "id" not in body else "request", "method": name}
+            if "id" in body:
+                facts["id"] = key
+                self._asked[direction, key] = (self._feed.now_ms(), name)
+                while len(self._asked) > 1000:
+                    self._asked.popitem(last=False)
+            return facts | _subject(body.get("params"))
+        facts = {"what": "error" if "error" in body else "result", "id": key}
+        asked = self._asked.pop(("in" if direction == "out" else "out", key), None)
+        if asked is not None:
+            facts |= {"took_ms": round(self._feed.now_ms() - asked[0], 3), "method": asked[1]}
+        return facts
+
+
+def _subject(params: Any) -> dict[str, Any]:
+    """What a request is about, in a word: a tool's name, a URI."""
+    if is_mapping(params):
+        for name in ("name", "uri", "taskId", "message", "level"):
+            if isinstance(params.get(name), str):
+                return {"subject": params[name][:120]}
+    return {}
+
+
+# -- a process --------------------------------------------------------------------------------------------------------
+
+
+class TracedOutput:
+    """A read stream that notes what it hands out."""
+
+    def __init__(self, stream: Any, trace: LaneTrace) -> None:
+        self._stream = stream
+        self._trace = trace
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def receive(self) -> Any:
+        """As the stream behind it."""
+        item = await self._stream.receive()
+        if isinstance(item, Exception):
+            self._trace.note_text("in", str(item).encode())
+        else:
+            self._trace.note("in", to_builtins(item.message if isinstance(item, StreamMessage) else item))
+        return item
+
+
+class TracedInput:
+    """A write stream that notes what it is given."""
+
+    encodes = False  # so that everything comes as JSON values, through `send`
+
+    def __init__(self, stream: Any, trace: LaneTrace) -> None:
+        self._stream = stream
+        self._trace = trace
+
+    async def send(self, item: Any, /) -> None:
+        """As the stream behind it."""
+        self._trace.note("out", to_builtins(item.message if isinstance(item, StreamMessage) else item))
+        await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        """As the stream behind it."""
+        await self._stream.aclose()
+
+
+# -- a URL ------------------------------------------------------------------------------------------------------------
+
+
+class TracingHttpClient:
+    """An `HttpClient` that notes what passes through another one.
+
+    Args:
+        client: sends the requests; closed with this one.
+        trace: is told.
+        endpoint: the server's URL: what goes elsewhere is a sign-in, of which only the address is kept.
+    """
+
+    def __init__(self, client: HttpClient, trace: LaneTrace, endpoint: str) -> None:
+        self._client = client
+        self._trace = trace
+        self._endpoint = endpoint.partition("?")[0]
+
+    async def open(self, request: HttpRequest) -> HttpResponse:
+        """As the client behind it."""
+        address = request.url.partition("?")[0]
+        about = {"method": request.method, "url": address, "headers": _kept_headers(request.headers)}
+        is_message = request.method == "POST" and _media_type(request.headers) == "application/json"
+        if is_message and self._is_ours(address):
+            self._trace.note_text("out", request.body, **about)
+        else:
+            self._trace.note_http("out", f"{request.method} {_path(address)}", **about)
+        try:
+            response = await self._client.open(request)
+        except Exception as error:
+            self._trace.note_http("in", f"failed: {error}"[:300], **about)
+            raise
+        answer = {"status": response.status, "headers": _kept_headers(response.headers)}
+        kind = _media_type(response.headers)
+        if not self._is_ours(address) or kind not in ("application/json", "text/event-stream"):
+            if response.status != 202 or not is_message:
+                self._trace.note_http("in", f"{response.status} {request.method} {_path(address)}", **answer)
+            return response
+        if kind == "text/event-stream" and request.method == "GET":
+            self._trace.note_http("in", f"{response.status} stream open", **answer)
+        return _TracedResponse(response, self._trace, answer, is_stream=kind == "text/event-stream")
+
+    async def aclose(self) -> None:
+        """Close the client behind it."""
+        await self._client.aclose()
+
+    def _is_ours(self, address: str) -> bool:
+        return _origin(address) == _origin(self._endpoint) and "/.well-known/" not in address
+
+
+class _TracedResponse:
+    def __init__(self, response: HttpResponse, trace: LaneTrace, about: dict[str, Any], *, is_stream: bool) -> None:
+        self._response = response
+        self._trace = trace
+        self._about = about
+        self._reader = EventReader(MAX_MESSAGE_BYTES) if is_stream else None
+        self._pieces: list[bytes] | None = None if is_stream else []
+        self._size = 0
+
+    @property
+    def status(self) -> int:
+        """As the response behind it."""
+        return self._response.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """As the response behind it."""
+        return self._response.headers
+
+    async def receive(self) -> bytes:
+        """As the response behind it."""
+        piece = await self._response.receive()
+        if self._reader is not None:
+            for event in self._reader.feed(piece):
+                if isinstance(event, ServerSentEvent) and event.data:
+                    self._trace.note_text("in", event.data, **self._about)
+        elif self._pieces is not None:
+            self._take(piece)
+        return piece
+
+    def _take(self, piece: bytes) -> None:
+        assert self._pieces is not None
+        if piece and self._size <= MAX_MESSAGE_BYTES:
+            self._pieces.append(piece)
+            self._size += len(piece)
+        elif not piece:
+            self._finish()
+
+    def _finish(self) -> None:
+        pieces, self._pieces = self._pieces, None
+        if pieces:
+            self._trace.note_text("in", b"".join(pieces), **self._about)
+
+    async def aclose(self) -> None:
+        """As the response behind it."""
+        self._finish()
+        await self._response.aclose()
+
+
+def _media_type(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: "(not kept)" if name.lower() in _SECRET_HEADERS else value for name, value in headers.items()}
+
+
+def _origin(url: str) -> tuple[str, str]:
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
+def _path(url: str) -> str:
+    from urllib.parse import urlsplit
+
+    return urlsplit(url).path or "/"

@@ -1,0 +1,201 @@
+"""The inspector as an ASGI callable: its static files, one address per action, one stream of events.
+
+====================  ================================================================================================
+``GET /``             the page; ``GET /NAME`` its other files
+``GET /api/events``   the feed, as server-sent events (read with ``fetch``, since the token travels in a header)
+``POST /api/NAME``    an action of `ferrule.inspector.bench.Bench`, JSON in and out
+====================  ================================================================================================
+
+Everything but the files needs the token; see `ferrule.inspector.gate`.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from importlib import resources
+from typing import Any, Final, cast
+
+from ferrule.inspector.bench import BadCall, Bench
+from ferrule.inspector.gate import PAGE_HEADERS, Gate, Refused
+from ferrule.inspector.target import InspectedTarget
+from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
+from ferrule.transports.asgi.replies import Receive, Send, send_body
+from ferrule.wire.codec import decode, encode
+from ferrule.wire.faults import DecodeError, FerruleError
+from ferrule.wire.sse import COMMENT, encode_event
+
+__all__ = ["InspectorApp", "new_token", "run_inspector"]
+
+logger = logging.getLogger("ferrule.inspector")
+
+MAX_BODY_BYTES: Final = 8 << 20
+"""A body of the page: the arguments of a call, at most."""
+
+_TYPES: Final[Mapping[str, bytes]] = {
+    "html": b"text/html; charset=utf-8",
+    "css": b"text/css; charset=utf-8",
+    "js": b"text/javascript; charset=utf-8",
+    "svg": b"image/svg+xml",
+}
+
+
+def new_token() -> str:
+    """A token that nobody guesses: 256 bits, fit for a URL."""
+    return secrets.token_urlsafe(32)
+
+
+class InspectorApp:
+    """See the module.
+
+    Args:
+        target: the server to inspect.
+        token: who may use the API.
+        mode: era or revision to connect in at first.
+        roots: ``file://`` URIs to show to the server at first.
+        changed: gives the source files that changed since it was last asked.
+    """
+
+    def __init__(
+        self,
+        target: InspectedTarget,
+        *,
+        token: str,
+        mode: str = "auto",
+        roots: list[str] | None = None,
+        changed: Callable[[], list[str]] | None = None,
+    ) -> None:
+        self._gate = Gate(token)
+        self.bench = Bench(target, mode=mode, roots=roots, changed=changed)
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        """One ASGI scope."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, receive, send)
+
+    async def drain(self) -> None:
+        """End the streams that would otherwise never end."""
+        await self.bench.feed.aclose()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await self.bench.start()
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self.bench.aclose()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _serve(self, scope: Any, receive: Receive, send: Send) -> None:
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        method, path = scope["method"], scope["path"]
+        try:
+            if not path.startswith("/api/"):
+                self._gate.check_page(headers)
+                await _send_file(method, path, send)
+                return
+            self._gate.check_call(method, headers)
+            if path == "/api/events" and method == "GET":
+                await self._stream(receive, send)
+            elif method == "POST":
+                await self._act(path.removeprefix("/api/"), headers, receive, send)
+            else:
+                raise Refused(405, "This address takes POST")
+        except Refused as refused:
+            await _send_error(send, refused.status, str(refused))
+        except BodyTooLarge as error:
+            body = encode({"error": f"The body is larger than {MAX_BODY_BYTES} bytes"})
+            await refuse_body(receive, send, body, list(PAGE_HEADERS), error.has_more)
+        except ClientGone:
+            return
+
+    async def _act(self, name: str, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
+        action = self.bench.calls.get(name)
+        if action is None:
+            raise Refused(404, f"There is no action {name[:64]!r}")
+        if not headers.get("content-length", "0").isdigit() or int(headers.get("content-length", "0")) > MAX_BODY_BYTES:
+            raise BodyTooLarge(has_more=True)
+        body = await read_body(receive, b"", MAX_BODY_BYTES)
+        try:
+            given: Any = decode(body) if body else {}
+        except DecodeError as error:
+            raise Refused(400, f"The body is no JSON: {error}") from error
+        if not isinstance(given, dict):
+            raise Refused(400, "The body is no object")
+        try:
+            answer = encode(await action(cast("dict[str, Any]", given)))
+        except BadCall as error:
+            raise Refused(400, str(error)) from error
+        except (FerruleError, OSError, TimeoutError) as error:  # the inspected server's
+            raise Refused(502, str(error) or type(error).__name__) from error
+        except Exception as error:
+            logger.exception("The action %s failed", name)
+            raise Refused(500, f"The inspector failed: {type(error).__name__}; its log says where") from error
+        await send_body(send, 200, answer, list(PAGE_HEADERS))
+
+    async def _stream(self, receive: Receive, send: Send) -> None:
+        import anyio
+
+        start = [(b"content-type", b"text/event-stream"), *PAGE_HEADERS]
+        await send({"type": "http.response.start", "status": 200, "headers": start})
+
+        async def until_gone(scope: anyio.CancelScope) -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(until_gone, group.cancel_scope)
+            async for event in self.bench.feed.listen():
+                chunk = encode_event(event) if event else COMMENT
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            group.cancel_scope.cancel()
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _send_file(method: str, path: str, send: Send) -> None:
+    found = _files().get("index.html" if path == "/" else path.removeprefix("/"))
+    if found is None:
+        raise Refused(404, "There is nothing here")
+    if method not in ("GET", "HEAD"):
+        raise Refused(405, "This address takes GET")
+    content_type, content = found
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(content)), *PAGE_HEADERS]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": content if method == "GET" else b""})
+
+
+async def _send_error(send: Send, status: int, why: str) -> None:
+    await send_body(send, status, encode({"error": why}), list(PAGE_HEADERS))
+
+
+@functools.cache
+def _files() -> Mapping[str, tuple[bytes, bytes]]:
+    """The static files by name; there is no folder to walk out of."""
+    found: dict[str, tuple[bytes, bytes]] = {}
+    for entry in resources.files("ferrule.inspector").joinpath("static").iterdir():
+        kind = _TYPES.get(entry.name.rpartition(".")[2])
+        if kind is not None:
+            found[entry.name] = (kind, entry.read_bytes())
+    return found
+
+
+def run_inspector(app: InspectorApp, *, port: int = 0, on_started: Callable[[str, int], None] | None = None) -> None:
+    """Serve it on 127.0.0.1 until SIGINT or SIGTERM.
+
+    Args:
+        port: 0 takes a free one.
+        on_started: called with the host and the port.
+
+    Raises:
+        OSError: the port cannot be bound.
+    """
+    from ferrule.transports.http_server import HttpLimits, run_http
+
+    run_http(app, host="127.0.0.1", port=port, limits=HttpLimits(drain_s=2), on_drain=app.drain, on_started=on_started)
