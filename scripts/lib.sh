@@ -168,6 +168,37 @@ ensure_peers() {
   export FERRULE_PEER_MCP_PYTHON=$CACHE/peer-mcp/$BIN/python
   export FERRULE_PEER_SERVERS_DIR=$CACHE/peer-servers/$BIN
   export FERRULE_PEER_NODE_DIR=$CACHE/node
+  ensure_browser
+}
+
+_install_chromium() {
+  say "installing chromium with apt-get, for the tests of the inspector page (about 100 MB, once)"
+  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1
+}
+
+# A browser for the inspector's tests: one that is installed, or the system's package when we may install it. Exports
+# FERRULE_CHROMIUM, or FERRULE_NO_CHROMIUM with the reason why there is none, and then those tests are skipped.
+ensure_browser() {
+  local found
+  if [ -n "${FERRULE_CHROMIUM:-}" ]; then return 0; fi
+  for found in chromium chromium-browser google-chrome; do
+    if command -v "$found" >/dev/null 2>&1; then
+      FERRULE_CHROMIUM=$(command -v "$found")
+      export FERRULE_CHROMIUM
+      return 0
+    fi
+  done
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    if _install_chromium && command -v chromium >/dev/null 2>&1; then
+      FERRULE_CHROMIUM=$(command -v chromium)
+      export FERRULE_CHROMIUM
+      return 0
+    fi
+    export FERRULE_NO_CHROMIUM="no chromium on PATH, and apt-get could not install it"
+  else
+    export FERRULE_NO_CHROMIUM="no chromium on PATH, and only root may ask apt-get for it"
+  fi
+  say "tests of the inspector page will be skipped: $FERRULE_NO_CHROMIUM"
 }
 
 _fetch_redis() {
