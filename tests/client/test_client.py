@@ -204,6 +204,13 @@ async def test_silent_program_is_given_up() -> None:
         await client.connect()
 
 
+async def test_the_bound_of_connecting_holds_for_the_probe() -> None:
+    """Whoever says one bound means every step of connecting, the first one too."""
+    client = Client([sys.executable, "-c", "input(); input(); input()"], connect_timeout_s=0.3)
+    with anyio.fail_after(4), pytest.raises(LocalError):
+        await client.connect()
+
+
 async def test_use_before_and_after_is_an_error() -> None:
     """D1: an unentered client says so instead of hanging; a closed one too; and it can be opened again."""
     client = Client(make_app())

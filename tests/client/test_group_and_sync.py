@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -157,3 +158,19 @@ def test_sync_client_refuses_to_dead_lock() -> None:
 
         client.call_tool("steps", {"count": 1}, on_progress=progress)
         assert "synchronously" in errors[0]
+
+
+def test_sync_client_leaves_no_open_loop() -> None:
+    """At exit its event loop is closed, so that nobody is warned of a resource that they never saw."""
+    program = (
+        "from ferrule import MCPServer, SyncClient\n"
+        "app = MCPServer('x')\n"
+        "app.add_tool(lambda: 1, name='one')\n"
+        "with SyncClient(app) as client:\n"
+        "    client.list_tools()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "always::ResourceWarning", "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0
+    assert "unclosed" not in done.stderr

@@ -156,3 +156,12 @@ def test_the_kit_names_what_it_has() -> None:
         assert getattr(ferrule.testing, name).__name__ == name
     with pytest.raises(AttributeError, match="no_such"):
         _ = ferrule.testing.no_such
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("any_backend")
+async def test_a_failure_inside_connected_is_raised_as_it_is() -> None:
+    """A test that fails in there shows its own assertion, not a group of exceptions around it."""
+    with pytest.raises(KeyError, match="mine"):
+        async with connected(Server("x")):
+            raise KeyError("mine")

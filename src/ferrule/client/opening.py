@@ -110,8 +110,8 @@ class Opener:
         client_info: who we are.
         capabilities: what we declare, by era: ``capabilities(is_modern)``.
         on_request, on_notify: take what the server sends.
-        connect_timeout_s: bounds each step but the probe.
-        probe_timeout_s: bounds the probe; ``None`` takes the transport's default.
+        connect_timeout_s: bounds each step.
+        probe_timeout_s: bounds the probe instead; ``None`` takes the transport's default if that is less.
         http: sends HTTP requests; made when first needed.
         headers, auth, max_message_bytes: of HTTP.
         listens: keep a GET stream open in the legacy era.
@@ -293,7 +293,7 @@ class Opener:
             return await self._handshake(link, step.version)
         assert isinstance(step, Probe)
         kind = "http" if isinstance(self.target, HttpTarget) else "stdio"
-        timeout_s = self.probe_timeout_s or PROBE_TIMEOUT_S[kind]
+        timeout_s = self.probe_timeout_s or min(PROBE_TIMEOUT_S[kind], self.connect_timeout_s)
         params = {"_meta": self._envelope(step.version)}
         return await _outcome(link, "server/discover", params, timeout_s, is_probe=True)
 

@@ -92,6 +92,8 @@ class _Loop:
                 asyncio.run_coroutine_threadsafe(_close_all(), loop).result(10)
             loop.call_soon_threadsafe(loop.stop)
             thread.join(5)
+            if not thread.is_alive():
+                loop.close()
 
 
 _loop = _Loop()

@@ -53,11 +53,17 @@ async def connected(
     async def run_client(*, task_status: Any) -> None:
         await client.run(on_request or _refuse, on_notify or _ignore, task_status=task_status)
 
+    failure: Exception | None = None
     async with server.lifespan() as state, anyio.create_task_group() as tasks:
         tasks.start_soon(serve, state)
         await tasks.start(run_client)
-        yield client
+        try:
+            yield client
+        except Exception as error:  # raised below as it is: a task group would wrap it
+            failure = error
         await ours.write_stream.aclose()
+    if failure is not None:
+        raise failure
 
 
 async def _refuse(_: DispatchContext, method: str, __: Mapping[str, Any] | None) -> Any:
