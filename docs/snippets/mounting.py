@@ -3,7 +3,16 @@
 # --8<-- [start:code]
 from ferrule import Client, MCPServer
 
-stock = MCPServer("stock")
+SEEN: list[str] = []
+
+
+async def audit(ctx, call_next):
+    if ctx.method == "tools/call":
+        SEEN.append(ctx.params["name"])
+    return await call_next(ctx)
+
+
+stock = MCPServer("stock", middleware=[audit])
 
 
 @stock.tool
@@ -41,9 +50,11 @@ async def check(mode: str) -> None:
 
     from ferrule.app.errors import RegistrationError
 
+    SEEN.clear()
     async with Client(app, mode=mode) as client:
         assert sorted(tool.name for tool in await client.list_tools()) == ["open_hours", "stock_count"]
         assert (await client.call_tool("stock_count", {"metal": "steel"})).data == 8
+        assert SEEN == ["count"]
         assert [str(found.uri) for found in await client.list_resources()] == ["stock://stock/all"]
         assert (await client.read_resource("stock://stock/metals/brass")).contents[0].text == "brass"
         stock.disable(tool="count")
