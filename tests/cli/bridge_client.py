@@ -27,7 +27,13 @@ async def main(mode: str, record: Path, kind: str, target: list[str]) -> None:
         asked.append(params.message)
         return types.ElicitResult(action="accept", content={"name": "Ada", "age": 36})
 
-    async with Client(server, mode=mode, read_timeout_seconds=30, elicitation_callback=answer) as client:
+    async def sample(context: Any, params: Any) -> Any:
+        asked.append(params.messages[0].content.text)
+        content = types.TextContent(type="text", text="an alloy")
+        return types.CreateMessageResult(role="assistant", content=content, model="m")
+
+    options: Any = {"elicitation_callback": answer, "sampling_callback": sample}
+    async with Client(server, mode=mode, read_timeout_seconds=30, **options) as client:
         seen: dict[str, Any] = {
             "version": client.protocol_version,
             "server": client.server_info.name if client.server_info else None,
@@ -37,6 +43,7 @@ async def main(mode: str, record: Path, kind: str, target: list[str]) -> None:
             "ask": (await client.get_prompt("ask", {"topic": "tea"})).messages[0].content.text,
             "steps": (await client.call_tool("steps", {"count": 3}, progress_callback=on_progress)).content[0].text,
             "greet": (await client.call_tool("greet")).content[0].text,
+            "think": (await client.call_tool("think", {"about": "brass"})).content[0].text,
         }
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "linger", {"record": str(record)})

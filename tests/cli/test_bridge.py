@@ -39,7 +39,8 @@ def check(seen: dict[str, Any], mode: str) -> None:
     assert seen["add"] in (42, {"result": 42})
     assert (seen["memo"], seen["ask"]) == ("tea on monday", "What about tea, short?")
     assert (seen["steps"], seen["progress"]) == ("done", [[n, 3, f"step {n}"] for n in (1, 2, 3)])
-    assert (seen["greet"], seen["asked"]) == ("Hello, Ada (36)", ["Who are you?"])
+    assert seen["asked"] == ["Who are you?", "brass"]
+    assert (seen["greet"], seen["think"]) == ("Hello, Ada (36)", "It thinks: an alloy")
     assert seen["cancelled"]
     assert seen["after"] in (3, {"result": 3})
 
@@ -64,6 +65,22 @@ def test_a_client_that_speaks_http_reaches_a_stdio_server(
     command = f"{sys.executable} {PROBE}"
     with serving(tmp_path / "log", "run", command, "--http", "--port", "0", "--mode", behind) as server:
         check(official_client(peer_python, before, tmp_path / "record", "http", server.url), before)
+
+
+@pytest.mark.parametrize("before", ["auto", "legacy"])
+def test_a_trace_changes_nothing_of_what_passes(tmp_path: Path, peer_python: str, before: str) -> None:
+    """Over HTTP, and in the place of a process; afterwards everything that was said is in the recording."""
+    with serving(tmp_path / "log", "run", PROBE, "--http", "--port", "0") as server:
+        arguments = ("trace", server.url, "--http", "--port", "0", "--to", str(tmp_path / "web"))
+        with serving(tmp_path / "traced", *arguments) as trace:
+            url = trace.wait_for(r"tracing (http://\S+)")[1]
+            check(official_client(peer_python, before, tmp_path / "record", "http", url), before)
+    target = ("stdio", *FERRULE, "trace", PROBE, "--to", str(tmp_path / "pipe"))
+    check(official_client(peer_python, before, tmp_path / "record2", *target), before)
+    for name in ("web", "pipe"):
+        text = (tmp_path / name).read_text()
+        for words in ("elicitation/create", "sampling/createMessage", "notifications/progress", "It thinks: an alloy"):
+            assert words in text, (name, words)
 
 
 def test_a_server_of_others_is_carried_to_http(tmp_path: Path, peer_python: str) -> None:

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from ferrule import Client
-from tests.cli.support import FERRULE, PROBE, environment, ferrule
+from tests.cli.support import FERRULE, PROBE, environment, ferrule, serving
 
 
 def run_tests(project: Path) -> subprocess.CompletedProcess[str]:
@@ -90,3 +90,75 @@ def test_a_question_in_a_recording_replays(tmp_path: Path, mode: str) -> None:
     assert '"$is:' in text
     done = ferrule("trace", PROBE, "--replay", str(record))
     assert done.returncode == 0, done.stdout
+
+
+def calls(url: str, mode: str) -> list[str]:
+    """What a host does: it asks, it is asked, it hears progress, and it gives up a call."""
+
+    async def main() -> list[str]:
+        seen: list[str] = []
+        async with Client(url, mode=mode, elicitation_handler=lambda asked: {"name": "Ada", "age": 36}) as client:
+            seen.append((await client.call_tool("greet")).text)
+            done: list[float] = []
+            result = await client.call_tool("steps", {"count": 2}, on_progress=lambda p, t, m: done.append(p))
+            seen += [result.text, str(done)]
+        return seen
+
+    return anyio.run(main)
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+def test_http_is_recorded_and_replayed(tmp_path: Path, mode: str) -> None:
+    """Between a host and a URL: questions, streams and sessions pass, and the recording is a test afterwards."""
+    record = tmp_path / "session.jsonl"
+    with serving(tmp_path / "log", "run", PROBE, "--http", "--port", "0") as server:
+        arguments = ("trace", server.url, "--http", "--port", "0", "--to", str(record))
+        with serving(tmp_path / "traced", *arguments) as trace:
+            url = trace.wait_for(r"tracing (http://\S+)")[1]
+            assert url != server.url
+            assert calls(url, mode) == ["Hello, Ada (36)", "done", "[1, 2]"]
+        assert trace.process.returncode == 0
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    assert {line["from"] for line in lines} == {"client", "server"}
+    said = [line["message"]["method"] for line in lines if "method" in line.get("message", {})]
+    assert said.count("tools/call") == (3 if mode == "2026-07-28" else 2)
+    assert "notifications/progress" in said
+    assert "elicitation/create" in record.read_text()
+    done = ferrule("trace", PROBE, "--replay", str(record))
+    assert (done.returncode, "says the same" in done.stderr) == (0, True), done.stdout
+
+
+def test_a_host_that_goes_away_takes_its_request_with_it(tmp_path: Path) -> None:
+    """The end of a connection is how the modern era cancels; a trace that hides it changes what it watches."""
+    record = tmp_path / "record"
+
+    async def main(url: str) -> None:
+        async with Client(url, mode="2026-07-28") as client, anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "linger", {"record": str(record)})
+            with anyio.fail_after(20):
+                while not record.exists() or record.read_text() != "began":
+                    await anyio.sleep(0.02)
+                group.cancel_scope.cancel()
+        with anyio.fail_after(20):
+            while record.read_text() != "cancelled":
+                await anyio.sleep(0.02)
+
+    with serving(tmp_path / "log", "run", PROBE, "--http", "--port", "0") as server:
+        arguments = ("trace", server.url, "--http", "--port", "0", "--to", str(tmp_path / "session"))
+        with serving(tmp_path / "traced", *arguments) as trace:
+            anyio.run(main, trace.wait_for(r"tracing (http://\S+)")[1])
+
+
+def test_what_http_cannot_trace_says_so(tmp_path: Path) -> None:
+    """A file is no URL, a foreign Host is refused, and a server that is away is a 502 with the reason."""
+    done = ferrule("trace", PROBE, "--http", "--to", str(tmp_path / "r"))
+    assert (done.returncode, "ferrule run FILE --http" in done.stderr) == (2, True)
+    done = ferrule("trace", PROBE, "--to", str(tmp_path / "no" / "folder"))
+    assert (done.returncode, "cannot write" in done.stderr) == (2, True)
+    arguments = ("trace", "http://127.0.0.1:9/mcp", "--http", "--port", "0", "--to", str(tmp_path / "r"))
+    with serving(tmp_path / "traced", *arguments) as trace:
+        url = trace.wait_for(r"tracing (http://\S+)")[1]
+        done = ferrule("list", url)
+        assert (done.returncode, "502" in done.stderr, "Cannot connect" in done.stderr) == (3, True, True)
+        assert "403" in ferrule("list", url, "--header", "Host: evil.example").stderr
+    assert "no answer" in (tmp_path / "r").read_text()

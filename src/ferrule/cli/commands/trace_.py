@@ -5,15 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 import click
 
-from ferrule.cli.connect import run_async
+from ferrule.cli.connect import Connection, run_async
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Quit
 from ferrule.cli.output import print_text, say
 from ferrule.cli.targets import ServerChoice, complete_target, python_command, read_choice
+
+if TYPE_CHECKING:
+    from ferrule.cli.recording import Recorder
 
 __all__ = ["command"]
 
@@ -23,6 +28,10 @@ _END_S = 5.0
 @click.command("trace")
 @click.argument("target", required=False, shell_complete=complete_target)
 @click.option("--to", type=click.Path(path_type=Path, dir_okay=False), help="Record into this file.")
+@click.option("--http", is_flag=True, help="Stand between a host that speaks HTTP and the URL TARGET.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="With --http: where to listen.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8900, show_default=True, help="0 takes a free one.")
+@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Add to requests to a URL.")
 @click.option("--show", type=click.Path(path_type=Path, exists=True), help="Print a recording.")
 @click.option("--conversation", type=click.Path(path_type=Path, exists=True), help="Print it as a conversation test.")
 @click.option(
@@ -31,13 +40,22 @@ _END_S = 5.0
     help="Play it (a recording, or a .conv file) against TARGET, a Python file.",
 )
 def command(
-    target: str | None, to: Path | None, show: Path | None, conversation: Path | None, replay: Path | None
+    target: str | None,
+    to: Path | None,
+    http: bool,
+    host: str,
+    port: int,
+    headers: tuple[str, ...],
+    show: Path | None,
+    conversation: Path | None,
+    replay: Path | None,
 ) -> int:
     """Record what a host and the server TARGET say to each other, with the time of each message.
 
     Put it in the place of the server in the host's configuration: ferrule trace TARGET --to FILE. It passes every
-    byte on unchanged, over stdin and stdout; a URL is bridged. The recording holds everything that was said, secrets
-    included.
+    byte on unchanged, over stdin and stdout; a URL is bridged. With --http it listens in the place of a URL, and
+    passes every request on. The recording holds everything that was said, secrets in it included; HTTP headers are
+    not recorded.
     """
     try:
         if show is not None:
@@ -57,25 +75,63 @@ def command(
         raise Quit(EXIT_USAGE, str(error)) from error
     if to is None:
         raise click.UsageError("--to FILE says where the recording goes")
-    return _record(choice, to)
+    if http:
+        return _record_http(choice, to, host, port, Connection(choice.text, headers=headers).header_map())
+    return _record(choice, to, headers)
 
 
-def _record(choice: ServerChoice, to: Path) -> int:
-    from ferrule.cli.recording import Recorder, relay
+def _record_http(choice: ServerChoice, to: Path, host: str, port: int, headers: Mapping[str, str]) -> int:
+    from ferrule.cli.http_tracing import HttpTrace
+    from ferrule.transports.aiohttp_client import AiohttpClient
+    from ferrule.transports.asgi.security import is_loopback_name
+    from ferrule.transports.http_server import run_http
+
+    if not choice.is_http:
+        raise click.UsageError("--http traces a URL; serve a file with: ferrule run FILE --http")
+    target: Any = choice.target
+    path = urlsplit(str(target.url)).path or "/"
+    added = {name.lower(): value for name, value in {**target.headers, **headers}.items()}
+    http = AiohttpClient()
+    recorder = _recorder(to)
+    trace = HttpTrace(target.url, recorder, http, headers=added, is_local=is_loopback_name(host))
+
+    def started(host: str, port: int) -> None:
+        name = f"[{host}]" if ":" in host else host
+        say(f"tracing http://{name}:{port}{path} -> {target.label}: give the host the first address")
+
+    try:
+        run_http(trace, host=host, port=port, on_started=started, on_drain=http.aclose)
+    finally:
+        recorder.close()
+    return EXIT_OK
+
+
+def _recorder(to: Path) -> Recorder:
+    from ferrule.cli.recording import Recorder
+
+    try:
+        return Recorder(to)
+    except OSError as error:
+        raise Quit(EXIT_USAGE, f"cannot write {to}: {error}") from error
+
+
+def _record(choice: ServerChoice, to: Path, headers: tuple[str, ...]) -> int:
+    from ferrule.cli.recording import relay
     from ferrule.transports.stdio_client import safe_environment
 
     target: Any = choice.target
     if choice.is_http:
-        argv, env, cwd = python_command("run", target.url), None, None
+        argv = python_command("run", target.url, *(part for text in headers for part in ("--header", text)))
+        env, cwd = None, None
     else:
         server = target.server
         argv = [server.command, *server.args]
         env, cwd = safe_environment(server.env, inherit=True), server.cwd
+    recorder = _recorder(to)
     try:
-        recorder = Recorder(to)
         child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=cwd)
     except OSError as error:
-        raise Quit(3, f"cannot start {argv[0]!r} or write {to}: {error}") from error
+        raise Quit(3, f"cannot start {argv[0]!r}: {error}") from error
     assert child.stdin is not None
     assert child.stdout is not None
 
