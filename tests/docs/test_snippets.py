@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
 import re
 import subprocess
 import sys
+import textwrap
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +65,17 @@ def test_a_page_begins_with_what_it_is_for(page: Path) -> None:
     assert heading.startswith("# ")
     assert not blank
     assert first[:1].isalpha()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_the_lines_of_python_on_a_page_hold(page: Path) -> None:
+    """What is too small for a file is run as well; only names that the page does not define may be missing."""
+    for indent, block in re.findall(r"^( *)```python\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.M | re.S):
+        if "--8<--" in block:
+            continue
+        code = compile(textwrap.dedent(indent + block), str(page), "exec")
+        with contextlib.suppress(NameError), warnings.catch_warnings():
+            exec(code, {"__name__": "a_page"})
 
 
 @pytest.mark.parametrize("page", sorted((DOCS / "tutorial").glob("*.md")), ids=lambda page: page.stem)
