@@ -187,3 +187,6 @@ class MemoryTasks:
             owned.pop(task_id, None)
             if not owned:
                 del self._owned[task.owner]
+        if not self._tasks:  # an emptied dict keeps the room of its fullest hour, a cleared one does not
+            for emptied in (self._tasks, self._leases, self._owned):
+                emptied.clear()

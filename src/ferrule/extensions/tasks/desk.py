@@ -260,6 +260,10 @@ class Desk:
             self._on_poke.pop(task_id, None)
             if self._pokes is not None:
                 self._pokes.filter.topics.discard((_POKE, task_id))
+            if not self._on_poke:  # gives back the room of the fullest hour
+                self._on_poke.clear()
+                if self._pokes is not None:
+                    self._pokes.filter.topics.clear()
 
         return undo
 

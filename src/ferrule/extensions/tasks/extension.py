@@ -117,6 +117,7 @@ class Tasks(Extension):
         self._upkeep = Upkeep(lambda: self.desk, self.executor, resubmit_s=resubmit_s)
         self._runs = self._upkeep.runs
         self._legacy = LegacyTasks(self)
+        self._has_channel = False
 
     @property
     def desk(self) -> Desk:
@@ -124,6 +125,11 @@ class Tasks(Extension):
         if self._desk is None:
             self._desk = Desk(self._store if self._store is not None else MemoryTasks(), **self._bounds)
         return self._desk
+
+    @property
+    def hears_all(self) -> bool:
+        """Whether every change of a task is told here, whichever process makes it."""
+        return self._has_channel or isinstance(self.desk.store, MemoryTasks)
 
     @property
     def running_here(self) -> int:
@@ -160,6 +166,7 @@ class Tasks(Extension):
     def attach(self, app: MCPServer[Any]) -> None:
         if self._store is None and app.store is not None:
             self._store = app.store.tasks
+        self._has_channel = app.store is not None and app.store.channel is not None
         if not self.executor.is_local and isinstance(self.desk.store, MemoryTasks):
             raise ValueError("An executor needs a store that all its processes see: MCPServer(store='redis://…')")
         super().attach(app)

@@ -31,7 +31,10 @@ __all__ = ["LegacyTasks"]
 logger = logging.getLogger("ferrule.tasks")
 
 _LOOK_EVERY_S: Final = 1.0
-"""A word over the bus may be lost; whoever waits looks into the store as often."""
+"""How often whoever waits looks into a store whose processes no channel joins."""
+
+_LOOK_ANYWAY_S: Final = 15.0
+"""And where one does: a word over it may be lost."""
 
 _PAGE: Final = 50
 
@@ -90,7 +93,7 @@ class LegacyTasks:
 
     async def _until_change(self, ctx: ServerRequestContext[Any], changes: Listener, task_id: str) -> Listener:
         try:
-            async with asyncio.timeout(_LOOK_EVERY_S):
+            async with asyncio.timeout(_LOOK_ANYWAY_S if self._tasks.hears_all else _LOOK_EVERY_S):
                 await changes.next()
         except TimeoutError:
             return changes

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -229,13 +230,15 @@ class TaskRun:
         """The task's pass through the middleware, and what comes of it."""
         assert self.record is not None
         running_task.set(self.record.task_id)
+        here: list[TaskRun] = [self]
+        _run_here.set(here)
         ctx = self.ctx
         params: dict[str, Any] = {"name": self.tool, "arguments": self.arguments}
         if ctx.meta:
             params["_meta"] = dict(ctx.meta)
         outside = replace(ctx, params=params)
         try:
-            result = await ctx.server.chain(self._innermost)(outside)
+            result = await ctx.server.chain(_innermost)(outside)
         except BaseException as error:
             await self._end_body()
             await self._ended_by(error)
@@ -243,10 +246,13 @@ class TaskRun:
             await self._end_body()
             await self._completed(result)
         finally:
+            here.clear()
             self._over()
 
-    async def _innermost(self, ctx: ServerRequestContext[Any]) -> Any:
-        """The body, begun here so that what middleware puts into context variables reaches it.
+    async def finished_body(self) -> Any:
+        """The body's finished result.
+
+        It is begun here so that what middleware puts into context variables reaches it.
 
         The arguments are those of the call as it became a task: a middleware that rewrites them did so with the
         request, and doing it again would do it twice.
@@ -568,3 +574,13 @@ class TaskRun:
     async def _tell_status(self, record: TaskRecord) -> None:
         if self.legacy is not None and not self.is_elsewhere:  # elsewhere it hears of every change by itself
             await self.tell("notifications/tasks/status", legacy_status_params(record))
+
+
+_run_here: Final[ContextVar[list[TaskRun]]] = ContextVar("ferrule_task_run")
+"""Of the life that runs here; emptied at its end, because a context lives as long as any timer that was set in it."""
+
+
+async def _innermost(ctx: ServerRequestContext[Any]) -> Any:
+    """A function of the module: the server keeps the chain of each innermost step that it was ever asked for."""
+    (run,) = _run_here.get()
+    return await run.finished_body()

@@ -72,6 +72,8 @@ class Upkeep:
     def forget(self, run: TaskRun) -> None:
         """It has ended."""
         self.runs.pop(run, None)
+        if not self.runs:
+            self.runs.clear()  # an emptied dict keeps the room of its fullest hour, a cleared one does not
 
     async def submit(self, record: TaskRecord) -> None:
         """Have some process run a queued task; what fails here is tried again when the lease has run out."""
@@ -190,12 +192,15 @@ class Upkeep:
         pause_s = self._find_desk().lease_s / 5
         while True:
             try:
-                for run in list(self.runs):
-                    await run.beat()
+                await self._beat()
                 await self._claim()
             except Exception:
                 logger.exception("The tasks of this process could not be looked after; trying again")
             await asyncio.sleep(pause_s)
+
+    async def _beat(self) -> None:
+        for run in list(self.runs):
+            await run.beat()
 
     async def _claim(self) -> None:
         desk = self._find_desk()
