@@ -173,7 +173,7 @@ ensure_peers() {
 
 _install_chromium() {
   say "installing chromium with apt-get, for the tests of the inspector page (about 100 MB, once)"
-  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1
+  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } >/dev/null 2>&1
 }
 
 # A browser for the inspector's tests: one that is installed, or the system's package when we may install it. Exports

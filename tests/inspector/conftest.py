@@ -211,7 +211,7 @@ class Watched:
         self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.complaints.append(f"uncaught: {error}"))
         self.context.on("request", lambda request: self.requests.append(request.url))
-        self.origin = url.partition("/?")[0]
+        self.origin = re.match(r"http://[^/]+", url)[0]
         self.page.goto(url)
 
     def _hear(self, message: Any) -> None:

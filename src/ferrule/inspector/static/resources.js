@@ -25,8 +25,10 @@ export function resourcesView() {
   return {
     element: view.element,
     choose(uri) {
-      if ((state.lists.resources || []).some((item) => item.uri === uri)) view.choose(uri, { focus: true });
-      else { any.value = uri; read(outcome, uri); }
+      if ((state.lists.resources || []).some((item) => item.uri === uri)) {
+        view.choose(uri, { focus: true });
+        view.element.querySelector(".detail .primary")?.click();
+      } else { any.value = uri; read(outcome, uri); }
     },
   };
 }
