@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import inspect
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -78,7 +79,11 @@ def test_the_lines_of_python_on_a_page_hold(page: Path) -> None:
             exec(code, {"__name__": "a_page"})
 
 
-@pytest.mark.parametrize("page", sorted((DOCS / "tutorial").glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [*sorted((DOCS / "tutorial").glob("*.md")), DOCS / "topics" / "compatibility.md"],
+    ids=lambda page: page.stem,
+)
 def test_the_commands_of_the_tutorial_print_what_it_shows(page: Path) -> None:
     """A newcomer compares line by line."""
     for block in re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
@@ -86,5 +91,5 @@ def test_the_commands_of_the_tutorial_print_what_it_shows(page: Path) -> None:
             words = command.replace("python ", f"{sys.executable} ", 1)
             if words.startswith("ferrule "):
                 words = words.replace("ferrule ", f"{sys.executable} -m ferrule ", 1)
-            done = subprocess.run(words.split(), cwd=TUTORIAL, capture_output=True, text=True, timeout=60)
+            done = subprocess.run(shlex.split(words), cwd=TUTORIAL, capture_output=True, text=True, timeout=60)
             assert done.stdout.strip() == shown.strip(), done.stderr
