@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 import subprocess
 import sys
@@ -121,3 +122,13 @@ async def test_urls_name_relative_and_absolute_paths(tmp_path: Path, monkeypatch
 def test_other_urls_are_refused(url):
     with pytest.raises(StoreUrlError):
         open_sqlite(url)
+
+
+async def test_a_store_that_nobody_holds_any_more_closes_its_file(tmp_path: Path) -> None:
+    """Nobody closes a server's store; from Python 3.13 on a connection left open is a warning, for users an error."""
+    file = SqliteFile(str(tmp_path / "store.db"))
+    connection = await file.run(lambda connection, now: connection)
+    del file
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")

@@ -105,6 +105,12 @@ class SqliteFile:
             self._turn.set(turn)
         return await anyio.to_thread.run_sync(self._run, work, durable, limiter=turn)
 
+    def __del__(self) -> None:
+        # A store lives as long as its server and mostly nobody closes it; from Python 3.13 on, an open connection warns.
+        connection = getattr(self, "_connection", None)
+        if connection is not None and self._pid == os.getpid():
+            connection.close()
+
     def close(self) -> None:
         """Close the file; it is opened again when used again."""
         with self._lock:
