@@ -106,7 +106,7 @@ class SqliteFile:
         return await anyio.to_thread.run_sync(self._run, work, durable, limiter=turn)
 
     def __del__(self) -> None:
-        # A store lives as long as its server and mostly nobody closes it; from Python 3.13 on, an open connection warns.
+        # A store lives as long as its server and mostly nobody closes it; since Python 3.13 an open connection warns.
         connection = getattr(self, "_connection", None)
         if connection is not None and self._pid == os.getpid():
             connection.close()
