@@ -40,6 +40,7 @@ async def test_a_pause_ends_calls_in_bounded_time_and_the_next_one_works(own: Ow
     own.go_on()
     assert all(isinstance(error, TimeoutError) and "within 0.5 s" in str(error) for error in failed)
     assert took < 5
+    # What is known to be away is asked more briefly, and as long again once it has answered.
     assert await sessions.get("s", idle_s=60) == b"x"
     await server.aclose()
 

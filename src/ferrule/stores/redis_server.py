@@ -4,7 +4,8 @@ A connection belongs to one event loop of one process: it is opened on first use
 fork. What redis-py raises becomes `ConnectionError` or `TimeoutError`, which callers know.
 
 No call hangs: each has ``timeout_s`` in all. A connection that breaks is made again within ``patience_s``, so that a
-restart of Redis is not noticed; when that was in vain, further calls try once and fail at once, until one succeeds.
+restart of Redis is not noticed. When that was in vain, or nobody answered, further calls try once and have a second at
+most, until one succeeds: a thousand requests must not each wait for what is known.
 Scripts must therefore bear being run twice: the answer to the first run may be what was lost.
 """
 
@@ -23,6 +24,7 @@ T = TypeVar("T")
 
 DEFAULT_PREFIX: Final = "ferrule"
 _RETRY_S: Final = 0.05
+_PROBE_S: Final = 1.0
 _MAX_CONNECTIONS: Final = 64
 
 NOW: Final = """
@@ -115,8 +117,9 @@ class RedisServer:
         """
         clock = asyncio.get_running_loop().time
         retry_until = clock() if self._is_away else clock() + self._patience_s
+        timeout_s = min(self._timeout_s, _PROBE_S) if self._is_away else self._timeout_s
         try:
-            async with asyncio.timeout(self._timeout_s), self._slots:
+            async with asyncio.timeout(timeout_s), self._slots:
                 while True:
                     try:
                         result = await self.translated(call)
@@ -131,7 +134,8 @@ class RedisServer:
             self._is_away = True
             raise
         except TimeoutError as error:
-            raise TimeoutError(f"Redis does not answer within {self._timeout_s:g} s") from error
+            self._is_away = True
+            raise TimeoutError(f"Redis does not answer within {timeout_s:g} s") from error
 
     async def translated(self, call: Callable[[Any], Awaitable[T]]) -> T:
         """``await call(client)`` once and in any time, with the errors of the connection under their common names."""

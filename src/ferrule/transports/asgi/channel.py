@@ -7,6 +7,7 @@ Rule a newcomer would break: storing, writing and re-attaching happen under one 
 an older one is being replayed would arrive out of order, and the client's last id would skip what it never saw.
 """
 
+import logging
 from typing import Any
 
 import anyio
@@ -17,6 +18,8 @@ from ferrule.transports.asgi.replies import EventStreamReply
 from ferrule.wire.sse import encode_event
 
 __all__ = ["Channel"]
+
+log = logging.getLogger("ferrule.http")
 
 
 class Channel:
@@ -158,7 +161,11 @@ class Channel:
     async def _encoded(self, data: bytes, retry_ms: int | None = None) -> bytes:
         if self._store is None:
             return encode_event(data)
-        id = await self._store.append(self._session_id, self.stream_id, data)
+        try:
+            id = await self._store.append(self._session_id, self.stream_id, data)
+        except OSError as error:  # whoever is connected gets it all the same, but cannot come back for it
+            log.warning("an event of a stream could not be kept: %s", error)
+            return encode_event(data, retry_ms=retry_ms)
         return encode_event(data, id=id, retry_ms=retry_ms)
 
 

@@ -170,12 +170,25 @@ class LegacySide:
             await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), "Too many sessions", id=body["id"])
             return
         try:
-            if self._shared is not None:
-                self._shared.start()
-            await self._save(session)
-            await outlet.answer(payload)
+            if await self._share(session, outlet, request, body["id"]):
+                await outlet.answer(payload)
         finally:
             self._release(session)
+
+    async def _share(self, session: LegacySession, outlet: Outlet, request: HttpRequest, id: RequestId) -> bool:
+        """Let other workers know a new session; one that they cannot know is none, and is refused."""
+        if self._shared is None:
+            return True
+        try:
+            await self._shared.opened(session)
+        except OSError as error:
+            if outlet.channel is not None:  # too late for a refusal: something was sent already
+                log.error("a session could not be written, other workers do not know it: %s", error)
+                return True
+            self.sessions.remove(session.session_id)
+            await self._refuse_without_store(request, id, error)
+            return False
+        return True
 
     async def _serve_request(
         self, session: LegacySession, request: HttpRequest, body: dict[str, Any], runtime: Runtime
@@ -344,7 +357,11 @@ class LegacySide:
         store = self._options.event_store
         last_event_id = request.headers.get(LAST_EVENT_ID_HEADER)
         if last_event_id and store is not None:
-            found = await store.replay(session.session_id, last_event_id)
+            try:
+                found = await store.replay(session.session_id, last_event_id)
+            except OSError as error:
+                await self._refuse_without_store(request, None, error)
+                return
             if found is None:
                 await request.refuse(400, _INVALID, "Nothing can be replayed after this Last-Event-ID")
                 return
@@ -422,10 +439,14 @@ class LegacySide:
             return
         self.sessions.remove(session.session_id)
         self.sessions.release(session)
-        if self._shared is not None:
-            await self._shared.ended(session.session_id)
-            if self._options.event_store is not None:
-                await self._options.event_store.forget(session.session_id)
+        try:
+            if self._shared is not None:
+                await self._shared.ended(session.session_id)
+                if self._options.event_store is not None:
+                    await self._options.event_store.forget(session.session_id)
+        except OSError as error:
+            await self._refuse_without_store(request, None, error)
+            return
         await request.reply_empty(204)
 
     # --- sessions ---------------------------------------------------------------------------------------------------
@@ -458,9 +479,7 @@ class LegacySide:
         try:
             session = await shared.looked_up(session_id, state, request.principal)
         except OSError as error:
-            log.error("the sessions cannot be looked up: %s", error)
-            message = "The server's session store cannot be reached; try again"
-            await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), message, id=id)
+            await self._refuse_without_store(request, id, error)
             return False
         if session is None or self.sessions.get(session_id) is not None:
             return True
@@ -472,6 +491,11 @@ class LegacySide:
             return False
         self.sessions.release(session)
         return True
+
+    async def _refuse_without_store(self, request: HttpRequest, id: Any, error: OSError) -> None:
+        log.error("the session store cannot be reached: %s", error)
+        message = "The server's session store cannot be reached; try again"
+        await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), message, id=id)
 
     async def _refuse_version(self, request: HttpRequest, body: Any) -> None:
         message = f"Unsupported protocol version; this server speaks {', '.join(HANDSHAKE_PROTOCOL_VERSIONS)}"

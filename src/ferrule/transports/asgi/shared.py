@@ -9,6 +9,9 @@ Streams are kept in the shared event store. One that a client resumes on another
 worker that feeds it has ended it, or has died; then the requests that died with it are answered with an error, or
 their client would come back for ever.
 
+A store that was started again without what it had is told from a session that was ended: each worker leaves a
+witness there, which only a loss of everything can take. Then everybody writes back what it knows.
+
 Rule a newcomer would break: a request whose session has not changed costs one round trip to the store, the look at
 the record, and nothing else.
 """
@@ -48,6 +51,10 @@ _SILENT_S: Final = 3.0
 """A worker whose sign of life is missing for so long has died: the store may have been away, and it writes again."""
 _LIVE_STREAM_S: Final = 24 * 3600.0
 _LOOK_EVERY_S: Final = 0.1
+_WITNESS_S: Final = 24 * 3600.0
+_YOUNG_S: Final = 1.0
+_RECOVERY_S: Final = 3.0
+"""Longer than any worker needs to notice that the store was emptied, and to write back what it knows."""
 
 
 class SharedSessions:
@@ -86,6 +93,9 @@ class SharedSessions:
         self._listener: Cancellable | None = None
         self._pulse: Cancellable | None = None
         self._runtime: Runtime | None = None
+        self._witness = f"worker:{self.worker_id}:witness"
+        self._has_witness = False
+        self._recovers_until_s = float("-inf")
 
     # --- records ----------------------------------------------------------------------------------------------------
 
@@ -105,13 +115,15 @@ class SharedSessions:
             return
         if self._seen.get(session.session_id) == record:
             return
-        self._seen[session.session_id] = record
         await self._sessions.put(session.session_id, record, idle_s=self._idle_s)
+        self._seen[session.session_id] = record
 
     async def looked_up(self, session_id: str, lifespan_state: Any, principal: Any) -> LegacySession | None:
         """The session as all know it, on this worker from now on; ``None`` when there is none."""
         self.start()
         record = await self._sessions.get(session_id, idle_s=self._idle_s)
+        if record is None:
+            record = await self._recovered(session_id)
         session = self._find(session_id)
         if record is None:
             self._seen.pop(session_id, None)
@@ -133,6 +145,32 @@ class SharedSessions:
         self._seen.pop(session_id, None)
         await self._sessions.delete(session_id)
         await self.tell("end", session_id)
+
+    async def _recovered(self, session_id: str) -> bytes | None:
+        """The record that the store lost with everything else; ``None`` where it lost nothing, or nobody has it."""
+        if await self._is_emptied():
+            await self._restore()
+        # Also where this worker is too young to have a witness of its own. Asked again and again, because the channels
+        # of the others may not stand again yet.
+        while self._options.clock() < self._recovers_until_s:
+            await self.tell("lost", "")
+            await anyio.sleep(_LOOK_EVERY_S)
+            record = await self._sessions.get(session_id, idle_s=self._idle_s)
+            if record is not None:
+                return record
+        return None
+
+    async def _is_emptied(self) -> bool:
+        """Whether what this worker wrote, to last for days, is gone: a store was started again without what it had."""
+        return self._has_witness and await self._blobs.get(self._witness) is None
+
+    async def _restore(self) -> None:
+        """Write back what is known here. What each worker saw last, so the state in it may be an older one."""
+        log.warning("the store has lost everything; the sessions known to this worker are written back")
+        self._recovers_until_s = self._options.clock() + _RECOVERY_S
+        await self._blobs.put(self._witness, b"1", ttl_s=_WITNESS_S)
+        for session_id, record in list(self._seen.items()):
+            await self._sessions.put(session_id, record, idle_s=self._idle_s)
 
     def forgotten(self, session_id: str) -> None:
         """This worker keeps nothing of a session any more; others may."""
@@ -199,6 +237,7 @@ class SharedSessions:
         if self._runtime is runtime:
             return
         self._runtime = runtime
+        self._recovers_until_s = self._options.clock() + _YOUNG_S
         self._listener = runtime.spawn(lambda: self._channel.listen(self._take))
         self._pulse = runtime.spawn(self._beat)
 
@@ -213,9 +252,21 @@ class SharedSessions:
         while True:
             try:
                 await self._blobs.put(f"worker:{self.worker_id}", b"1", ttl_s=_ALIVE_S)
+                if await self._is_emptied():
+                    await self._restore()
+                else:
+                    await self._blobs.put(self._witness, b"1", ttl_s=_WITNESS_S)
+                    self._has_witness = True
             except OSError as error:
                 log.warning("the store cannot be reached: %s", error)
             await anyio.sleep(_ALIVE_S / 3)
+
+    async def _restore_quietly(self) -> None:
+        try:
+            if await self._is_emptied():
+                await self._restore()
+        except OSError as error:
+            log.warning("the sessions cannot be written back yet: %s", error)
 
     def _take(self, message: bytes) -> None:
         try:
@@ -223,6 +274,9 @@ class SharedSessions:
         except (DecodeError, ValueError, TypeError):
             return  # not for us: others share the channel
         if what != "session" or sender == self.worker_id:
+            return
+        if kind == "lost":
+            current_runtime().spawn(self._restore_quietly)
             return
         session = self._find(session_id)
         if session is None:
@@ -247,12 +301,18 @@ class SharedSessions:
 
     async def began(self, session_id: str, stream_id: str, requests: list[RequestId]) -> None:
         """A stream is fed by this worker from now on, with the answers to these requests among other things."""
-        fed = encode([self.worker_id, requests])
-        await self._blobs.put(f"stream:{session_id}:{stream_id}", fed, ttl_s=_LIVE_STREAM_S)
+        await self._note_stream(session_id, stream_id, encode([self.worker_id, requests]), _LIVE_STREAM_S)
 
     async def over(self, session_id: str, stream_id: str) -> None:
         """A stream that this worker fed has ended."""
-        await self._blobs.put(f"stream:{session_id}:{stream_id}", b"", ttl_s=60)
+        await self._note_stream(session_id, stream_id, b"", 60)
+
+    async def _note_stream(self, session_id: str, stream_id: str, fed: bytes, ttl_s: float) -> None:
+        """Best effort: without it the client that has the stream is served, and one that lost it is not."""
+        try:
+            await self._blobs.put(f"stream:{session_id}:{stream_id}", fed, ttl_s=ttl_s)
+        except OSError as error:
+            log.warning("a stream cannot be resumed on other workers: %s", error)
 
     async def end_of_stream(self, session_id: str, stream_id: str, watch: "StreamWatch") -> list[RequestId] | None:
         """``None`` while a worker that lives feeds a stream; then the requests that died with their worker, if any."""
