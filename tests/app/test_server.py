@@ -196,9 +196,9 @@ def test_type_checkers_see_the_decorated_functions(tmp_path):
         "from collections.abc import Awaitable, Callable\n"
         "from typing import assert_type\n"
         "from ferrule import Context, MCPServer\n"
-        "app: MCPServer[None] = MCPServer('x')\n"
+        "app = MCPServer('x')\n"
         "@app.tool\n"
-        "async def one(a: int, ctx: Context[None] | None = None) -> str:\n"
+        "async def one(a: int, ctx: Context | None = None) -> str:\n"
         "    return str(a)\n"
         "@app.tool('two', title='T')\n"
         "def two(a: int = 1) -> list[int]:\n"
@@ -214,7 +214,16 @@ def test_type_checkers_see_the_decorated_functions(tmp_path):
         "    assert_type(two(), list[int])\n"
         "    assert_type(three('a'), bytes)\n"
         "    assert_type(four('a'), str)\n"
-        "    two('wrong')  # type: ignore[arg-type]\n",
+        "    two('wrong')  # type: ignore[arg-type]\n"
+        "@app.tool\n"
+        "async def five(ctx: Context) -> str:\n"
+        "    answer = await ctx.elicit('Which?', int)\n"
+        "    if answer.action == 'accept':\n"
+        "        assert_type(answer.data, int)\n"
+        "    if not answer:\n"
+        "        return answer.action\n"
+        "    assert_type(answer.data, int)\n"
+        "    return (await ctx.sample('hi', max_tokens=1)).text\n",
         encoding="utf-8",
     )
     done = subprocess.run(

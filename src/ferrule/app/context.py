@@ -17,7 +17,7 @@ from ferrule.app.errors import NoRequest
 from ferrule.app.rounds.surface import Asking
 from ferrule.app.threads import calling_loop
 from ferrule.kernel.bus import Event
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.context import LifespanT, ServerRequestContext
 from ferrule.protocol.deprecations import warn_deprecated
 from ferrule.protocol.errors import NoBackChannel
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Context", "current_context"]
 
-StateT = TypeVar("StateT")
 T = TypeVar("T")
 
 _NO_HEADERS: Mapping[str, str] = {}
@@ -42,7 +41,7 @@ APP_ATTRIBUTE = "ferrule_app"
 """Where a low-level server keeps the `MCPServer` that stands above it."""
 
 
-class Context(Asking, Generic[StateT]):
+class Context(Asking, Generic[LifespanT]):
     """One request, as its function sees it. ``Context[State]`` names the type of `lifespan`.
 
     Attributes:
@@ -69,9 +68,9 @@ class Context(Asking, Generic[StateT]):
         return self.request.session
 
     @property
-    def lifespan(self) -> StateT:
+    def lifespan(self) -> LifespanT:
         """What the server's lifespan yielded."""
-        return cast("StateT", self.request.lifespan_context)
+        return cast("LifespanT", self.request.lifespan_context)
 
     @property
     def request_id(self) -> RequestId | None:

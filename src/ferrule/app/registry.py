@@ -18,6 +18,7 @@ from ferrule.app.resources import ResourceComponent, ResourceSet
 from ferrule.app.threads import WorkerThreads
 from ferrule.app.tools import ToolComponent, ToolSet
 from ferrule.kernel.bus import Event
+from ferrule.kernel.context import LifespanT
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["ComponentRegistry"]
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-StateT = TypeVar("StateT")
 
 
-class ComponentRegistry(Generic[StateT]):
+class ComponentRegistry(Generic[LifespanT]):
     """The components of one server and the decorators that add to them; the base of `MCPServer`.
 
     Args:
@@ -44,14 +44,14 @@ class ComponentRegistry(Generic[StateT]):
 
     def __init__(
         self,
-        lowlevel: Server[StateT],
+        lowlevel: Server[LifespanT],
         *,
         max_threads: int,
         page_size: int | None,
         protection: Protection | None,
         tool_defaults: ToolDefaults,
     ) -> None:
-        self.lowlevel: Server[StateT] = lowlevel
+        self.lowlevel: Server[LifespanT] = lowlevel
         self.protection: Protection | None = protection
         self.threads = WorkerThreads(max_threads)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
 from ferrule.app.context import APP_ATTRIBUTE
 from ferrule.app.encoders import encoder_for
@@ -23,6 +23,7 @@ from ferrule.app.signature import SchemaMode
 from ferrule.app.threads import DEFAULT_MAX_THREADS
 from ferrule.app.tools import ToolComponent
 from ferrule.kernel.bus import Event
+from ferrule.kernel.context import LifespanT
 from ferrule.kernel.server import Server
 from ferrule.stores.store import open_store
 
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MCPServer", "ServerExtension"]
 
-StateT = TypeVar("StateT")
 
 # Named and not imported: extensions stand above this layer, and most servers use none.
 _TASKS = "ferrule.extensions.tasks:Tasks"
@@ -80,7 +80,7 @@ class ServerExtension(Protocol):
         ...
 
 
-class MCPServer(ComponentRegistry[StateT]):
+class MCPServer(ComponentRegistry[LifespanT]):
     """An MCP server made of functions.
 
     Args:
@@ -130,7 +130,7 @@ class MCPServer(ComponentRegistry[StateT]):
         instructions: str | None = None,
         website_url: str | None = None,
         icons: Iterable[Icon] | None = None,
-        lifespan: Callable[[MCPServer[StateT]], AbstractAsyncContextManager[StateT]] | None = None,
+        lifespan: Callable[[MCPServer[LifespanT]], AbstractAsyncContextManager[LifespanT]] | None = None,
         middleware: Iterable[ServerMiddleware[Any]] = (),
         cache_hints: Mapping[str, CacheHint] | None = None,
         schema: SchemaMode = "model",
@@ -197,8 +197,8 @@ class MCPServer(ComponentRegistry[StateT]):
         return f"MCPServer({self.name!r})"
 
     def _life(
-        self, lifespan: Callable[[MCPServer[StateT]], AbstractAsyncContextManager[StateT]] | None
-    ) -> AbstractAsyncContextManager[StateT]:
+        self, lifespan: Callable[[MCPServer[LifespanT]], AbstractAsyncContextManager[LifespanT]] | None
+    ) -> AbstractAsyncContextManager[LifespanT]:
         nothing: AbstractAsyncContextManager[Any] = nullcontext(cast("Any", {}))
         own = nothing if lifespan is None else lifespan(self)
         if self.mounts:
@@ -209,7 +209,7 @@ class MCPServer(ComponentRegistry[StateT]):
         return self._with_extensions(own) if self.extensions or has_channel else own
 
     @asynccontextmanager
-    async def _with_extensions(self, own: AbstractAsyncContextManager[StateT]) -> AsyncGenerator[StateT]:
+    async def _with_extensions(self, own: AbstractAsyncContextManager[LifespanT]) -> AsyncGenerator[LifespanT]:
         async with AsyncExitStack() as stack:
             state = await stack.enter_async_context(own)
             if self.store is not None and self.store.channel is not None:
@@ -270,9 +270,9 @@ class MCPServer(ComponentRegistry[StateT]):
 
     # -- in process ------------------------------------------------------------------------------------------------
 
-    def started(self) -> AbstractAsyncContextManager[StateT]:
+    def started(self) -> AbstractAsyncContextManager[LifespanT]:
         """``async with app.started():`` enters the lifespan once around several in-process calls."""
-        return cast("AbstractAsyncContextManager[StateT]", self._caller().started())
+        return cast("AbstractAsyncContextManager[LifespanT]", self._caller().started())
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any] | None = None, *, on_progress: OnProgress | None = None

@@ -22,8 +22,18 @@ if TYPE_CHECKING:
 
 __all__ = ["CallNext", "Handler", "HandlerResult", "ServerMiddleware", "ServerRequestContext"]
 
-LifespanT_co = TypeVar("LifespanT_co", covariant=True)
-LifespanT_contra = TypeVar("LifespanT_contra", contravariant=True)
+# With a default, `MCPServer("x")` and a bare `Context` need no annotation. For type checkers alone: at run time
+# `typing.TypeVar` knows defaults from Python 3.13 on.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as _TypeVar
+
+    LifespanT = _TypeVar("LifespanT", default=Any)
+    LifespanT_co = _TypeVar("LifespanT_co", covariant=True, default=Any)
+    LifespanT_contra = _TypeVar("LifespanT_contra", contravariant=True, default=Any)
+else:
+    LifespanT = TypeVar("LifespanT")
+    LifespanT_co = TypeVar("LifespanT_co", covariant=True)
+    LifespanT_contra = TypeVar("LifespanT_contra", contravariant=True)
 
 HandlerResult: TypeAlias = Struct | Mapping[str, Any] | Encoded | None
 """A result: a protocol Struct, a mapping under wire names, ready-made JSON bytes, or ``None`` for an empty one."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 import anyio
 
@@ -19,6 +19,7 @@ from ferrule.kernel.connection import Connection
 from ferrule.kernel.context import (
     CallNext,
     HandlerResult,
+    LifespanT,
     ServerMiddleware,
     ServerRequestContext,
 )
@@ -75,8 +76,6 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
-
-LifespanT = TypeVar("LifespanT")
 
 CLOSE_TIMEOUT_S = 5.0
 """Seconds that a connection's exit stack may take before it is abandoned."""

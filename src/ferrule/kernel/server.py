@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from ferrule.kernel.builtin import register_builtins
 from ferrule.kernel.bus import SubscriptionBus
-from ferrule.kernel.context import CallNext, Handler, ServerMiddleware, ServerRequestContext
+from ferrule.kernel.context import CallNext, Handler, LifespanT, ServerMiddleware, ServerRequestContext
 from ferrule.protocol.caching import CacheHint
 from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.wire.codec import to_builtins
@@ -23,7 +23,6 @@ from ferrule.wire.types import META_SERVER_INFO, Icon, Implementation, ServerCap
 
 __all__ = ["GrantTopics", "HandlerEntry", "InitializationOptions", "Server"]
 
-LifespanT = TypeVar("LifespanT")
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
 
