@@ -7,19 +7,19 @@ at once, its progress and its end are events, and its outcome is fetched when it
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
 from ferrule.client.errors import InvalidToolOutput
+from ferrule.client.tasks import TaskCancelled, TaskHandle, TaskState
 from ferrule.protocol.errors import MCPError
 from ferrule.wire.codec import encode, to_builtins
 from ferrule.wire.faults import FerruleError
 
 if TYPE_CHECKING:
-    from ferrule.client.tasks import TaskHandle
     from ferrule.inspector.feed import Feed
     from ferrule.inspector.lane import TracedClient
     from ferrule.inspector.trace import MessageStore
@@ -218,27 +218,47 @@ async def _follow(jobs: Jobs, job: Job, client: TracedClient, name: str) -> Any:
         result = (await handle.result()).result
         return {"result": to_builtins(result), "problem": _problem(client, name, result)}
 
-    async def watch() -> None:
-        try:
-            async for state in handle.events():
-                job.task = {"status": state.status, "message": (state.message or "")[:500]}
-                jobs.tell(job)
-        except (FerruleError, OSError) as error:  # the waiting below says what is wrong
-            job.task = {"status": "unknown", "message": str(error)[:500]}
+    def saw(state: TaskState) -> None:
+        job.task = {"status": state.status, "message": (state.message or "")[:500]}
+        jobs.tell(job)
 
-    watching = client.start_task(watch(), "ferrule-inspector-task")
+    watching: BackgroundTask | None = None
+    if client.is_modern:  # waiting is looking: see what it sees
+        handle = job.handle = _WatchedTask(client, handle, saw)
+    else:
+        watching = client.start_task(_look(handle, saw), "ferrule-inspector-task")
     try:
         result = (await handle.result()).result
-    except FerruleError as error:
-        from ferrule.client.tasks import TaskCancelled
-
-        if isinstance(error, TaskCancelled):
-            job.task = {"status": "cancelled", "message": (job.task or {}).get("message", "")}
+    except TaskCancelled:
+        job.task = {"status": "cancelled", "message": (job.task or {}).get("message", "")}
         raise
     finally:
-        watching.cancel()
+        if watching is not None:
+            watching.cancel()
     job.task = {"status": "completed", "message": (job.task or {}).get("message", "")}
     return {"result": to_builtins(result), "problem": _problem(client, name, result)}
+
+
+class _WatchedTask(TaskHandle):
+    """A handle whose every look at the task is told."""
+
+    def __init__(self, client: TracedClient, found: TaskHandle, saw: Callable[[TaskState], None]) -> None:
+        super().__init__(client, found.task_id, found.tool)
+        self._saw = saw
+
+    async def status(self) -> TaskState:
+        state = await super().status()
+        self._saw(state)
+        return state
+
+
+async def _look(handle: TaskHandle, saw: Callable[[TaskState], None]) -> None:
+    """In 2025-11-25 waiting is one long request, so somebody else must look."""
+    try:
+        async for state in handle.events():
+            saw(state)
+    except (FerruleError, OSError):  # whoever waits says what is wrong
+        return
 
 
 async def _read(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:

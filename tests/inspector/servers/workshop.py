@@ -175,7 +175,7 @@ def media() -> list[object]:
 
 
 @app.tool
-def hostile(kind: Literal["script", "links", "hidden", "picture", "svg"] = "script") -> list[object]:
+def hostile(kind: Literal["script", "links", "picture", "svg"] = "script") -> list[object]:
     """Output that would harm a careless page."""
     if kind == "script":
         return [
@@ -190,9 +190,13 @@ def hostile(kind: Literal["script", "links", "hidden", "picture", "svg"] = "scri
         ]
     if kind == "picture":
         return [Image(b"this is no picture", mime_type="image/png"), Image(b"<html>", mime_type="text/html")]
-    if kind == "svg":
-        return [Image(b"<svg xmlns='http://www.w3.org/2000/svg' onload='window.pwned=6'/>", mime_type="image/svg+xml")]
-    return ["user\u202egnp.exe zero\u200bwidth \u2066isolated\u2069 \x1b[31mred \x00 عربى \U000e0041tag"]
+    return [Image(b"<svg xmlns='http://www.w3.org/2000/svg' onload='window.pwned = 6'/>", mime_type="image/svg+xml")]
+
+
+@app.tool
+def hidden() -> str:
+    """Text that is not what it looks like."""
+    return "user\u202egnp.exe zero\u200bwidth \u2066isolated\u2069 \x1b[31mred \x00 عربى \U000e0041tag"
 
 
 @app.tool

@@ -56,6 +56,13 @@ export function listView({ label, kinds, keyOf, describe, detail, empty }) {
   }
 
   filter.addEventListener("input", show);
+  filter.addEventListener("keydown", (event) => {
+    const first = list.querySelector(".item");
+    if (!first || !["Enter", "ArrowDown"].includes(event.key)) return;
+    event.preventDefault();
+    if (event.key === "Enter") choose(first.dataset.key, { focus: true });
+    else first.focus();
+  });
   roving(list, ".item", { onmove: (row) => choose(row.dataset.key) });
   on("lists lane", show);
   show();

@@ -1,7 +1,7 @@
 // Every message with its time; the message itself when it is opened.
 
 import { call } from "./api.js";
-import { button, clip, copy, duration, fill, h, say, size } from "./dom.js";
+import { button, clip, copy, duration, fill, h, roving, say, size } from "./dom.js";
 import { jsonView } from "./json.js";
 import { changed, on, state } from "./store.js";
 
@@ -10,7 +10,22 @@ const MAX_ROWS = 400;
 /** A list of messages, each of which opens. */
 export function messageList(events) {
   if (!events.length) return h("p", { class: "dim" }, "No messages.");
-  return h("ol", { class: "messages" }, events.map((event) => row(event)));
+  const list = h("ol", { class: "messages", tabindex: 0, "aria-label": "Messages; the arrow keys move among them" }, events.map((event) => row(event)));
+  moving(list);
+  return list;
+}
+
+/** One stop of Tab for a list of any length; inside, the arrow keys. */
+function moving(box) {
+  box.addEventListener("keydown", (event) => {
+    if (event.target !== box || !["ArrowDown", "ArrowUp"].includes(event.key)) return;
+    const heads = box.querySelectorAll(".message > summary");
+    if (!heads.length) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    heads[event.key === "ArrowDown" ? 0 : heads.length - 1].focus();
+  });
+  roving(box, ".message > summary");
 }
 
 function row(event, marksLanes = false) {
@@ -20,7 +35,7 @@ function row(event, marksLanes = false) {
   const place = h("div", { class: "message-body" });
   let isLoaded = false;
   const details = h("details", { class: `message ${event.what} ${event.direction}`, "data-lane": event.lane },
-    h("summary", {},
+    h("summary", { tabindex: -1 },
       h("span", { class: "at" }, (event.at_ms / 1000).toFixed(3)),
       h("span", { class: "arrow", title: side, "aria-label": side, role: "img" }, arrow),
       h("span", { class: "what" }, say(event.method || event.what), event.subject ? h("span", { class: "subject" }, " ", say(clip(event.subject, 60))) : null),
@@ -57,7 +72,8 @@ export function messagesPanel(place) {
   const list = h("ol", { class: "messages" });
   const rows = new Map();
   const older = h("p", { class: "dim", hidden: true });
-  const scroll = h("div", { class: "panel-scroll", tabindex: 0, role: "region", "aria-label": "List of messages" }, older, list);
+  const scroll = h("div", { class: "panel-scroll", tabindex: 0, role: "region", "aria-label": "Messages; the arrow keys move among them" }, older, list);
+  moving(scroll);
   const exporter = button("Copy", () => copy(JSON.stringify(chosen(), null, 1), "List of messages copied"), { class: "small", "aria-label": "Copy the list of messages" });
   fill(place, h("div", { class: "panel-head" }, h("h2", {}, "Messages"), count,
     h("span", { class: "grow" }), exporter, button("Clear", () => call("clear"), { class: "small", "aria-label": "Clear the messages" })),
