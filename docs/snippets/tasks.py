@@ -17,6 +17,28 @@ async def press(sheets: int, ctx: Context) -> int:
 # --8<-- [end:code]
 
 
+# --8<-- [start:middleware]
+import logging
+from typing import Any
+
+from ferrule.extensions.tasks import current_task_id
+from ferrule.kernel.context import CallNext, ServerRequestContext
+from ferrule.types import ToolResult
+
+log = logging.getLogger("press")
+
+
+async def note_the_end(ctx: ServerRequestContext[Any], call_next: CallNext) -> Any:
+    result = await call_next(ctx)
+    if isinstance(result, ToolResult):
+        log.info("%s ended, task %s", ctx.method, current_task_id())
+    return result
+
+
+# --8<-- [end:middleware]
+app.lowlevel.middleware.append(note_the_end)
+
+
 # --8<-- [start:client]
 async def use(client: Client) -> int:
     handle = await client.start_tool("press", {"sheets": 3})

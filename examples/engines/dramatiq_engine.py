@@ -31,7 +31,8 @@ class DramatiqExecutor:
 
     def __init__(self, url: str, *, name: str = "ferrule-tasks") -> None:
         self._broker = RedisBroker(url=url, namespace=name, middleware=[])
-        self._actor: Any = dramatiq.actor(self._act, actor_name="ferrule_task", broker=self._broker)
+        declare: Any = dramatiq.actor
+        self._actor = declare(self._act, actor_name="ferrule_task", broker=self._broker)
         self._run: RunTask | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 

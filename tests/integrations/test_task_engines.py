@@ -167,3 +167,17 @@ async def test_a_modern_listener_on_the_web_process_hears_of_a_task_on_a_worker(
     pids = {message.split()[1] for params in statuses if (message := params.get("statusMessage"))}
     assert pids <= {str(pid) for pid in list(site.processes)[1:]}
     assert statuses[-1]["result"]["content"][0]["text"] == "0 1 2 3"
+
+
+def test_the_example_survives_its_killed_worker(redis_url: str) -> None:
+    """What the page on task engines shows, with ``ferrule worker``."""
+    pytest.importorskip("docket")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "engines" / "run.py"), redis_url],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "is killed" in done.stdout
+    assert "the other worker has: 3 sacks of the rye that was ordered once" in done.stdout

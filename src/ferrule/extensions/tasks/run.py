@@ -369,8 +369,10 @@ class TaskRun:
         record.questions, record.answers, record.journal = {}, {}, None
 
     async def _settle(self, mutate: Callable[[TaskRecord], bool], *, release: bool = False) -> None:
+        writing = asyncio.ensure_future(self._change(mutate, release=release))
+        writing.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled waiter never asks
         try:
-            await asyncio.shield(asyncio.ensure_future(self._change(mutate, release=release)))
+            await asyncio.shield(writing)
         except TaskGone:
             logger.info("A task of tool %r ended after it expired or was taken over; its outcome is dropped", self.tool)
 
