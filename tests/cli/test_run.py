@@ -9,11 +9,13 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
-from ferrule import Client
+from ferrule import Client, MCPError
+from ferrule.protocol.errors import LocalError
 from tests.cli.support import FERRULE, LIMIT_S, PROBE, ferrule, serving
 
 SERVER = """\
@@ -155,6 +157,34 @@ def test_workers_share_the_port_and_are_replaced(tmp_path: Path, source: Path) -
     for pid in (first | second) - {killed}:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sockets are handed down on POSIX only")
+@pytest.mark.parametrize("has_store", [True, False])
+def test_workers_share_what_the_store_shares(tmp_path: Path, source: Path, has_store: bool) -> None:
+    """A session outlives its worker where there is a place for it; elsewhere whoever starts the workers is told."""
+    store = f", store='sqlite:///{tmp_path}/server.db'" if has_store else ""
+    source.write_text(SERVER.replace('"small"', f'"small"{store}'))
+    with serving(tmp_path / "log", "run", str(source), "--http", "--port", "0", "--workers", "2") as server:
+
+        async def kill_mine() -> bool:
+            async with Client(server.url, mode="legacy") as client:
+                link: Any = client.session.link
+                before = link.session_id
+                os.kill(int((await client.call_tool("version")).text.split()[1]), signal.SIGKILL)
+                with anyio.fail_after(LIMIT_S):
+                    while True:
+                        try:
+                            await client.call_tool("version")
+                            break
+                        except (LocalError, MCPError):
+                            await anyio.sleep(0.05)
+                link = client.session.link
+                return bool(link.session_id == before)
+
+        assert anyio.run(kill_mine) is has_store
+    said = (tmp_path / "log").read_text(encoding="utf-8")
+    assert ("sessions of the handshake era stay" in said) is not has_store
 
 
 async def _reload_http(url: str, source: Path, mode: str) -> None:

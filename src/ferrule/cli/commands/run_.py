@@ -165,10 +165,16 @@ def _warn_of_state(path: Path, attribute: str | None) -> None:
     from ferrule.app.rounds.settings import RoundsSettings
     from ferrule.cli.loading import load_app, lowlevel_of
 
-    settings = lowlevel_of(load_app(path, attribute)).attachments.get(RoundsSettings)
+    app: Any = load_app(path, attribute)
+    settings = lowlevel_of(app).attachments.get(RoundsSettings)
     if settings is not None and settings.uses_process_key:
         say("several workers without state_keys: a tool that asks the user goes wrong when the answer reaches another")
-    say("several workers: sessions of the handshake era stay in the worker that opened them; clients start a new one")
+    store = getattr(app, "store", None)
+    if store is None or store.channel is None:
+        say(
+            "several workers without a store that they share (MCPServer(store='sqlite:///…' or 'redis://…')): sessions "
+            "of the handshake era stay in the worker that opened them; clients start a new one"
+        )
 
 
 # -- a bridge ---------------------------------------------------------------------------------------------------------
