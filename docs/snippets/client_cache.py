@@ -24,7 +24,7 @@ def everything() -> str:
 
 
 # --8<-- [start:client]
-from ferrule.client.cache import MemoryCacheStore
+from ferrule.stores.cache import MemoryCacheStore
 
 SHARED = MemoryCacheStore(max_bytes=8 << 20)
 
@@ -38,8 +38,22 @@ async def read_twice(target) -> None:
 # --8<-- [end:client]
 
 
+# --8<-- [start:shared]
+from ferrule.stores.store import open_store
+
+
+def shared_by_processes(target, url: str = "sqlite:///cache.db") -> Client:
+    """The cache of any store; "redis://…" for several machines."""
+    return Client(target, cache=open_store(url).cache)
+
+
+# --8<-- [end:shared]
+
+
 async def check(mode: str) -> None:
     """Hints are of the modern era; an event drops what it is about, and a clock ends it."""
+    import tempfile
+
     from ferrule.testing import ManualClock
 
     READS.clear()
@@ -62,6 +76,13 @@ async def check(mode: str) -> None:
                 assert (await anext(changes)).uri == "stock://all"
                 await client.read_resource("stock://all")
             assert len(READS) == 2
+    READS.clear()
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(2):
+            async with shared_by_processes(app, f"sqlite:///{folder}/cache.db") as client:
+                await client.read_resource("stock://all")
+                await client.read_resource("stock://all")
+    assert len(READS) == 2  # a server of this process is told apart from any other, so only the second reading is saved
     READS.clear()
     async with Client(app, mode=mode, cache=False) as client:
         for _ in range(2):
