@@ -40,15 +40,18 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
     waiting: deque[bytes] = deque(maxlen=_MAX_WAITING)
     ready = anyio.Event()
     woken = _Wake()
+    is_behind = False
 
     def relay(event: Event) -> None:
+        nonlocal is_behind
         try:
             message = encode([origin, event.method, event.topic, dict(event.params)])
         except EncodeError:
             logger.exception("The event %s cannot be told to other processes", event.method)
             return
-        if len(waiting) == _MAX_WAITING:
-            logger.warning("Other processes are too slow to be told of every change; the oldest is dropped")
+        if len(waiting) == _MAX_WAITING and not is_behind:
+            is_behind = True  # said once for each time that it happens, not for each event
+            logger.warning("Other processes are too slow to be told of every change; the oldest are dropped")
         waiting.append(message)
         woken.set()
 
@@ -61,7 +64,9 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
             bus.deliver(Event(method, topic, params))
 
     async def send_all() -> None:
+        nonlocal is_behind
         while True:
+            is_behind = False
             await woken.wait()
             while waiting:
                 message = waiting[0]
