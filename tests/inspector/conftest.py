@@ -97,7 +97,7 @@ class Dev:
 
 
 @contextmanager
-def developing(target: str | Path, *options: str, cwd: Path | None = None, **extra: str) -> Iterator[Dev]:
+def developing(target: str | Path, *options: str, cwd: Path | None = None) -> Iterator[Dev]:
     """Run ``ferrule dev``; it must end in an orderly way."""
     process = subprocess.Popen(
         [sys.executable, "-m", "ferrule", "dev", str(target), "--no-open", *options],
@@ -106,7 +106,7 @@ def developing(target: str | Path, *options: str, cwd: Path | None = None, **ext
         stderr=subprocess.PIPE,
         text=True,
         cwd=cwd,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", **extra},
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     lines: list[str] = []
     try:

@@ -120,7 +120,8 @@ def _client(target: InspectedTarget, lane: Lane, job: Job | None) -> tuple[set[s
             options.append('auth="oauth"')
         if target.headers:
             pairs = [
-                f"{name!r}: " + (f"os.environ[{secrets[name]!r}]" if name in secrets else repr(value))
+                f"{_on_one_line(name)}: "
+                + (f'os.environ["{secrets[name]}"]' if name in secrets else _on_one_line(value))
                 for name, value in target.headers.items()
             ]
             options.append(f"headers={{{', '.join(pairs)}}}")
@@ -177,7 +178,7 @@ def _answers(job: Job | None) -> list[str]:
 def _secret_headers(target: InspectedTarget) -> dict[str, str]:
     """Headers whose values stay out of code, and the variables that hold them instead."""
     return {
-        name: name.upper().replace("-", "_")
+        name: "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name.upper())
         for name in target.headers
         if any(word in name.lower() for word in _SECRET_WORDS)
     }
@@ -362,7 +363,7 @@ def _curl_credentials(target: InspectedTarget) -> list[str]:
     secrets = _secret_headers(target)
     for name, value in target.headers.items():
         if name in secrets:
-            found.append(f'--header "{name}: ${secrets[name]}"')
+            found.append(f'--header {shlex.quote(f"{name}: ")}"${secrets[name]}"')
         else:
             found.append(f"--header {shlex.quote(f'{name}: {value}')}")
     return found

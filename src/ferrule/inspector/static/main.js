@@ -104,10 +104,11 @@ function showConnection() {
   }
   const failed = byId("failed");
   if (lane?.state === "failed") {
-    if (!failed) byId("banners").prepend(h("div", { id: "failed", class: "banner bad", role: "alert" }, h("strong", {}, "No connection. "), say(lane.error), " ", button("Try again", reconnect, { class: "small" })));
+    if (!failed) byId("banners").prepend(h("div", { id: "failed", class: "banner bad", role: "alert" }, h("strong", {}, "No connection. "), say(lane.error), " ", h("span", { class: "row" }, button("Try again", reconnect, { class: "small" }), button("Settings", settings, { class: "small" }))));
   } else failed?.remove();
 }
 
+const settings = () => openSettings().catch((error) => announce(error.message));
 const reconnect = () => call("connect").catch((error) => announce(error.message));
 
 const THEMES = [["", "as the system", "◐"], ["light", "light", "☀"], ["dark", "dark", "☾"]];
@@ -153,7 +154,7 @@ if (!hasToken()) {
   watchQuestions(byId("banners"));
   on("lane feed settings", showConnection);
   byId("reconnect").addEventListener("click", reconnect);
-  byId("settings-open").addEventListener("click", () => openSettings().catch((error) => announce(error.message)));
+  byId("settings-open").addEventListener("click", settings);
   show(location.hash.slice(1) || "tools");
   loadSettings().catch(() => {});
   follow(take, (now) => {

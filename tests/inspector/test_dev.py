@@ -1,0 +1,229 @@
+"""`ferrule dev` with each kind of target, and what becomes of it when the server changes, fails or asks who."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.inspector.conftest import LIMIT_S, ROOT, WORKSHOP, Dev, developing, watching
+
+SMALL = (
+    "from ferrule import MCPServer\n\napp = MCPServer({name!r})\n\n\n@app.tool\ndef {name}() -> int:\n    return 1\n"
+)
+
+
+def lane(running: Dev, state: str, **wanted: Any) -> dict[str, Any]:
+    """The main lane, once it stands so."""
+    for event in running.events():
+        is_main = event["kind"] == "lane" and event["key"] == "main" and event["state"] == state
+        if is_main and all(event.get(name) == value for name, value in wanted.items()):
+            return event
+    raise AssertionError("the feed ended")
+
+
+def test_a_url_is_inspected_with_its_http(http_url: str) -> None:
+    """Statuses and headers stand beside each message."""
+    with developing(http_url) as running:
+        lane(running, "open")
+        assert running.job("a", "call", tool="add", arguments={"a": 1})["state"] == "done"
+        for event in running.events():
+            if event["kind"] == "message" and event["direction"] == "in" and event.get("method") == "tools/call":
+                break
+        found = running.call("message", number=event["number"])
+        assert found["http"]["status"] == 200
+        assert found["message"]["result"]["content"][0]["text"] == "3"
+        assert event["took_ms"] > 0
+
+
+def test_a_legacy_session_over_http_shows_its_session_and_stream(http_url: str) -> None:
+    """Also what carries no message: the standing stream, and the end of the session."""
+    with developing(http_url, "--mode", "legacy") as running:
+        assert lane(running, "open")["version"] == "2025-11-25"
+        running.job("a", "call", tool="polish", arguments={"passes": 1, "pause_ms": 1})
+        running.call("disconnect")
+        titles = []
+        for event in running.events():
+            if event["kind"] == "message":
+                titles.append((event["what"], event.get("method")))
+            if event["kind"] == "caught_up":
+                break
+        assert ("request", "initialize") in titles
+        assert ("http", "GET /mcp") in titles
+        assert ("http", "DELETE /mcp") in titles
+        assert ("notification", "notifications/progress") in titles
+        assert ("notification", "notifications/message") in titles
+
+
+def test_a_command_is_started() -> None:
+    """Any program that speaks over stdin and stdout."""
+    with developing(f"{sys.executable} {WORKSHOP}") as running:
+        assert lane(running, "open")["server"]["name"] == "workshop"
+
+
+def test_a_configuration_names_a_server(tmp_path: Path) -> None:
+    """With --config, and the variables of its entry."""
+    config = tmp_path / "mcp.json"
+    entry = {"command": sys.executable, "args": [str(WORKSHOP)], "env": {"SECRET": "hush"}}
+    config.write_text(json.dumps({"mcpServers": {"bench": entry, "other": {"command": "nothing"}}}))
+    process = subprocess.run(
+        [sys.executable, "-m", "ferrule", "dev", "--config", str(config), "--no-open"],
+        capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert process.returncode == 2
+    assert "bench, other" in process.stderr
+    with developing(f"{config}:bench") as running:
+        assert lane(running, "open")["server"]["name"] == "workshop"
+        running.job("a", "call", tool="add", arguments={"a": 1})
+        text = running.call("snippet", job="a", form="python")["text"]
+        assert "hush" not in text
+        assert 'os.environ["SECRET"]' in text
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["a.py", "--config", "b"], ["nothing.py"], [str(WORKSHOP), "--mode", "1999-01-01"]], ids=str
+)
+def test_wrong_usage_is_told(options: list[str]) -> None:
+    """With the status for it, before anything listens."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ferrule", "dev", *options, "--no-open"],
+        capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_taken_port_is_told() -> None:
+    """With the status of a connection that could not be made."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-m", "ferrule", "dev", str(WORKSHOP), "--no-open", "--port", str(port)],
+            capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert "cannot listen" in done.stderr
+
+
+def test_it_listens_on_loopback_only() -> None:
+    """Whoever is on the same network must not even see the page."""
+    with developing(WORKSHOP) as running, socket.socket() as other:
+        other.settimeout(1)
+        with pytest.raises(OSError):
+            other.connect(("127.0.0.2", running.port))
+
+
+def test_a_changed_source_starts_the_server_again(tmp_path: Path) -> None:
+    """And the page hears of the new tools by itself."""
+    path = tmp_path / "small.py"
+    path.write_text(SMALL.format(name="first"))
+    with developing(path) as running:
+        assert lane(running, "open")["server"]["name"] == "first"
+        path.write_text(SMALL.format(name="second_one"))
+        for event in running.events():
+            if event["kind"] == "lane" and event["state"] == "open" and event["server"]["name"] == "second_one":
+                break
+        assert running.job("t", "list", list="tools")["outcome"][0]["name"] == "second_one"
+
+
+def test_a_server_that_fails_is_quoted_and_tried_again(tmp_path: Path, browser: Any) -> None:
+    """The page shows why there is no connection; a mended file connects without a word."""
+    path = tmp_path / "small.py"
+    path.write_text("from ferrule import MCPServer\n\nraise SystemExit('no brass today')\n")
+    with developing(path) as running, watching(browser, running.url) as watched:
+        banner = watched.page.locator(".banner.bad")
+        banner.wait_for()
+        assert "no brass today" in banner.inner_text()
+        watched.shoot("no-connection")
+        path.write_text(SMALL.format(name="mended"))
+        watched.page.locator('.item[data-key="mended"]').wait_for()
+        banner.wait_for(state="detached")
+
+
+def test_an_inspector_that_ended_is_missed(tmp_path: Path, browser: Any) -> None:
+    """The page says that its other half is gone, instead of looking alive."""
+    with developing(WORKSHOP) as running, watching(browser, running.url) as watched:
+        watched.page.wait_for_selector(".item")
+        running.process.terminate()
+        watched.page.get_by_text("ferrule dev does not answer").wait_for()
+        watched.complaints = [line for line in watched.complaints if "ERR_" not in line]  # the browser's own
+
+
+@contextmanager
+def protected() -> Iterator[str]:
+    """The protected example with its authorization server; gives the URL."""
+    ports = []
+    for _ in range(2):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            ports.append(probe.getsockname()[1])
+    issuer = f"http://localhost:{ports[0]}"
+    folder = ROOT / "examples" / "protected"
+    commands = (["issuer.py", "--port", str(ports[0])], ["server.py", "--issuer", issuer, "--port", str(ports[1])])
+    processes = [
+        subprocess.Popen([sys.executable, *command], cwd=folder, stderr=subprocess.DEVNULL) for command in commands
+    ]
+    try:
+        until = time.monotonic() + LIMIT_S
+        for port in ports:
+            while True:
+                try:
+                    socket.create_connection(("localhost", port), 1).close()
+                    break
+                except OSError:
+                    assert time.monotonic() < until
+                    time.sleep(0.05)
+        yield f"http://localhost:{ports[1]}/mcp"
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait(LIMIT_S)
+
+
+def test_a_protected_server_is_signed_in_to_from_the_page(
+    tmp_path: Path, browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page shows the address of the sign-in; when the user comes back, the connection opens. No token is kept."""
+    pytest.importorskip("joserfc", reason="ferrule[auth] is not installed")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with protected() as url, developing(url, "--oauth") as running:
+        with watching(browser, running.url) as watched:
+            link = watched.page.locator(".banner.ask a")
+            link.wait_for()
+            assert "/authorize" in link.inner_text()
+            watched.shoot("sign-in")
+            with watched.context.expect_page() as opened:
+                link.click()
+            opened.value.get_by_text("Authorization received").wait_for()
+            opened.value.close()
+            watched.page.locator('.item[data-key="whoami"]').wait_for()
+            watched.page.locator(".banner.ask").wait_for(state="detached")
+            watched.requests = [each for each in watched.requests if each.startswith(watched.origin)]
+        answer = running.job("who", "call", tool="whoami", arguments={})
+        assert answer["outcome"]["result"]["content"][0]["text"].startswith("ada")
+        kept: list[str] = []
+        for event in running.events():
+            kept.append(json.dumps(event))
+            if event["kind"] == "message":
+                kept.append(json.dumps(running.call("message", number=event["number"])))
+            if event["kind"] == "caught_up":
+                break
+        assert not re.search(r"eyJ[\w-]{20,}", "".join(kept))
+
+
+def test_without_a_token_the_refusal_is_told() -> None:
+    """In the server's own words."""
+    pytest.importorskip("joserfc", reason="ferrule[auth] is not installed")
+    with protected() as url, developing(url) as running:
+        assert "needs an access token" in lane(running, "failed")["error"]

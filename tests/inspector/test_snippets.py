@@ -1,0 +1,162 @@
+"""A call copied as code runs as it was copied: Python, curl and pytest, over a process and over HTTP, in both eras."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.inspector.conftest import ROOT, WORKSHOP, Dev, developing
+
+TRICKY = 'it\'s "quoted" $(touch pwned) `touch pwned` \\ \u202e\n\'\'\'""" {x} ü'
+
+
+@pytest.fixture(scope="module", params=["auto", "legacy"])
+def over_http(request: pytest.FixtureRequest, http_url: str) -> Iterator[Dev]:
+    """An inspector of a URL, in each era."""
+    with developing(http_url, "--mode", request.param) as running:
+        yield running
+
+
+@pytest.fixture(scope="module", params=["auto", "legacy"])
+def over_stdio(request: pytest.FixtureRequest) -> Iterator[Dev]:
+    """An inspector of a file, in each era, started beside the file."""
+    with developing(WORKSHOP.name, "--mode", request.param, cwd=WORKSHOP.parent) as running:
+        yield running
+
+
+def python(text: str, where: Path) -> str:
+    """Run a program; what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=where, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr + text
+    return done.stdout.strip()
+
+
+def curl(text: str, where: Path, **extra: str) -> Any:
+    """Run it in a shell; the last JSON-RPC message that came, as JSON or as an event."""
+    if shutil.which("curl") is None:
+        pytest.skip("no curl")
+    done = subprocess.run(
+        ["sh", "-c", text], cwd=where, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, **extra},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr + text
+    lines = [line.removeprefix("data: ") for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in lines if line.startswith("{")][-1]
+
+
+def a_test(text: str, where: Path) -> None:
+    """Run it with pytest, which knows nothing else."""
+    path = where / "test_copied.py"
+    path.write_text(text, encoding="utf-8")
+    alone = ["-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(where)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *alone, str(path)],
+        cwd=where, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": str(WORKSHOP.parent)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + text
+    assert "1 passed" in done.stdout
+
+
+CALLS = [
+    ("call", {"tool": "add", "arguments": {"a": 40}}),
+    (
+        "call",
+        {"tool": "cut", "arguments": {"metal": "brass", "length_mm": 1.5, "labels": [TRICKY, "b"], "note": TRICKY}},
+    ),
+    ("read", {"uri": "workshop://metals/brass"}),
+    ("prompt", {"name": "quote", "arguments": {"metal": TRICKY}}),
+]
+
+
+@pytest.mark.parametrize(("op", "params"), CALLS, ids=["add", "cut", "read", "prompt"])
+def test_over_http(over_http: Dev, tmp_path: Path, op: str, params: dict[str, Any]) -> None:
+    """All three forms of each kind of call, with values that a careless quoting would run."""
+    key = f"http {op} {params.get('tool', '')}"
+    if over_http.request("POST", "/api/outcome", json.dumps({"job": key}).encode())[0] == 400:
+        assert over_http.job(key, op, **params)["state"] == "done"
+    texts = {form: over_http.call("snippet", job=key, form=form)["text"] for form in ("python", "curl", "test")}
+    ast.parse(texts["python"])
+    assert python(texts["python"], tmp_path)
+    answer = curl(texts["curl"], tmp_path)
+    assert "result" in answer, answer
+    if params.get("tool") == "add":
+        assert answer["result"]["content"][0]["text"] == "42"
+        assert python(texts["python"], tmp_path) == "42"
+    if params.get("tool") == "cut":
+        assert answer["result"]["structuredContent"]["note"] == TRICKY
+        assert "\u202e" not in texts["python"]
+    a_test(texts["test"], tmp_path)
+    assert not list(tmp_path.glob("pwned"))
+
+
+def test_over_stdio(over_stdio: Dev, tmp_path: Path, http_url: str) -> None:
+    """A file is started by the copied program, imported by the copied test, and served for curl as its comment says."""
+    over_stdio.job("add", "call", tool="add", arguments={"a": 1, "b": 2})
+    texts = {form: over_stdio.call("snippet", job="add", form=form)["text"] for form in ("python", "curl", "test")}
+    assert python(texts["python"], WORKSHOP.parent) == "3"
+    assert "from workshop import app" in texts["test"]
+    a_test(texts["test"], tmp_path)
+    assert "ferrule run workshop.py --http" in texts["curl"]
+    assert curl(texts["curl"].replace("http://127.0.0.1:8000/mcp", http_url), tmp_path)["id"] in (1, 2)
+
+
+def test_answers_are_copied_too(over_stdio: Dev, tmp_path: Path) -> None:
+    """A call that asked something asks again when the copy runs, and gets the same answers."""
+    over_stdio.call("run", job="order", op="call", params={"tool": "order", "arguments": {"product": "cane"}})
+    for event in over_stdio.events():
+        if event["kind"] == "question" and event["state"] == "open":
+            content = {"size": "S", "engrave": True, "name": TRICKY}
+            over_stdio.call("answer", question=event["key"], answer={"action": "accept", "content": content})
+        if event["kind"] == "job" and event["key"] == "order" and event["state"] == "done":
+            break
+    text = over_stdio.call("snippet", job="order", form="python")["text"]
+    assert "size S, engraved: True" in python(text, WORKSHOP.parent)
+    a_test(over_stdio.call("snippet", job="order", form="test")["text"], tmp_path)
+
+
+def test_a_failed_tool_is_expected_to_fail(over_stdio: Dev, tmp_path: Path) -> None:
+    """The copied test holds what was seen, also when that was a failure."""
+    over_stdio.job("fails", "call", tool="fails", arguments={})
+    text = over_stdio.call("snippet", job="fails", form="test")["text"]
+    assert "assert result.is_error" in text
+    a_test(text, tmp_path)
+
+
+def test_secrets_stay_out_of_code(http_url: str, tmp_path: Path) -> None:
+    """They are read from the environment, in all forms; harmless headers are written out."""
+    secret = "s3cret-value-never-shown"
+    options = ("--token", secret, "--header", f"X-Api-Key: {secret}", "--header", "X-Team: blue team")
+    with developing(http_url, *options, cwd=ROOT) as running:
+        running.job("add", "call", tool="add", arguments={"a": 1})
+        texts = [running.call("snippet", job="add", form=form)["text"] for form in ("python", "curl", "test")]
+        for text in texts:
+            assert secret not in text
+            assert "blue team" in text
+        assert 'os.environ["FERRULE_TOKEN"]' in texts[0]
+        assert 'os.environ["X_API_KEY"]' in texts[0]
+        answer = curl(texts[1], tmp_path, FERRULE_TOKEN=secret, X_API_KEY=secret)
+        assert answer["result"]["content"][0]["text"] == "3"
+        numbers = [event["number"] for event in _until_caught_up(running) if event["kind"] == "message"]
+        kept = json.dumps([running.call("message", number=number) for number in numbers])
+        assert numbers
+        assert "(not kept)" in kept
+        assert secret not in kept
+
+
+def _until_caught_up(running: Dev) -> Iterator[dict[str, Any]]:
+    for event in running.events():
+        if event["kind"] == "caught_up":
+            return
+        yield event
