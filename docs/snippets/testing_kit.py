@@ -57,6 +57,33 @@ async def raw(app) -> dict:
 # --8<-- [end:connected]
 
 
+# --8<-- [start:pair]
+import anyio
+
+from ferrule.testing import pair
+
+
+async def two_peers() -> dict:
+    """Two dispatchers that talk to each other: for code that speaks JSON-RPC without a server."""
+    one, other = pair()
+
+    async def on_request(ctx, method, params):
+        return {"method": method, "params": params}
+
+    async def on_notify(ctx, method, params):
+        pass
+
+    async with anyio.create_task_group() as tasks:
+        for side in (one, other):
+            await tasks.start(side.run, on_request, on_notify)
+        answer = await one.send_raw_request("ping", {"n": 1})
+        tasks.cancel_scope.cancel()
+    return answer
+
+
+# --8<-- [end:pair]
+
+
 # --8<-- [start:contract]
 from ferrule.stores.blobs import BlobStore
 from ferrule.testing.contracts import BlobStoreContract
@@ -108,6 +135,7 @@ async def check(mode: str) -> None:
     assert await replay(app) > 5
     await an_hour_in_no_time()
     assert [tool["name"] for tool in (await raw(app))["tools"]] == ["weather"]
+    assert await two_peers() == {"method": "ping", "params": {"n": 1}}
     contract = TestMyBlobs()
     for name in dir(contract):
         if name.startswith("test_"):
