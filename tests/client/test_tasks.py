@@ -108,19 +108,6 @@ async def test_a_failed_task_raises_its_error(mode: str) -> None:
         assert caught.value.code == -32001
 
 
-@ERAS
-async def test_a_tool_that_is_no_task_gives_a_finished_handle(mode: str) -> None:
-    """The caller need not know which tools are tasks; only a legacy server refuses what it forbids."""
-    async with Client(Server().app, mode=mode) as client:
-        if mode == "2025-11-25":
-            with pytest.raises(RemoteError):
-                await client.start_tool("plain")
-            return
-        handle = await client.start_tool("plain")
-        assert handle.task_id is None
-        assert (await handle.result()).text == "plain"
-
-
 async def test_events_tell_each_change_and_end() -> None:
     """What a display follows."""
     server = Server()
@@ -142,9 +129,6 @@ async def test_call_tool_drives_a_task_to_its_end() -> None:
     async with Client(server.app, elicitation_handler=answer, extensions={TASKS_EXTENSION: {}}) as client:
         assert (await client.call_tool("greet")).text == "Hello Ann"
         assert (await client.call_tool("only")).data == 42
-    async with Client(server.app) as client:
-        with pytest.raises(RemoteError):
-            await client.call_tool("only")
 
 
 async def test_call_tool_drives_a_task_that_a_legacy_server_insists_on() -> None:
@@ -171,6 +155,27 @@ async def test_call_tool_drives_a_task_that_a_legacy_server_insists_on() -> None
         with pytest.raises(RemoteError):
             await client.call_tool("unknown")
     assert seen == [False, True, True, False, True, False]
+
+
+async def test_call_tool_declares_tasks_to_a_modern_server_that_insists() -> None:
+    """-32021 names the extension; this client knows it, so the caller need not declare it beforehand."""
+    server = Server()
+    async with Client(server.app, mode="2026-07-28") as client:
+        assert (await client.call_tool("only")).data == 42
+        assert (await client.call_tool("only")).data == 42
+        assert (await client.call_tool("plain")).text == "plain"
+
+
+@ERAS
+async def test_start_tool_of_a_tool_that_is_never_a_task_is_a_finished_handle(mode: str) -> None:
+    """A 2025-11-25 server refuses to make a task of it; the caller asked for a result some time."""
+    server = Server()
+    async with Client(server.app, mode=mode) as client:
+        handle = await client.start_tool("plain")
+        assert handle.task_id is None
+        assert (await handle.result()).text == "plain"
+        with pytest.raises(RemoteError):
+            await client.start_tool("unknown")
 
 
 async def test_a_handle_is_woken_by_the_server_and_does_not_only_poll() -> None:

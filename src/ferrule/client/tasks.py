@@ -363,7 +363,7 @@ class ClientTasks(ClientCalls):
         if arguments is not None:
             params["arguments"] = dict(arguments)
         session = await self._ensure_session()
-        if not session.is_modern and session.revision.task_methods and self._has_legacy_tasks():
+        if self._may_ask_for_task():
             params["task"] = {} if ttl_s is None else {"ttl": int(ttl_s * 1000)}
         mirrors = None
         if self._mirrors_headers:
@@ -374,7 +374,12 @@ class ClientTasks(ClientCalls):
         async def send(params: dict[str, Any]) -> dict[str, Any]:
             return await self._send(session, "tools/call", params, sent_meta, options, mirrors)
 
-        raw = await send(params)
+        try:
+            raw = await send(params)
+        except RemoteError as error:
+            if error.code != JsonRpcErrorCode.METHOD_NOT_FOUND or params.pop("task", None) is None:
+                raise
+            raw = await send(params)  # a tool that is never a task
         if is_input_required(raw):
             raw = await run_rounds("tools/call", params, raw, send, self._answer, max_rounds=self.max_rounds)
         task = raw.get("task") if "task" in params else raw if raw.get("resultType") == "task" else None
@@ -388,16 +393,20 @@ class ClientTasks(ClientCalls):
         return TaskHandle(self, task_id, tool, result_type=result_type)
 
     async def _request_tool(self, params: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        """Also of a tool that a 2025-11-25 server runs as a task only: the server says so with -32601."""
+        """Also of a tool that the server runs as a task only, for a client that did not say that it knows tasks."""
         name = str(params["name"])
         if name not in self._task_only:
             try:
                 return await super()._request_tool(params, options)
             except RemoteError as error:
-                session = self.session
-                may_be_task = not session.is_modern and session.revision.task_methods and self._has_legacy_tasks()
-                if error.code != JsonRpcErrorCode.METHOD_NOT_FOUND or not may_be_task:
+                if not self._wants_task(error):
                     raise
+        if self.is_modern:  # what comes is driven by `_drive`
+            own: Mapping[str, Any] = options.get("meta") or {}
+            meta = {**own, **self._task_meta()}
+            raw = await super()._request_tool(params, {**options, "meta": meta})
+            self._task_only.add(name)
+            return raw
         raw = await super()._request_tool({**params, "task": {}}, options)
         self._task_only.add(name)
         task = raw.get("task")
@@ -405,6 +414,18 @@ class ClientTasks(ClientCalls):
             return raw
         seed = _state(cast("Mapping[str, Any]", task))
         return await TaskHandle(self, seed.task_id, name, seed=seed)._wait_for_end()  # pyright: ignore[reportPrivateUsage]
+
+    def _wants_task(self, error: RemoteError) -> bool:
+        """Whether a server refused a call because it is none of a task."""
+        if not self.is_modern:
+            return error.code == JsonRpcErrorCode.METHOD_NOT_FOUND and self._may_ask_for_task()
+        if error.code != JsonRpcErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY:
+            return False
+        return error.data == {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
+
+    def _may_ask_for_task(self) -> bool:
+        session = self.session
+        return not session.is_modern and bool(session.revision.task_methods) and self._has_legacy_tasks()
 
     async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:
         """Also for tasks, with the declaration that they need."""

@@ -274,6 +274,26 @@ async def test_progress_becomes_the_status_message() -> None:
     await client.until(task_id)
 
 
+async def test_what_a_call_said_before_it_was_a_task_is_the_task_s_first_word() -> None:
+    """A status that was set in the first moments is not lost."""
+    app = make()
+    go = asyncio.Event()
+
+    @app.tool(task="optional", task_after_s=0.02)
+    async def work(ctx: Context) -> str:
+        await ctx.set_status("warming up")
+        await go.wait()
+        return ""
+
+    client = Modern(app)
+    task_id = (await client.call("work"))["taskId"]
+    async with asyncio.timeout(5):
+        while (await client.get(task_id)).get("statusMessage") != "warming up":
+            await asyncio.sleep(0.001)
+    go.set()
+    await client.until(task_id)
+
+
 async def test_an_expired_task_is_cancelled_and_gone() -> None:
     """TX-15: the life counts from the creation."""
     now = 1000.0

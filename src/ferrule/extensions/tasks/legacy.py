@@ -33,7 +33,7 @@ logger = logging.getLogger("ferrule.tasks")
 _LOOK_EVERY_S: Final = 1.0
 """How often whoever waits looks into a store whose processes no channel joins."""
 
-_LOOK_ANYWAY_S: Final = 15.0
+_LOOK_ANYWAY_S: Final = 5.0
 """And where one does: a word over it may be lost."""
 
 _PAGE: Final = 50

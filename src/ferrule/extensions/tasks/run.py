@@ -223,6 +223,8 @@ class TaskRun:
         if self._rounds is not None:
             self._rounds.attach(self)
         self.promoted.set()
+        if self._pending_status is not None:
+            self._status_task = asyncio.get_running_loop().create_task(self._write_status_in(0))
         if self.body is not None:
             self._start_life()
 
@@ -510,10 +512,10 @@ class TaskRun:
     # -- how it goes ----------------------------------------------------------------------------------------------
 
     async def say(self, message: str | None) -> None:
-        """Set the status message."""
+        """Set the status message; what a call says of itself before it is a task, the task begins with."""
+        self._pending_status = (message,)
         if self.record is None:
             return
-        self._pending_status = (message,)
         loop = asyncio.get_running_loop()
         if self._status_task is not None and not self._status_task.done():
             return
