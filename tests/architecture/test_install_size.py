@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import marshal
 import re
-import sys
+from collections.abc import Iterator
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from packaging.requirements import Requirement
 MAX_DISTRIBUTIONS = 20
 MAX_MEGABYTES = 45
 MEGABYTE = 1_000_000  # the stricter of the two readings
+MAX_COMPILED_MEBIBYTES = 45
+MEBIBYTE = 1 << 20
 
 
 def _normal(name: str) -> str:
@@ -41,22 +44,24 @@ def closure_of(name: str) -> dict[str, Distribution]:
     return found
 
 
-def _is_installed(entry: Path) -> bool:
-    """Whether an install would have the file: no bytecode that another interpreter left in the source tree."""
-    return entry.is_file() and (entry.suffix != ".pyc" or f".{sys.implementation.cache_tag}." in entry.name)
-
-
-def _bytes_of(installed: Distribution) -> int:
-    total = 0
+def _files_of(installed: Distribution) -> Iterator[Path]:
     for file in installed.files or ():
         path = Path(str(file.locate()))
-        if path.is_file():
-            total += path.stat().st_size
         if path.suffix == ".pth" and path.stat().st_size < 4096:
             # An editable install records only a pointer to the source tree.
-            source = Path(path.read_text().strip())
-            total += sum(entry.stat().st_size for entry in source.rglob("*") if _is_installed(entry))
-    return total
+            yield from (entry for entry in Path(path.read_text().strip()).rglob("*") if entry.is_file())
+        elif path.is_file():
+            yield path
+
+
+def _compiled_bytes(path: Path) -> int:
+    """Bytes of the bytecode that pip would put beside a source file."""
+    if path.suffix != ".py":
+        return 0
+    try:
+        return 16 + len(marshal.dumps(compile(path.read_bytes(), str(path), "exec", dont_inherit=True)))
+    except (SyntaxError, ValueError):
+        return 0  # a template, or for another Python
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +77,17 @@ def test_a_plain_install_is_few_distributions(installed: dict[str, Distribution]
 
 
 def test_a_plain_install_is_few_megabytes(installed: dict[str, Distribution]) -> None:
-    """Counted file by file, compiled bytecode included, from what pip recorded."""
-    sizes = {name: _bytes_of(dist) / MEGABYTE for name, dist in installed.items()}
-    assert sum(sizes.values()) <= MAX_MEGABYTES, sorted(sizes.items(), key=lambda item: -item[1])
+    """Counted file by file from what was recorded: what a download unpacks to, and with bytecode, which pip adds."""
+    plain: dict[str, int] = {}
+    compiled: dict[str, int] = {}
+    for name, dist in installed.items():
+        files = [path for path in _files_of(dist) if path.suffix != ".pyc"]
+        plain[name] = sum(path.stat().st_size for path in files)
+        compiled[name] = plain[name] + sum(_compiled_bytes(path) for path in files)
+    assert sum(plain.values()) <= MAX_MEGABYTES * MEGABYTE, sorted(plain.items(), key=lambda item: -item[1])
+    assert sum(compiled.values()) <= MAX_COMPILED_MEBIBYTES * MEBIBYTE, sorted(
+        compiled.items(), key=lambda item: -item[1]
+    )
 
 
 def test_a_plain_install_brings_no_extra(installed: dict[str, Distribution]) -> None:
