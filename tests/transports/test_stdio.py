@@ -626,3 +626,19 @@ def test_waiting_costs_nothing(host: Callable[..., Host], state: str, loop: str)
     before = cpu_ticks(server.process.pid)
     time.sleep(0.3)
     assert cpu_ticks(server.process.pid) - before <= 3
+
+
+def test_a_subscription_that_the_server_ends_is_answered_and_then_withdrawn(host: Callable[..., Host]) -> None:
+    """One page of the revision asks for the result, another for the notification; the result has to come first."""
+    prefix = "io.modelcontextprotocol/"
+    meta = {f"{prefix}protocolVersion": "2026-07-28", f"{prefix}clientCapabilities": {}}
+    params = {"notifications": {"toolsListChanged": True}, "_meta": meta}
+    peer = host(init=False)
+    peer.send({"jsonrpc": "2.0", "id": "ear", "method": "subscriptions/listen", "params": params})
+    assert peer.receive()["method"] == "notifications/subscriptions/acknowledged"
+    peer.stdin.close()
+    answer, told = peer.receive(), peer.receive()
+    assert (answer["id"], answer["result"]["resultType"]) == ("ear", "complete")
+    own = {f"{prefix}subscriptionId": "ear"}
+    assert (told["method"], told["params"]) == ("notifications/cancelled", {"requestId": "ear", "_meta": own})
+    assert peer.wait()[0] == 0

@@ -143,6 +143,8 @@ class Subscription:
         """A notification came; whether it is for this subscription is decided here."""
         meta = (params or {}).get("_meta")
         id = cast("Mapping[str, Any]", meta).get(META_SUBSCRIPTION_ID) if isinstance(meta, Mapping) else None
+        if method == "notifications/cancelled" and id is None:  # the request that it names is ours
+            id = (params or {}).get("requestId")
         if method == "notifications/subscriptions/acknowledged":
             if self._attempt.id is None and self._set.is_asking(self):
                 self._attempt.id = id

@@ -131,7 +131,8 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
     """Hold the request open and send what changes, acknowledgement first (modern era).
 
     Ends when the client cancels (by exception), when the server ends the listener, or when the listener could not
-    keep up; the last two answer with a result, so that the client knows to listen again.
+    keep up; the last two answer with a result, so that the client knows to listen again. On stdio
+    ``notifications/cancelled`` follows it: the revision asks for the one on one page and for the other on another.
     """
     granted, filter = granted_filter(ctx.server, ctx.params.notifications)
     for key, grant in ctx.server.filter_grants.items():
@@ -151,4 +152,9 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
                 await session.notify(event.method, {**event.params, "_meta": meta})
         finally:
             undo()
+    dispatch = session.dispatch
+    if dispatch.transport.kind == "stdio":  # where no end of a stream tells (2026-07-28, CancelledNotification)
+        say_last: Any = getattr(dispatch, "say_last", None)
+        if say_last is not None:
+            say_last("notifications/cancelled", {"requestId": meta[SUBSCRIPTION_ID_KEY], "_meta": dict(meta)})
     return SubscriptionsListenResult(meta=dict(meta))

@@ -122,6 +122,10 @@ class _Inbound(ProgressSender):
         if not self.cancel_requested:
             await self._dispatcher.notify(method, params)
 
+    def say_last(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification right after the result of this request, if it comes to have one."""
+        self._dispatcher.last_words[cast("RequestId", self.request_id)] = method, params
+
     async def answer(self, result: Any = None, *, error: Exception | None = None) -> None:
         """Answer now although the handler still runs; what it returns, raises or says later is dropped."""
         if error is not None:
@@ -181,6 +185,7 @@ class JSONRPCDispatcher:
         self._on_request: OnRequest | None = None
         self._on_notify: OnNotify | None = None
         self.on_closing: Callable[[], None] | None = None
+        self.last_words: dict[RequestId, tuple[str, Mapping[str, Any]]] = {}
         self.spawns_notification: Callable[[str], bool] | None = None
         self.accepts_batches: Callable[[], bool] | None = None
 
@@ -352,6 +357,8 @@ class JSONRPCDispatcher:
                 waiting = self._send_result(id, result)
                 if waiting is not None:
                     await waiting
+            if self.last_words and id in self.last_words:
+                await self.notify(*self.last_words[id])
         except EncodeError:
             logger.exception("The result of a request cannot be written as JSON")
             await self._send(JsonRpcResponse(id, error=InternalError().to_error()))
@@ -389,6 +396,8 @@ class JSONRPCDispatcher:
         id: Any = inbound.request_id
         if self._in_flight.get(id) is inbound:
             del self._in_flight[id]
+            if self.last_words:
+                self.last_words.pop(id, None)
 
     def _cancel(self, params: Mapping[str, Any] | None) -> None:
         """Apply a cancellation; one that names nothing in flight is no fault, nor one that crosses its answer."""
