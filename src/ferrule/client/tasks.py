@@ -421,7 +421,7 @@ class ClientTasks(ClientCalls):
             return error.code == JsonRpcErrorCode.METHOD_NOT_FOUND and self._may_ask_for_task()
         if error.code != JsonRpcErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY:
             return False
-        return error.data == {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
+        return bool(error.data == {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
 
     def _may_ask_for_task(self) -> bool:
         session = self.session
