@@ -10,8 +10,8 @@ import asyncio
 import logging
 from typing import Any
 
-from ferrule.extensions.tasks.desk import CHANGED, TOLD, Desk, legacy_status_params
-from ferrule.extensions.tasks.record import TERMINAL, TaskRecord, related_meta
+from ferrule.extensions.tasks.desk import CHANGED, TOLD
+from ferrule.extensions.tasks.record import TERMINAL, TaskRecord, legacy_told, related_meta
 from ferrule.kernel.bus import ListenFilter
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.errors import LocalError
@@ -27,13 +27,11 @@ class LegacyEcho:
     Args:
         ctx: of the request that began the task.
         record: the task.
-        desk: where it is looked up.
     """
 
-    def __init__(self, ctx: ServerRequestContext[Any], record: TaskRecord, desk: Desk) -> None:
+    def __init__(self, ctx: ServerRequestContext[Any], record: TaskRecord) -> None:
         self._connection = ctx.session.connection
         self._task_id = record.task_id
-        self._desk = desk
         topics = [(CHANGED, record.task_id), (TOLD, record.task_id)]
         self._listener = ctx.server.bus.listen(ListenFilter(topics=topics))
         self._sending: asyncio.Task[None] | None = None
@@ -68,7 +66,6 @@ class LegacyEcho:
         if method == TOLD:
             await self._connection.notify(params["method"], params["params"])
             return
-        found = await self._desk.find(self._task_id)
-        if found is not None:
-            sent = {**legacy_status_params(found[1]), "_meta": related_meta(self._task_id)}
-            await self._connection.notify("notifications/tasks/status", sent)
+        # From the event, not from the record: by now that may tell of a later change, which has its own event.
+        sent = {**legacy_told(params), "_meta": related_meta(self._task_id)}
+        await self._connection.notify("notifications/tasks/status", sent)

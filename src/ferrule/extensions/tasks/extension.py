@@ -274,7 +274,7 @@ class Tasks(Extension):
             self._upkeep.start(run)
         else:
             record = await self._queue(tool, ctx, arguments, ttl_ms)
-            LegacyEcho(ctx, record, self.desk)
+            LegacyEcho(ctx, record)
         return CreateTaskResult(task=legacy_task(record), meta=related_meta(record.task_id))
 
     async def _make(

@@ -9,8 +9,9 @@ Sources: 2025-11-25 "Tasks"; ext-tasks "Tasks" (SEP-2663).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from msgspec import Struct, field
 
@@ -24,6 +25,7 @@ __all__ = [
     "TaskRecord",
     "legacy_result",
     "legacy_task",
+    "legacy_told",
     "modern_task",
     "read_record",
     "related_meta",
@@ -161,6 +163,19 @@ def legacy_result(record: TaskRecord, type_: type[GetTaskResult]) -> GetTaskResu
     task = legacy_task(record)
     facts = {name: getattr(task, name) for name in task.__struct_fields__}
     return type_(**facts)
+
+
+def legacy_told(modern: Mapping[str, Any]) -> dict[str, Any]:
+    """Params of ``notifications/tasks/status`` (2025-11-25), out of those of ``notifications/tasks``."""
+    names = {"ttlMs": "ttl", "pollIntervalMs": "pollInterval"}
+    told = {names.get(key, key): value for key, value in modern.items() if key in _TOLD}
+    result: Any = modern.get("result")
+    if isinstance(result, Mapping) and cast("Mapping[str, Any]", result).get("isError") is True:
+        told["status"] = "failed"
+    return told
+
+
+_TOLD: Final = frozenset({"taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs"})
 
 
 def related_meta(task_id: str) -> dict[str, Any]:
