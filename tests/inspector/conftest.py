@@ -218,6 +218,16 @@ class Watched:
         if message.type in ("error", "warning"):
             self.complaints.append(f"{message.type}: {message.text}")
 
+    def begin(self) -> None:
+        """As it is when it was just opened, without the time that opening takes."""
+        page = self.page
+        if page.locator("dialog, .banner").count():  # what a failed test left behind
+            page.reload()
+        page.locator("#tab-tools").click()
+        page.get_by_label("Filter tools").fill("")
+        page.locator('.item[data-key="fails"]').click()
+        page.get_by_role("button", name="Clear the messages").click()
+
     def shoot(self, name: str, **options: Any) -> None:
         """Keep a picture."""
         SHOTS.mkdir(parents=True, exist_ok=True)
@@ -239,3 +249,23 @@ def watching(browser: Any, url: str, **context: Any) -> Iterator[Watched]:
         watched.check()
     finally:
         watched.context.close()
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Any, dev: Dev) -> Iterator[Watched]:
+    """One page for all tests of a module; most of a test's time would be its opening."""
+    with watching(browser, dev.url) as made:
+        made.page.wait_for_selector(".item")
+        yield made
+
+
+@pytest.fixture
+def watched(opened: Watched) -> Iterator[Watched]:
+    """A page; at its end the console must be silent, and nobody else may have been asked for anything."""
+    opened.begin()
+    yield opened
+    try:
+        opened.check()
+    finally:
+        opened.complaints.clear()
+        opened.requests.clear()

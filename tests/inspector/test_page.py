@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.inspector.conftest import WORKSHOP, Dev, Watched, developing, watching
+from tests.inspector.conftest import Dev, Watched, watching
 
 Page = Any
+
+
+def expect(found: Any) -> Any:
+    """playwright's, where it is installed."""
+    from playwright.sync_api import expect
+
+    return expect(found)
+
+
 CONTRAST = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def dev() -> Iterator[Dev]:
-    """One inspector for the pages of this module; what they change, they do not count on."""
-    with developing(WORKSHOP) as running:
-        yield running
-
-
-@pytest.fixture
-def watched(browser: Any, dev: Dev) -> Iterator[Watched]:
-    """A page; at its end the console must be silent, and nobody else may have been asked for anything."""
-    with watching(browser, dev.url) as made:
-        made.page.wait_for_selector(".item")
-        yield made
 
 
 def choose(page: Page, tool: str) -> None:
@@ -57,7 +50,7 @@ def result_tab(page: Page, name: str) -> None:
 
 
 def test_the_token_leaves_the_address(watched: Watched) -> None:
-    """It must not stand in history, in a copied link or in a picture of the window."""
+    """It must not stand in history, in a copied link or in a picture of the window; a reload still works."""
     assert "token" not in watched.page.url
     assert watched.page.evaluate("sessionStorage.getItem('ferrule-token')")
     assert watched.page.evaluate("document.cookie") == ""
@@ -152,8 +145,7 @@ def test_a_failure_of_a_tool_is_told(watched: Watched) -> None:
     page = watched.page
     choose(page, "fails")
     press(page, "Call")
-    finished(page)
-    assert "The tool says that it failed." in page.locator(".job-outcome").inner_text()
+    assert "The tool says that it failed." in finished(page)
 
 
 def test_a_question_is_answered(watched: Watched) -> None:
@@ -236,7 +228,6 @@ def test_the_level_of_the_log_is_chosen(watched: Watched) -> None:
     page = watched.page
     go(page, "Live")
     page.get_by_label("Level").select_option("error")
-    page.wait_for_function("() => fetch", timeout=1000)
     before = page.locator(".log li").count()
     go(page, "Tools")
     choose(page, "polish")
@@ -244,7 +235,6 @@ def test_the_level_of_the_log_is_chosen(watched: Watched) -> None:
     press(page, "Call")
     finished(page)
     go(page, "Live")
-    page.wait_for_timeout(100)
     assert page.locator(".log li.log-info").count() <= before
     page.get_by_label("Level").select_option("info")
 
@@ -258,7 +248,7 @@ def test_a_resource_is_read_and_watched(watched: Watched) -> None:
     before = finished(page)
     press(page, "Watch")
     page.get_by_role("button", name="Watching").wait_for()
-    page.get_by_text("open", exact=True).wait_for()
+    page.locator("#view-resources").get_by_text("open", exact=True).wait_for()
     go(page, "Live")
     page.get_by_label("tools/list").check()
     page.locator(".live .state", has_text="open").nth(1).wait_for()
@@ -267,12 +257,10 @@ def test_a_resource_is_read_and_watched(watched: Watched) -> None:
     choose(page, "restock")
     press(page, "Call")
     finished(page)
-    page.wait_for_function(f"document.querySelector('#tab-tools .count').textContent !== {tools!r}")
+    expect(page.locator("#tab-tools .count")).not_to_have_text(tools)
     go(page, "Resources")
     page.get_by_text("changed 1 time").wait_for()
-    page.wait_for_function(
-        "before => document.querySelector('#view-resources .job-outcome').innerText !== before", arg=before
-    )
+    expect(page.locator("#view-resources .detail .job-outcome")).not_to_have_text(before, use_inner_text=True)
     go(page, "Live")
     assert "workshop://stock" in page.get_by_role("log", name="Changes").inner_text()
     watched.shoot("subscription")
@@ -342,9 +330,9 @@ def test_one_call_in_both_eras(watched: Watched) -> None:
     for _ in range(2):
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("size", exact=True).select_option(label="L")
-        lane = dialog.locator(".eyebrow .era").inner_text()
+        handle = dialog.element_handle()
         dialog.get_by_role("button", name="Send").click()
-        page.wait_for_function("lane => document.querySelector('dialog .eyebrow .era')?.textContent !== lane", arg=lane)
+        handle.wait_for_element_state("hidden")
     page.locator(".compare").wait_for()
     legacy, modern = page.locator(".era-column").all_inner_texts()
     assert "2025-11-25" in legacy
@@ -367,9 +355,10 @@ def test_any_request_can_be_sent_and_every_message_opened(watched: Watched) -> N
     press(page, "Send")
     page.locator("#view-server .outcome[data-state=failed]").wait_for()
     assert "-32601" in page.locator("#view-server .job-outcome").inner_text()
-    page.get_by_label("Filter the messages").fill("discover")
+    page.get_by_label("Filter the messages").fill("nothing")
     page.locator("#messages .message summary").last.click()
-    page.locator("#messages .json-tree", has_text="capabilities").wait_for()
+    page.locator("#messages .json-tree", has_text="-32601").wait_for()
+    page.get_by_label("Filter the messages").fill("")
     watched.shoot("server")
 
 
@@ -395,15 +384,16 @@ def test_both_themes_are_readable_and_fit_a_small_screen(browser: Any, dev: Dev,
             watched.shoot(f"{scheme}-narrow-{view.lower().replace(' ', '-')}")
 
 
-def test_the_theme_can_be_chosen(watched: Watched) -> None:
+def test_the_theme_can_be_chosen(browser: Any, dev: Dev) -> None:
     """And is remembered."""
-    page = watched.page
-    ground = "getComputedStyle(document.body).backgroundColor"
-    light = page.evaluate(ground)
-    page.get_by_role("button", name="Colour theme").click()
-    page.get_by_role("button", name="Colour theme").click()
-    dark = page.evaluate(ground)
-    assert light != dark
-    page.reload()
-    page.wait_for_selector(".item")
-    assert page.evaluate(ground) == dark
+    with watching(browser, dev.url, color_scheme="light") as watched:
+        page = watched.page
+        ground = "getComputedStyle(document.body).backgroundColor"
+        light = page.evaluate(ground)
+        page.get_by_role("button", name="Colour theme").click()
+        page.get_by_role("button", name="Colour theme").click()
+        dark = page.evaluate(ground)
+        assert light != dark
+        page.reload()
+        page.get_by_role("button", name="Colour theme: dark").wait_for()
+        assert page.evaluate(ground) == dark

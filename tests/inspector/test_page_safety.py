@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from tests.inspector.conftest import WORKSHOP, Dev, Watched, developing, watching
+from tests.inspector.conftest import Dev, Watched, watching
 from tests.inspector.test_page import choose, finished, go, press
-
-
-@pytest.fixture(scope="module")
-def dev() -> Iterator[Dev]:
-    """An inspector of the workshop, as a process."""
-    with developing(WORKSHOP) as running:
-        yield running
-
-
-@pytest.fixture
-def watched(browser: Any, dev: Dev) -> Iterator[Watched]:
-    """A page; at its end the console must be silent, and nobody else may have been asked for anything."""
-    with watching(browser, dev.url) as made:
-        made.page.wait_for_selector(".item")
-        yield made
 
 
 def call_hostile(watched: Watched, kind: str) -> str:
@@ -117,9 +99,10 @@ def test_the_policy_stops_what_would_slip_through(watched: Watched) -> None:
     markup = "() => { try { document.body.innerHTML = '<b>x</b>'; return 'done' } catch { return 'refused' } }"
     assert page.evaluate(markup) == "refused"
     assert page.evaluate("fetch('http://127.0.0.1:9/').then(() => 'done', () => 'refused')") == "refused"
-    page.evaluate("void (document.body.append(new Image()), document.images[1].src = 'http://127.0.0.1:9/x.png')")
-    page.wait_for_function("() => performance.now() > 0")
+    page.evaluate("void (document.body.append(new Image()), document.body.lastChild.src = 'http://127.0.0.1:9/x.png')")
+    page.locator("body > img:last-child").evaluate("image => image.decode().catch(() => {})")
     assert watched.complaints
+    page.locator("body > img:last-child").evaluate("image => image.remove()")
     watched.complaints.clear()  # the browser tells of what it refused
     watched.requests[:] = [url for url in watched.requests if ":9/" not in url]
 
@@ -173,10 +156,15 @@ def tab_to(page: Any, name: str, limit: int = 60) -> None:
     raise AssertionError(f"{name!r} is not reached with Tab: {passed}")
 
 
-def test_everything_works_from_the_keyboard(watched: Watched) -> None:
+def test_everything_works_from_the_keyboard(browser: Any, dev: Dev) -> None:
     """From the skip link over the list and the form to the question and another view."""
-    page = watched.page
-    page.locator("body").focus()
+    with watching(browser, dev.url) as watched:
+        watched.page.wait_for_selector(".item")
+        walk_by_keyboard(watched.page)
+
+
+def walk_by_keyboard(page: Any) -> None:
+    """The walk."""
     page.keyboard.press("Tab")
     assert focused(page) == "Skip to the content"
     tab_to(page, "Tools")

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def curl(text: str, where: Path, **extra: str) -> Any:
     return [json.loads(line) for line in lines if line.startswith("{")][-1]
 
 
-def a_test(text: str, where: Path) -> None:
+def a_test(text: str, where: Path, count: int = 1) -> None:
     """Run it with pytest, which knows nothing else."""
     path = where / "test_copied.py"
     path.write_text(text, encoding="utf-8")
@@ -66,7 +67,7 @@ def a_test(text: str, where: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(WORKSHOP.parent)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + text
-    assert "1 passed" in done.stdout
+    assert f"{count} passed" in done.stdout
 
 
 CALLS = [
@@ -80,24 +81,26 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("op", "params"), CALLS, ids=["add", "cut", "read", "prompt"])
-def test_over_http(over_http: Dev, tmp_path: Path, op: str, params: dict[str, Any]) -> None:
+def test_over_http(over_http: Dev, tmp_path: Path) -> None:
     """All three forms of each kind of call, with values that a careless quoting would run."""
-    key = f"http {op} {params.get('tool', '')}"
-    if over_http.request("POST", "/api/outcome", json.dumps({"job": key}).encode())[0] == 400:
-        assert over_http.job(key, op, **params)["state"] == "done"
-    texts = {form: over_http.call("snippet", job=key, form=form)["text"] for form in ("python", "curl", "test")}
-    ast.parse(texts["python"])
-    assert python(texts["python"], tmp_path)
-    answer = curl(texts["curl"], tmp_path)
-    assert "result" in answer, answer
-    if params.get("tool") == "add":
-        assert answer["result"]["content"][0]["text"] == "42"
-        assert python(texts["python"], tmp_path) == "42"
-    if params.get("tool") == "cut":
-        assert answer["result"]["structuredContent"]["note"] == TRICKY
-        assert "\u202e" not in texts["python"]
-    a_test(texts["test"], tmp_path)
+    for number, (op, params) in enumerate(CALLS):
+        assert over_http.job(f"job{number}", op, **params)["state"] == "done"
+    texts = {
+        form: [over_http.call("snippet", job=f"job{number}", form=form)["text"] for number in range(len(CALLS))]
+        for form in ("python", "curl", "test")
+    }
+    assert "\u202e" not in "".join(texts["python"] + texts["test"])
+    for text in texts["python"]:
+        ast.parse(text)
+    with ThreadPoolExecutor(2) as pool:
+        printed = list(pool.map(lambda text: python(text, tmp_path), texts["python"]))
+    assert printed[0] == "42"
+    assert all(printed)
+    answers = [curl(text, tmp_path)["result"] for text in texts["curl"]]
+    assert answers[0]["content"][0]["text"] == "42"
+    assert answers[1]["structuredContent"]["note"] == TRICKY
+    assert TRICKY in answers[3]["messages"][0]["content"]["text"]
+    a_test("\n\n".join(texts["test"]), tmp_path, count=len(CALLS))
     assert not list(tmp_path.glob("pwned"))
 
 

@@ -124,7 +124,7 @@ function framed(schema, context, control, hint = "") {
   if (context.required && control.type !== "checkbox") control.setAttribute("aria-required", "true");
   const isCheck = control.type === "checkbox";
   const caption = h("div", { class: "caption" }, h("label", { for: id, class: "field-name" }, say(label)),
-    context.required && !isCheck ? h("span", { class: "required", "aria-hidden": "true" }, "required") : null);
+    context.required && !isCheck && !context.isItem ? h("span", { class: "required", "aria-hidden": "true" }, "required") : null);
   const element = h("div", { class: isCheck ? "field check" : "field" }, isCheck ? [control, caption] : [caption, control], note, problem);
   const complain = (text) => {
     problem.hidden = !text;
@@ -292,7 +292,7 @@ function listField(schema, context) {
   const label = schema.title || context.name;
   const add = (value, isMoved) => {
     const part = field(schema.items || {}, {
-      root: context.root, name: `${context.name || "item"} ${rows.length + 1}`, required: true, depth: context.depth + 1, value,
+      root: context.root, name: `${context.name || "item"} ${rows.length + 1}`, required: true, isItem: true, depth: context.depth + 1, value,
     });
     const row = { part };
     row.element = h("div", { class: "list-row" }, part.element,

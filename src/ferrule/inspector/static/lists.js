@@ -1,7 +1,7 @@
 // A list with a filter on one side, the chosen thing on the other.
 
 import { fill, h, roving, say } from "./dom.js";
-import { on, state } from "./store.js";
+import { isOpen, on, state } from "./store.js";
 
 /**
  * @param kinds which lists of the store; their items get `kind`
@@ -46,7 +46,7 @@ export function listView({ label, kinds, keyOf, describe, detail, empty }) {
     if (hadFocus) [...list.querySelectorAll(".item")].find((row) => row.dataset.key === hadFocus)?.focus();
     const problems = kinds.map((kind) => state.listErrors[kind]).filter(Boolean);
     if (problems.length) list.prepend(h("li", { class: "flag bad" }, say(problems.join("; "))));
-    if (!all.length && !problems.length) list.append(h("li", { class: "dim pad" }, kinds.every((kind) => state.lists[kind] === null) ? "…" : empty));
+    if (!all.length && !problems.length) list.append(h("li", { class: "dim pad" }, !isOpen() ? "Not connected." : kinds.every((kind) => state.lists[kind] === null) ? "…" : empty));
     const each = all.find((candidate) => keyOf(candidate) === chosen);
     const text = each ? JSON.stringify(each) : "";
     if (text !== shownAs) { // a form that is being filled in is not made anew for a list that says the same

@@ -45,7 +45,7 @@ function changesSection() {
   }
 
   on("subscription lane", show);
-  on("change", tell);
+  on("change shown", tell);
   show();
   tell();
   return h("section", { "aria-label": "Subscriptions" }, h("h2", {}, "Subscriptions"),
@@ -64,6 +64,16 @@ function logSection() {
     if (shown > state.logs.length || (shown && state.logs.length < shown)) { shown = 0; fill(lines); }
     for (const event of state.logs.slice(shown)) {
       const kind = event.kind === "log" ? event.level : event.kind;
+      const before = lines.lastChild;
+      if (kind === "stderr" && before?.className === "log-stderr") { // a traceback is one thing
+        before.lastChild.append("\n", say(clip(event.text, 4000)));
+        continue;
+      }
+      if (kind === "stderr") {
+        lines.append(h("li", { class: "log-stderr" }, h("span", { class: "at" }, (event.at_ms / 1000).toFixed(3)), " ", h("span", { class: "chip" }, kind),
+          h("pre", { class: "stderr" }, say(clip(event.text, 4000)))));
+        continue;
+      }
       lines.append(h("li", { class: `log-${kind}` }, h("span", { class: "at" }, (event.at_ms / 1000).toFixed(3)), " ", h("span", { class: `chip ${kind}` }, kind), " ",
         event.logger ? h("span", { class: "dim" }, say(event.logger), " ") : null, say(clip(event.text, 4000))));
     }
@@ -71,7 +81,7 @@ function logSection() {
     while (lines.children.length > MAX_LINES) lines.firstChild.remove();
     lines.scrollTop = lines.scrollHeight;
   }
-  on("log", tell);
+  on("log shown", tell);
   on("settings", () => {
     fill(level, (state.settings?.log_levels || []).map((name) => h("option", {}, name)));
     level.value = state.settings?.log_level || "info";

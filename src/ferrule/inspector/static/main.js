@@ -56,6 +56,7 @@ function show(name) {
   if (name !== "messages") view(name);
   for (const [each, { panel }] of views) panel.hidden = each !== name;
   history.replaceState(null, "", `#${name}`);
+  changed("shown");
 }
 
 /** Go to a view, with something for it to do. */
