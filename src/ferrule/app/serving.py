@@ -6,6 +6,7 @@ Whatever several workers need is checked in `ferrule.app.scaling` before the fir
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.scaling import check_can_scale, make_payload
@@ -26,6 +27,8 @@ def make_endpoint(app: MCPServer[Any], options: dict[str, Any]) -> HttpEndpoint:
     if app.store is not None and app.store.sessions is not None and app.store.channel is not None:
         options.setdefault("shared", app.store)
         options.setdefault("event_store", app.store.events)
+    if app.store is not None and app.store.is_shared and options.get("ready_check") is None:
+        options["ready_check"] = partial(app.store.blobs.get, "health")
     settings = HttpOptions(**options)
     if app.protection is not None:
         settings = app.protection.protect(settings)
@@ -38,6 +41,7 @@ def serve_http(app: MCPServer[Any], host: str, port: int, options: dict[str, Any
     serving = {name: options.pop(name) for name in list(options) if name in names}
     options.setdefault("loopback", host in _LOOPBACK_HOSTS and options.get("allowed_hosts") is None)
     endpoint = app.asgi(**options)
+    serving.setdefault("on_notice", endpoint.announce_drain)
     serving.setdefault("on_drain", endpoint.drain)
     run_http(endpoint, host=host, port=port, **serving)
 
@@ -61,7 +65,7 @@ def serve_workers(app: MCPServer[Any], host: str, port: int, workers: int, optio
             workers,
             sockets,
             make_payload(app, host, port, options),
-            drain_s=limits.drain_s,
+            drain_s=limits.notice_s + limits.drain_s,
             on_started=None if on_started is None else lambda: on_started(host, port),
         )
     finally:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from ferrule import MCPServer
 from ferrule.kernel.server import Server
 from ferrule.stores.blobs import MemoryBlobs
 from ferrule.stores.channel import MemoryChannel
@@ -150,6 +152,17 @@ async def test_a_check_of_ones_own_takes_the_place_of_the_stores() -> None:
     assert (await get(app, "/readyz")).status == 200
     assert blobs.asked == 0
     await app.aclose()
+
+
+async def test_a_store_of_the_applications_is_asked_as_well(tmp_path: Path, anyio_backend: str) -> None:
+    """Also one in a file, which shares no sessions over the network; one inside the process is not."""
+    app = MCPServer("x", store=f"sqlite:///{tmp_path / 'missing' / 'store.db'}").asgi()
+    assert (await get(app, "/readyz")).status == 503
+    (tmp_path / "missing").mkdir()
+    app = MCPServer("x", store=f"sqlite:///{tmp_path / 'missing' / 'store.db'}").asgi()
+    assert (await get(app, "/readyz")).status == 200
+    await app.aclose()
+    assert MCPServer("x").asgi().options.ready_check is None
 
 
 async def test_a_drain_is_announced_before_anything_ends() -> None:
