@@ -1,0 +1,163 @@
+"""What is noted of the messages: all of them, with their times, without credentials, within a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ferrule.inspector.feed import Feed
+from ferrule.inspector.trace import LaneTrace, MessageStore, TracingHttpClient
+from ferrule.transports.http_client import HttpConnectFailed, HttpRequest
+from ferrule.wire.codec import decode
+
+URL = "http://server.example/mcp"
+
+
+class Notes(Feed):
+    """A feed that is read without listening."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[dict[str, Any]] = []
+
+    def happened(self, kind: str, **facts: Any) -> None:
+        self.lines.append(facts)
+
+
+class Answer:
+    """A ready-made answer in pieces."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], *pieces: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self._pieces = [*pieces, b""]
+        self.is_closed = False
+
+    async def receive(self) -> bytes:
+        return self._pieces.pop(0) if self._pieces else b""
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+class Wire:
+    """An HTTP client that gives ready-made answers."""
+
+    def __init__(self, *answers: Answer | Exception) -> None:
+        self._answers = list(answers)
+
+    async def open(self, request: HttpRequest) -> Any:
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+async def exchange(*answers: Answer | Exception, request: HttpRequest | None = None) -> tuple[Notes, MessageStore]:
+    """One request and its whole answer through the tracing client."""
+    notes, store = Notes(), MessageStore()
+    client = TracingHttpClient(Wire(*answers), LaneTrace("main", notes, store), URL)
+    headers = {"content-type": "application/json", "authorization": "Bearer hush", "x-api-key": "hush"}
+    body = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add"}}'
+    response = await client.open(request or HttpRequest("POST", URL, headers, body))
+    while await response.receive():
+        pass
+    await response.aclose()
+    return notes, store
+
+
+@pytest.mark.anyio
+async def test_a_json_answer_is_one_message_with_its_time() -> None:
+    """Whatever the pieces in which it comes."""
+    text = b'{"jsonrpc":"2.0","id":7,"result":{"ok":true}}'
+    notes, store = await exchange(Answer(200, {"content-type": "application/json; charset=utf-8"}, text[:9], text[9:]))
+    asked, answered = notes.lines
+    assert (asked["what"], asked["method"], asked["subject"]) == ("request", "tools/call", "add")
+    assert (answered["what"], answered["method"]) == ("result", "tools/call")
+    assert answered["took_ms"] >= 0
+    kept = store.get(answered["number"])
+    assert decode(kept[0])["result"] == {"ok": True}
+    assert kept[1]["status"] == 200
+
+
+@pytest.mark.anyio
+async def test_each_event_of_a_stream_is_a_message() -> None:
+    """Split where it likes, with comments and an event that is no JSON."""
+    stream = (
+        b': hello\n\ndata: {"method":"notifications/progress","params":{}}\n\n'
+        b'data: no json\n\ndata: {"id":7,"error":{"code":-1,"message":"no"}}\n\n'
+    )
+    pieces = [stream[at : at + 11] for at in range(0, len(stream), 11)]
+    notes, _ = await exchange(Answer(200, {"content-type": "text/event-stream"}, *pieces))
+    assert [line["what"] for line in notes.lines] == ["request", "notification", "raw", "error"]
+
+
+@pytest.mark.anyio
+async def test_credentials_are_not_kept() -> None:
+    """Of either side."""
+    answer = Answer(200, {"content-type": "application/json", "set-cookie": "hush", "x-more": "yes"}, b"{}")
+    _, store = await exchange(answer)
+    kept = repr([store.get(number) for number in range(1, store.last + 1)])
+    assert "hush" not in kept
+    assert "yes" in kept
+
+
+@pytest.mark.anyio
+async def test_a_sign_in_elsewhere_is_named_and_not_kept() -> None:
+    """The body of a token request, and its answer, are nobody's business."""
+    request = HttpRequest(
+        "POST", "http://issuer.example/token?code=hush", {"content-type": "application/json"}, b'{"secret":"hush"}'
+    )
+    notes, store = await exchange(
+        Answer(200, {"content-type": "application/json"}, b'{"access_token":"hush"}'), request=request
+    )
+    assert [line["method"] for line in notes.lines] == ["POST /token", "200 POST /token"]
+    assert "hush" not in repr([store.get(number) for number in range(1, store.last + 1)])
+
+
+@pytest.mark.anyio
+async def test_a_refusal_without_json_is_noted_with_its_status() -> None:
+    """A proxy's page, a challenge."""
+    notes, _ = await exchange(Answer(502, {"content-type": "text/html"}, b"<h1>Bad gateway"))
+    assert notes.lines[-1]["method"] == "502 POST /mcp"
+    assert notes.lines[-1]["status"] == 502
+
+
+@pytest.mark.anyio
+async def test_a_request_that_fails_is_noted_and_still_fails() -> None:
+    """Watching changes nothing."""
+    notes = Notes()
+    client = TracingHttpClient(
+        Wire(HttpConnectFailed(URL, "nobody there")), LaneTrace("main", notes, MessageStore()), URL
+    )
+    with pytest.raises(HttpConnectFailed):
+        await client.open(HttpRequest("GET", URL))
+    assert "nobody there" in notes.lines[-1]["method"]
+
+
+def test_the_store_keeps_the_newest_within_its_bound() -> None:
+    """A message larger than the bound is kept while it is the last one."""
+    store = MessageStore(max_bytes=100)
+    numbers = [store.put(b"x" * 40, None) for _ in range(4)]
+    assert [store.get(number) is not None for number in numbers] == [False, False, True, True]
+    big = store.put(b"y" * 500, None)
+    assert store.get(big) is not None
+    assert store.get(numbers[-1]) is None
+
+
+def test_an_answer_is_matched_by_direction_and_id() -> None:
+    """Both sides count their requests by themselves, so one id may be under way twice."""
+    notes = Notes()
+    trace = LaneTrace("main", notes, MessageStore())
+    trace.note("out", {"id": 1, "method": "tools/call"})
+    trace.note("in", {"id": 1, "method": "elicitation/create"})
+    trace.note("out", {"id": 1, "result": {}})
+    trace.note("in", {"id": 1, "result": {}})
+    assert [line["method"] for line in notes.lines[2:]] == ["elicitation/create", "tools/call"]
+    trace.note("in", {"id": "unknown", "result": {}})
+    assert "took_ms" not in notes.lines[-1]
