@@ -17,6 +17,7 @@ from ferrule.protocol.errors import (
     CapabilityNotDeclared,
     LocalError,
     MissingRequiredClientCapability,
+    NotInRevision,
 )
 from ferrule.protocol.inbound import LOG_LEVEL_KEY
 from ferrule.wire.codec import convert, to_builtins
@@ -168,10 +169,11 @@ class ServerSession:
         """Ask the client, beside the request being served, and wait for its result.
 
         Raises:
-            CapabilityNotDeclared: legacy era, and the client did not declare what the question needs.
+            CapabilityNotDeclared: legacy era, and the client did not declare what the question needs, or the revision
+                cannot express it (`NotInRevision`).
             MissingRequiredClientCapability: the same in the modern era; leave it to become the -32021 answer.
             NoBackChannel: the modern era, or a transport that cannot carry questions.
-            LocalError: during `initialize`, or the revision has no such request.
+            LocalError: during `initialize`.
             RemoteError: the client answered with an error.
         """
         connection = self.connection
@@ -183,11 +185,13 @@ class ServerSession:
         if missing is not None:
             raise CapabilityNotDeclared(missing)
         if method not in connection.revision.server_requests:
-            raise LocalError(f"{method} does not exist in revision {connection.protocol_version}")
+            raise NotInRevision(f"{method} does not exist in revision {connection.protocol_version}")
         try:
             raw = project_params(connection.revision, method, raw)
         except NotExpressible as error:
-            raise LocalError(f"{method} cannot be asked in revision {connection.protocol_version}: {error}") from error
+            raise NotInRevision(
+                f"{method} cannot be asked in revision {connection.protocol_version}: {error}"
+            ) from error
         return await self._dispatch.send_raw_request(method, raw, opts)
 
     async def _ask(

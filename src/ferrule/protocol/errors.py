@@ -33,6 +33,7 @@ __all__ = [
     "MethodNotFound",
     "MissingRequiredClientCapability",
     "NoBackChannel",
+    "NotInRevision",
     "ParseError",
     "RemoteError",
     "RequestTimeout",
@@ -199,6 +200,15 @@ class CapabilityNotDeclared(LocalError):
     def __init__(self, required: Mapping[str, Any]) -> None:
         super().__init__(f"The client did not declare {', '.join(sorted(required)) or 'the capability'}")
         self.required = dict(required)
+
+
+class NotInRevision(CapabilityNotDeclared):
+    """The revision in use cannot express the question, whatever the client declared: whoever has a way without it takes
+    that way for both."""
+
+    def __init__(self, message: str) -> None:
+        LocalError.__init__(self, message)
+        self.required = {}
 
 
 def sole_error(error: BaseException) -> BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ferrule import Client, Context, MCPServer
 from ferrule.app.rounds import errors
 from ferrule.protocol.errors import CapabilityNotDeclared, MCPError, MissingRequiredClientCapability
 
@@ -33,3 +34,30 @@ def test_a_lacking_capability_is_both_eras_error():
 )
 def test_the_authors_errors_are_not_the_peers(name):
     assert not issubclass(getattr(errors, name), MCPError)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18"])
+async def test_what_a_revision_cannot_ask_is_caught_like_what_a_client_cannot(revision: str) -> None:
+    """The author has one way without the question, and it must not depend on why it cannot be put."""
+    app = MCPServer("shop")
+
+    @app.tool
+    async def pay(ctx: Context) -> str:
+        try:
+            await ctx.elicit_url("Pay.", "https://pay.example/1")
+        except CapabilityNotDeclared:
+            return "by invoice"
+        return "paid"
+
+    @app.tool
+    async def pay_or_fail(ctx: Context) -> str:
+        await ctx.elicit_url("Pay.", "https://pay.example/1")
+        return "paid"
+
+    options = {"elicitation_handler": lambda params: None, "elicitation_modes": ("form", "url")}
+    async with Client(app, mode=revision, **options) as client:
+        assert (await client.call_tool("pay")).text == "by invoice"
+        assert (await client.call_tool("pay_or_fail")).text.startswith(
+            "Tool `pay_or_fail` cannot be used: elicitation/"
+        )
