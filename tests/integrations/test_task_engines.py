@@ -63,6 +63,19 @@ class Site:
         os.kill(pid, signal.SIGKILL)
         self.processes[pid].wait()
 
+    def close(self) -> None:
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
     def effects(self) -> list[str]:
         return [line.split()[0] for line in self.effects_file.read_text().splitlines()]
 
@@ -81,17 +94,7 @@ def site(engine: str, redis_url: str, tmp_path: Path) -> Any:
             assert made.start("worker") == "ready"
         yield made
     finally:
-        for process in made.processes.values():
-            if process.poll() is None:
-                process.terminate()
-        for process in made.processes.values():
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+        made.close()
 
 
 async def until_at(handle: TaskHandle, number: int, *, not_in: set[int] = frozenset()) -> int:  # type: ignore[assignment]

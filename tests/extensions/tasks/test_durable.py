@@ -159,3 +159,46 @@ async def test_another_process_cancels_a_task(tmp_path: Path) -> None:
             while extension.running_here:  # type: ignore[attr-defined]
                 await asyncio.sleep(0.01)
         assert (await client.get(task_id))["status"] == "cancelled"
+
+
+class Cut:
+    """A store that can be away, for all who have it."""
+
+    is_away = False
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        if Cut.is_away:
+            raise ConnectionError("away")
+        return getattr(self._store, name)
+
+
+async def test_nobody_is_taken_for_dead_because_the_store_was_away(tmp_path: Path, monkeypatch: Any) -> None:
+    """Who runs a task could not renew its lease either; when the store is back it gets the time of one to do so."""
+    monkeypatch.setattr(Cut, "is_away", False)
+    work = Work()
+    apps = [make(tmp_path / "t.db", work) for _ in range(3)]
+    for app in apps:
+        (extension,) = app.extensions.values()
+        assert isinstance(extension, Tasks)
+        extension.desk.store = Cut(extension.desk.store)  # type: ignore[assignment]
+    async with process(apps[0]) as client, process(apps[1]), process(apps[2]):
+        task_id = (await client.call("order"))["taskId"]
+        await client.until(task_id, "input_required")
+        Cut.is_away = True
+        await asyncio.sleep(1)  # three leases
+        Cut.is_away = False
+        await asyncio.sleep(0.2)  # everybody looks, some before the one that runs it
+        (key,) = (await client.get(task_id))["inputRequests"]
+        answer = {"action": "accept", "content": {"value": True}}
+        await client.ask("tasks/update", taskId=task_id, inputResponses={key: answer})
+        work.go.set()
+        await client.until(task_id)
+        (extension,) = apps[0].extensions.values()
+        assert isinstance(extension, Tasks)
+        found = await extension.desk.find(task_id)
+    assert found is not None
+    assert found[1].runs == 1
+    assert work.effects == ["first", "second", "third"]

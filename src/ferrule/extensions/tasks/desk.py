@@ -11,6 +11,7 @@ record alone.
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -76,6 +77,7 @@ class Desk:
         self.lease_s = lease_s
         self.clock = clock
         self._patience_s = patience_s
+        self._away_at = -math.inf
         self._max_tasks = max_tasks
         self._max_per_owner = max_per_owner
         self._max_task_bytes = max_task_bytes
@@ -206,19 +208,41 @@ class Desk:
             body = record.to_bytes()
         return body
 
+    async def claim(self, limit: int) -> list[StoredTask]:
+        """Tasks that belong to nobody, leased to this process.
+
+        None right after the store was away: those that run them could not renew their leases either, and are given
+        the time of one lease to do so.
+        """
+        claimed = await self._timed(lambda: self.store.claim(lease_s=self.lease_s, limit=limit))
+        return claimed if anyio.current_time() - self._away_at >= self.lease_s else []
+
+    async def _timed(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Call the store, and note when it was away: it raised, or took as long as leases last."""
+        began = anyio.current_time()
+        try:
+            return await call()
+        except (OSError, TimeoutError):
+            began = -math.inf
+            raise
+        finally:
+            now = anyio.current_time()
+            if now - began > self.lease_s / 3:
+                self._away_at = now
+
     async def _reach(self, call: Callable[[], Awaitable[T]]) -> T:
         """Call the store; while it cannot be reached try again, within the patience."""
         deadline = anyio.current_time() + self._patience_s
         pause_s = 0.05
         while True:
             try:
-                return await call()
+                return await self._timed(call)
             except (OSError, TimeoutError) as error:
                 if anyio.current_time() + pause_s >= deadline:
                     raise
                 logger.warning("The task store cannot be reached (%s); trying again", error)
             await anyio.sleep(pause_s)
-            pause_s = min(1.0, pause_s * 2)
+            pause_s = min(1.0, self.lease_s / 5, pause_s * 2)  # in time to renew a lease before others may claim it
 
     # -- who hears ------------------------------------------------------------------------------------------------
 

@@ -203,8 +203,7 @@ class Upkeep:
             await run.beat()
 
     async def _claim(self) -> None:
-        desk = self._find_desk()
-        for stored in await desk.store.claim(lease_s=desk.lease_s, limit=_CLAIMED_AT_ONCE):
+        for stored in await self._find_desk().claim(_CLAIMED_AT_ONCE):
             record = read_record(stored.body)
             if any(run.task_id == record.task_id for run in self.runs):
                 continue  # ours, and late with its lease
