@@ -129,6 +129,29 @@ async def test_a_redis_that_is_away_costs_time_and_nothing_else(
     assert repeated_effects(program.notes()) == []
 
 
+async def test_two_workers_that_finish_one_task_agree(redis_url: str, tmp_path: Path) -> None:
+    """One is stopped for longer than its lease, another takes over, and then the first goes on where it was."""
+    program = Program(tmp_path, TEXT, f"{redis_url}?prefix=twice-{secrets.token_hex(6)}")
+    with program.running(CHAOS_WORKERS="3") as server:
+        async with Client(server.url, mode="2026-07-28") as client, asyncio.timeout(60):
+            handle = await client.start_tool("work", {"name": "x", "steps": 6, "pause_s": 0.3})
+            first = await worker_of(handle, "1")
+            os.kill(first, signal.SIGSTOP)
+            try:
+                # A fresh client: a connection to the one that stands still would stand still as well.
+                outcome = await result_elsewhere(server.url, str(handle.task_id))
+            finally:
+                os.kill(first, signal.SIGCONT)
+            assert not outcome.endswith(f" {first}")
+            await asyncio.sleep(3)  # the first has come to its own end by now
+            for _ in range(4):
+                async with Client(server.url, mode="2026-07-28") as another:
+                    assert (await another.task(str(handle.task_id)).result()).text == outcome
+    notes = program.notes()
+    assert repeated_effects(notes) == []
+    assert {name for word, name in notes if word == "effect"} == {f"x/{number}" for number in range(6)}
+
+
 async def worker_of(handle: TaskHandle, step: str) -> int:
     """The process that runs a task, once it has taken a step."""
     while True:
@@ -136,6 +159,16 @@ async def worker_of(handle: TaskHandle, step: str) -> int:
         if at == step:
             return int(pid)
         await asyncio.sleep(0.02)
+
+
+async def result_elsewhere(url: str, task_id: str) -> str:
+    """A task's result, whichever worker stands still."""
+    while True:
+        try:
+            async with asyncio.timeout(2), Client(url, mode="2026-07-28") as client:
+                return (await client.task(task_id).result()).text
+        except TimeoutError:
+            continue
 
 
 async def test_clocks_that_differ_by_two_seconds_change_nothing(redis_url: str, tmp_path: Path) -> None:

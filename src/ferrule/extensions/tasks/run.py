@@ -420,6 +420,7 @@ class TaskRun:
             record = await self._desk.change(
                 self.record.task_id, fenced, renew=not release, release=release, announce=not (release or quietly)
             )
+            is_ours = is_ours and record.runs == self._number  # one that has ended was not given to ``fenced``
             if is_ours:
                 self.record = record
         if not is_ours:
