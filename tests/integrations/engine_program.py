@@ -53,6 +53,16 @@ async def work(ctx: Context, rounds: int = 4) -> str:
     return " ".join(done)
 
 
+@app.tool(task="optional", resumable=True)
+async def named(ctx: Context, name: str) -> str:
+    """Steps whose result is noted as kept once it is."""
+    for number in range(3):
+        await ctx.step(f"step{number}", effect, f"effect:{name}/{number}")
+        effect(f"kept:{name}/{number}")
+        await anyio.sleep(0.3)
+    return name
+
+
 @app.tool(task="optional")
 async def fragile(ctx: Context) -> str:
     """Not resumable."""

@@ -49,6 +49,7 @@ class Site:
             "ENGINE_FILE": str(self.effects_file),
         }
         self.processes: dict[int, subprocess.Popen[str]] = {}
+        self.dead: set[int] = set()
         self.url = ""
 
     def start(self, kind: str) -> str:
@@ -62,6 +63,7 @@ class Site:
     def kill(self, pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
         self.processes[pid].wait()
+        self.dead.add(pid)
 
     def close(self) -> None:
         for process in self.processes.values():
