@@ -77,4 +77,6 @@ def declares_extension(declared: Any, extension: str) -> bool:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    if type(value) is dict or isinstance(value, Mapping):  # exact type first: no call into ABCMeta
+        return cast("Mapping[str, Any]", value)
+    return {}

@@ -50,7 +50,9 @@ def content_digest(content: Any) -> str:
 
 def digest_of_texts(*texts: str) -> str:
     """16 hexadecimal digits over some texts and where each ends; cheaper than `content_digest`."""
-    return hashlib.sha256("".join(f"{len(text)}:{text}" for text in texts).encode("utf-8", "replace")).hexdigest()[:16]
+    return hashlib.sha256("".join([f"{len(text)}:{text}" for text in texts]).encode("utf-8", "replace")).hexdigest()[
+        :16
+    ]
 
 
 def question_base(key: str | None, method: str, digest: str) -> str:

@@ -26,19 +26,17 @@ from ferrule.app.rounds.journal import Entry, Journal, Outstanding
 from ferrule.app.rounds.keys import scoped
 from ferrule.app.rounds.questions import MisfitAnswer, Question
 from ferrule.app.rounds.settings import RoundsSettings
-from ferrule.app.rounds.state import open_state, seal_state
+from ferrule.app.rounds.state import open_state, seal_inline, seal_state
+from ferrule.app.rounds.stillness import QUIET_PASSES, Stillness
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.finish import finish_result
 from ferrule.protocol.errors import InternalError
 from ferrule.wire.codec import convert
 from ferrule.wire.types import InputRequiredResult
 
-__all__ = ["QUIET_PASSES", "ReplayRounds"]
+__all__ = ["ReplayRounds"]
 
 logger = logging.getLogger("ferrule.app.rounds")
-
-QUIET_PASSES: Final = 8
-"""Passes of the event loop without activity after which the body stands still."""
 
 IDLE_ROUNDS: Final = 3
 """Rounds in a row without a newly used answer after which the call is given up."""
@@ -76,18 +74,18 @@ class ReplayRounds(Rounds):
     ) -> None:
         super().__init__(request, settings, journal)
         self._body_task = body_task
-        self._loop = asyncio.get_running_loop()
+        self._loop: asyncio.AbstractEventLoop = request.session.loop or asyncio.get_running_loop()
         self._due = dict(journal.entries)
         self._must_replay = {key for key, entry in journal.entries.items() if entry.consumed}
         self._fresh: set[str] = set()
         self._parked: dict[str, _Parked] = {}
         self._by_base: dict[str, _Parked] = {}
         self._running: set[asyncio.Task[Entry]] = set()
-        self._activity = 0
-        self._moved: asyncio.Event = asyncio.Event()
-        self._supervisor: asyncio.Task[None] | None = None
+        self._stillness = Stillness(self._loop, lambda: self._running, self._on_still)
+        self._waiting_since: float | None = None
         self._suspended = False
-        self._is_busy = False
+        self._replying: asyncio.Task[None] | None = None
+        self._unwinding: asyncio.Handle | None = None
         self._was_cancelled = False
         self._cancels_before = body_task.cancelling()
         self._late_calls = 0
@@ -165,25 +163,20 @@ class ReplayRounds(Rounds):
 
     async def _park(self, parked: _Parked) -> Any:
         self._parked[parked.key] = parked
-        self._touch()
-        if self._supervisor is None:
-            self._supervisor = self._loop.create_task(self._supervise())
+        self._stillness.touch()
         return await self._wait_for(parked)
 
     async def _wait_for(self, parked: _Parked) -> Any:
+        is_shared = parked.question is not None and parked.question.shared
         try:
-            return await asyncio.shield(parked.future)
+            return await (asyncio.shield(parked.future) if is_shared else parked.future)
         finally:
             parked.waiters -= 1
             if not parked.waiters:
                 parked.future.cancel()
                 if self._parked.get(parked.key) is parked:
                     del self._parked[parked.key]
-            self._touch()
-
-    def _touch(self) -> None:
-        self._activity += 1
-        self._moved.set()
+            self._stillness.touch()
 
     def _forget(self, key: str) -> None:
         self._due.pop(key, None)
@@ -215,71 +208,58 @@ class ReplayRounds(Rounds):
         task = self._loop.create_task(self.run_step(call))
         self._running.add(task)
         task.add_done_callback(self._step_done)
-        self._touch()  # a round that ended in this very pass would not know of the step
+        self._stillness.touch()  # a round that ended in this very pass would not know of the step
         entry = await asyncio.shield(task)
         entry.consumed = True
         return self.outcome_of(call.name, entry)
 
     def _step_done(self, task: asyncio.Task[Entry]) -> None:
         self._running.discard(task)
-        self._touch()
+        self._stillness.touch()
 
     # -- leading the body -----------------------------------------------------------------------------------------
 
-    async def _supervise(self) -> None:
+    def _on_still(self) -> None:
         try:
-            await self._lead()
-        except Exception as error:  # a fault of this file: without us the body would wait for ever
-            logger.exception("The rounds of a call failed")
-            self._suspended = True
-            self._reply_error = self._reply_error or InternalError()
-            self._reply_error.__cause__ = error
-            await self._unwind()
+            self._lead()
+        except Exception as error:
+            self._fail(error)
 
-    async def _lead(self) -> None:
-        waiting_since: float | None = None
-        while not self._suspended:
-            await self._until_quiet()
-            if not self._parked:
-                waiting_since = None
-                await self._next_move(None)
-                continue
-            if self._hand_out(patient=True):
-                waiting_since = None
-                continue
-            if self._lower_is_due():
-                now = self._loop.time()
-                waiting_since = now if waiting_since is None else waiting_since
-                left_s = self.settings.replay_wait_s - (now - waiting_since)
-                if left_s > 0:
-                    await self._next_move(left_s)
-                    continue
-                if self._hand_out(patient=False):
-                    waiting_since = None
-                    continue
-            waiting_since = None
-            if not self._release_steps():
-                await self._suspend()
+    def _fail(self, error: Exception) -> None:
+        """A fault of this file, or of who keeps a task: without us the body would wait for ever."""
+        logger.error("The rounds of a call failed", exc_info=error)
+        self._suspended = True
+        self._reply_error = self._reply_error or InternalError()
+        self._reply_error.__cause__ = error
+        self._unwind()
 
-    async def _next_move(self, timeout_s: float | None) -> None:
-        self._moved.clear()
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._moved.wait()
-        except TimeoutError:
+    def _lead(self) -> None:
+        """The body stands still: hand out what is next, wait for who is missing, or end the round."""
+        stillness = self._stillness
+        if not self._parked:
+            self._waiting_since = None
+            stillness.rest()
             return
-
-    async def _until_quiet(self) -> None:
-        """Return when nothing happened for `QUIET_PASSES` passes and no step runs."""
-        quiet, seen = 0, self._activity
-        while quiet < QUIET_PASSES:
-            if self._running:
-                await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
-                quiet = 0
-                continue
-            await asyncio.sleep(0)
-            quiet = quiet + 1 if self._activity == seen else 0
-            seen = self._activity
+        if self._hand_out(patient=True):
+            self._waiting_since = None
+            stillness.watch()
+            return
+        if self._lower_is_due():
+            now = self._loop.time()
+            self._waiting_since = now if self._waiting_since is None else self._waiting_since
+            left_s = self.settings.replay_wait_s - (now - self._waiting_since)
+            if left_s > 0:
+                stillness.rest(left_s)
+                return
+            if self._hand_out(patient=False):
+                self._waiting_since = None
+                stillness.watch()
+                return
+        self._waiting_since = None
+        if self._release_steps():
+            stillness.watch()
+        else:
+            self._stand()
 
     def _lower_is_due(self) -> bool:
         """Whether something recorded and expected has not been come to yet."""
@@ -303,7 +283,7 @@ class ReplayRounds(Rounds):
         return bool(ready)
 
     def _give(self, parked: _Parked, entry: Entry) -> None:
-        self._touch()
+        self._stillness.touch()
         is_new = not entry.consumed
         entry.consumed = True
         self._must_replay.discard(parked.key)
@@ -364,39 +344,56 @@ class ReplayRounds(Rounds):
             )
             parked.future.exception()
         if steps:
-            self._touch()
+            self._stillness.touch()
         return bool(steps)
 
     # -- the end of the round -------------------------------------------------------------------------------------
 
-    async def _suspend(self) -> None:
-        """Decide the reply, close the context, unwind the body."""
+    def _stand(self) -> None:
+        """Nothing brings the body further but answers: decide the reply, close the context, unwind the body."""
         self._suspended = True  # first: a step that began while the state is being sealed would be forgotten
-        open_questions = [parked for parked in self._parked.values() if parked.question is not None]
-        self._is_busy = True
         try:
-            self._reply = await self._make_reply(open_questions)
+            requests = self._requests()
+            state = seal_inline(self.request, self.settings, self.journal)
         except Exception as error:
             self._reply_error = error
-        self._is_busy = False
-        await self._unwind()
+        else:
+            if state is None:
+                self._replying = self._loop.create_task(self._reply_from_store(requests))
+                return
+            self._reply = _reply(requests, state)
+        self._unwind()
 
-    async def _unwind(self) -> None:
+    async def _reply_from_store(self, requests: dict[str, Any]) -> None:
+        """As `_stand` where the state is too large to travel."""
+        try:
+            self._reply = _reply(requests, await seal_state(self.request, self.settings, self.journal))
+        except Exception as error:
+            self._reply_error = error
+        self._unwind()
+
+    def _unwind(self) -> None:
         """Cancel the body once, release whoever it left behind, and answer without it if it does not end."""
+        self._stillness.close()
         if self._is_over:  # it ended while the reply was being made
             return
         self._was_cancelled = True
         self._body_task.cancel()
-        for _ in range(QUIET_PASSES):
-            await asyncio.sleep(0)
+        self._unwinding = self._loop.call_soon(self._release_after, QUIET_PASSES)
+
+    def _release_after(self, passes: int) -> None:
+        if passes:
+            self._unwinding = self._loop.call_soon(self._release_after, passes - 1)
+            return
         for parked in list(self._parked.values()):
             parked.future.cancel()
-        await asyncio.sleep(self.settings.grace_s)
-        self._is_busy = True
-        await self._answer_without_the_body()
-        self._is_busy = False
+        self._unwinding = self._loop.call_later(self.settings.grace_s, self._give_up_on_the_body)
 
-    async def _make_reply(self, open_questions: list[_Parked]) -> InputRequiredResult:
+    def _give_up_on_the_body(self) -> None:
+        self._replying = self._loop.create_task(self._answer_without_the_body())
+
+    def _requests(self) -> dict[str, Any]:
+        """What this round asks, in wire shape, also noted in the journal."""
         journal, settings = self.journal, self.settings
         journal.idle_rounds = 0 if self._used_new_answer else journal.idle_rounds + 1
         if journal.idle_rounds >= IDLE_ROUNDS:
@@ -407,15 +404,14 @@ class ReplayRounds(Rounds):
         now = settings.clock()
         before, journal.outstanding = journal.outstanding, {}
         requests: dict[str, Any] = {}
-        for parked in open_questions:
-            question = cast("Question", parked.question)
+        for parked in self._parked.values():
+            question = parked.question
+            if question is None:
+                continue
             asked_at = before[parked.key].asked_at if parked.key in before else now
             journal.outstanding[parked.key] = Outstanding(parked.digest, asked_at, parked.refused, question.timeout_s)
             requests[parked.key] = {"method": question.method, "params": question.params or {}}
-        state = await seal_state(self.request, settings, journal)
-        return convert(
-            {"resultType": "input_required", "inputRequests": requests, "requestState": state}, InputRequiredResult
-        )
+        return requests
 
     async def _answer_without_the_body(self) -> None:
         """The grace is over and the body still runs: the reply goes out all the same."""
@@ -465,14 +461,13 @@ class ReplayRounds(Rounds):
         return self._reply
 
     async def _stop(self) -> None:
-        """End the supervisor and wait for running steps, even while being cancelled; release whoever is parked."""
+        """Wait for running steps and a reply in the making, even while being cancelled; release whoever is parked."""
         self._is_over = True
+        self._stillness.close()
+        if self._unwinding is not None:
+            self._unwinding.cancel()
         interrupted = 0
-        supervisor = self._supervisor
-        if supervisor is not None and not self._is_busy:
-            supervisor.cancel()
-        while self._running or (self._is_busy and supervisor is not None and not supervisor.done()):
-            waited = {*self._running, supervisor} if self._is_busy and supervisor is not None else {*self._running}
+        while waited := self._unfinished():
             try:
                 await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
@@ -481,6 +476,10 @@ class ReplayRounds(Rounds):
             parked.future.cancel()
         if interrupted:
             raise asyncio.CancelledError
+
+    def _unfinished(self) -> set[asyncio.Task[Any]]:
+        replying = self._replying
+        return {*self._running} if replying is None or replying.done() else {*self._running, replying}
 
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
         """See `Rounds.gather`."""
@@ -506,3 +505,9 @@ class ReplayRounds(Rounds):
             raise
         failures = [task for task in tasks if task.cancelled() or task.exception() is not None]
         return failures[0].result() if failures else [task.result() for task in tasks]
+
+
+def _reply(requests: dict[str, Any], state: str) -> InputRequiredResult:
+    return convert(
+        {"resultType": "input_required", "inputRequests": requests, "requestState": state}, InputRequiredResult
+    )

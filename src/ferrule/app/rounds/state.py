@@ -21,7 +21,7 @@ from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.wire.codec import Encoded, decode, encode
 
-__all__ = ["open_state", "seal_state"]
+__all__ = ["open_state", "seal_inline", "seal_state"]
 
 _REFERENCE: Final = "ref"
 
@@ -37,25 +37,39 @@ def _principal(request: ServerRequestContext[Any]) -> str | None:
     return principal_id(principal_of(request))
 
 
+def seal_inline(request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> str | None:
+    """A token for the client that holds the whole state; ``None`` if that is too large to travel."""
+    body = encode(journal.to_json())
+    if len(body) > settings.inline_state_bytes:
+        return None
+    return _sealed(request, settings, journal, Encoded(body))
+
+
 async def seal_state(request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> str:
     """A token for the client.
 
     Raises:
         StateTooLarge: it outgrew ``inline_state_bytes`` and there is no store.
     """
-    now = settings.clock()
-    expires_at = min(now + settings.state_ttl_s, journal.started_at + settings.state_max_s)
+    token = seal_inline(request, settings, journal)
+    if token is not None:
+        return token
     body = encode(journal.to_json())
-    content: Any = Encoded(body)
-    if len(body) > settings.inline_state_bytes:
-        if settings.blobs is None:
-            raise StateTooLarge(
-                f"The state of this call has {len(body)} bytes, more than inline_state_bytes; configure a store"
-            )
-        key = secrets.token_urlsafe(24)
-        await settings.blobs.put(key, body, ttl_s=max(expires_at - now, 0))
-        content = {_REFERENCE: key}
-    return settings.sealer.seal([expires_at, _principal(request), _binding(request), content])
+    if settings.blobs is None:
+        raise StateTooLarge(
+            f"The state of this call has {len(body)} bytes, more than inline_state_bytes; configure a store"
+        )
+    key = secrets.token_urlsafe(24)
+    await settings.blobs.put(key, body, ttl_s=max(_expires_at(settings, journal) - settings.clock(), 0))
+    return _sealed(request, settings, journal, {_REFERENCE: key})
+
+
+def _sealed(request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal, content: Any) -> str:
+    return settings.sealer.seal([_expires_at(settings, journal), _principal(request), _binding(request), content])
+
+
+def _expires_at(settings: RoundsSettings, journal: Journal) -> float:
+    return min(settings.clock() + settings.state_ttl_s, journal.started_at + settings.state_max_s)
 
 
 async def open_state(request: ServerRequestContext[Any], settings: RoundsSettings, token: str) -> Journal:

@@ -95,7 +95,7 @@ class WaitingRounds(ReplayRounds):
     def attach(self, keeper: Keeper) -> None:
         """From now on the body waits. Not after `suspending`."""
         self._keeper = keeper
-        self._touch()
+        self._stillness.touch()
 
     def _lacks(self, missing: dict[str, Any]) -> Exception:
         is_modern = self.request.session.connection.is_modern
@@ -121,7 +121,7 @@ class WaitingRounds(ReplayRounds):
             entry = Entry(sequence, cast("Any", kind), self.journal.outstanding[key].digest, value)
             self.journal.entries[key] = self._due[key] = entry
             self._fresh.add(key)
-        self._touch()
+        self._stillness.touch()
 
     async def run_step(self, call: StepCall) -> Entry:
         """As `Rounds.run_step`; the outcome is kept before the body sees it."""
@@ -159,19 +159,33 @@ class WaitingRounds(ReplayRounds):
                 return value
         raise TooManyRounds(f"A call may take {self.settings.max_rounds} rounds")
 
-    async def _suspend(self) -> None:
+    def _lead(self) -> None:
+        if self._keeper is not None and self._expire():
+            self._stillness.watch()
+            return
+        super()._lead()
+
+    def _stand(self) -> None:
         """The body stands: end the round, or say what is asked and wait."""
         keeper = self._keeper
         if keeper is None:
-            await super()._suspend()
+            super()._stand()
             return
-        seen = self._activity
-        # In a task of its own: the supervisor is cancelled when the body ends, and a half-done write helps nobody.
+        seen = self._stillness.activity
         self._keeping = self._loop.create_task(keeper.keep(self.journal, self._questions()))
-        await asyncio.shield(self._keeping)
-        if self._activity == seen:
-            await self._next_move(self._next_expiry_in_s())
-        self._expire()
+        self._keeping.add_done_callback(lambda keeping: self._told(keeping, seen))
+
+    def _told(self, keeping: asyncio.Task[None], seen: int) -> None:
+        """What is asked is kept; whatever happened meanwhile is looked at anew."""
+        error = None if keeping.cancelled() else keeping.exception()
+        if self._is_over:
+            return
+        if keeping.cancelled() or error is not None:
+            self._fail(error if isinstance(error, Exception) else RoundsError("The questions of a task were not kept"))
+        elif self._stillness.activity == seen:
+            self._stillness.rest(self._next_expiry_in_s())
+        else:
+            self._stillness.watch()
 
     def _questions(self) -> list[AskedQuestion]:
         """What is asked now, also noted in the journal."""
@@ -196,15 +210,16 @@ class WaitingRounds(ReplayRounds):
         ends = [asked.asked_at + asked.timeout_s for asked in self.journal.outstanding.values() if asked.timeout_s]
         return max(0.0, min(ends) - self.settings.clock()) if ends else None
 
-    def _expire(self) -> None:
+    def _expire(self) -> bool:
+        """Record what has waited too long; whether there was anything."""
         now = self.settings.clock()
-        self._record(
-            {
-                key: ("expired", asked.timeout_s)
-                for key, asked in self.journal.outstanding.items()
-                if asked.timeout_s and now >= asked.asked_at + asked.timeout_s and key not in self.journal.entries
-            }
-        )
+        expired = {
+            key: ("expired", asked.timeout_s)
+            for key, asked in self.journal.outstanding.items()
+            if asked.timeout_s and now >= asked.asked_at + asked.timeout_s and key not in self.journal.entries
+        }
+        self._record(expired)
+        return bool(expired)
 
     async def settle(self, value: Any) -> Any:
         """See `Rounds.settle`."""
