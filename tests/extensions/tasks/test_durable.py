@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ferrule import Context, MCPServer
+from ferrule.app.rounds.manual import InputRequired
 from ferrule.extensions.tasks import Tasks
 from tests.extensions.tasks.support import Modern
 
@@ -94,6 +95,53 @@ async def test_a_resumable_task_goes_on_in_another_process_and_repeats_no_step(t
     assert task["status"] == "completed", task
     assert work.effects == ["first", "second", "third"]
     assert task["result"]["content"][0]["text"].startswith("first True second third ")
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.02])
+async def test_questions_by_hand_are_not_asked_again_in_another_process(tmp_path: Path, after_s: float) -> None:
+    """Whether the answer came to the task or, before it was one, to the call."""
+    ask = {"message": "name?", "requestedSchema": {"type": "object", "properties": {"value": {"type": "string"}}}}
+    go = asyncio.Event()
+    began: list[str] = []
+
+    def again() -> MCPServer[Any]:
+        app: MCPServer[Any] = MCPServer(
+            "x", store=f"sqlite:///{tmp_path}/t.db", extensions=[Tasks(lease_s=0.3)], state_keys=["k" * 32]
+        )
+
+        @app.tool(task="optional", task_after_s=after_s, resumable=True)
+        async def greet(ctx: Context) -> Any:
+            if not ctx.input_responses:
+                return InputRequired({"name": {"method": "elicitation/create", "params": ask}}, state={"asked": 1})
+            name = ctx.input_responses["name"]["content"]["value"]
+            began.append(name)
+            await go.wait()
+            return f"{ctx.input_state['asked']} {name}"
+
+        return app
+
+    answer = {"action": "accept", "content": {"value": "Ann"}}
+    one = again()
+    client = Modern(one)
+    came = await client.call("greet")
+    if after_s:
+        (key,) = came["inputRequests"]
+        came = await client.call("greet", inputResponses={key: answer}, requestState=came["requestState"])
+        task_id = came["taskId"]
+    else:
+        task_id = came["taskId"]
+        (key,) = (await client.until(task_id, "input_required"))["inputRequests"]
+        await client.ask("tasks/update", taskId=task_id, inputResponses={key: answer})
+    async with asyncio.timeout(5):
+        while not began:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    await kill(one)
+    go.set()
+    async with process(again()) as later:
+        task = await later.until(task_id)
+    assert task["result"]["content"][0]["text"] == "1 Ann", task
+    assert began == ["Ann", "Ann"]
 
 
 async def test_an_answer_given_while_nobody_runs_the_task_is_kept(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def rebuilt_context(record: TaskRecord, server: Any, lifespan_state: Any) -> Ser
         connection.client_capabilities_raw = record.capabilities
         connection.client_info_raw = record.client_info
         connection.initialize_accepted = True
-    params = CallToolRequestParams(name=record.tool, arguments=record.arguments)
+    params = CallToolRequestParams(name=record.tool, arguments=record.arguments, input_responses=record.responses)
     session = ServerSession(connection, _Nobody(), record.meta)
     return ServerRequestContext(
         session,

@@ -39,9 +39,11 @@ from ferrule.extensions.tasks.run import TaskRun
 from ferrule.extensions.tasks.upkeep import Upkeep
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.server import GrantTopics, Server
+from ferrule.kernel.tasks import is_asyncio
 from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound
 from ferrule.stores.tasks import MemoryTasks, StoredTask, TaskStore
 from ferrule.wire.codec import to_builtins
+from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.revisions import Revision
 from ferrule.wire.types.base import EmptyResult
 from ferrule.wire.types.tasks import (
@@ -192,6 +194,8 @@ class Tasks(Extension):
         async def capable(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
             if ctx.session.body_task is not None:  # a tool called by a tool: part of the same call
                 return await inner(ctx, arguments)
+            if not is_asyncio():
+                return await self._serve_plainly(tool, inner, ctx, arguments)
             if ctx.session.connection.is_modern:
                 if tool.task == "required":
                     self.require(ctx)
@@ -205,6 +209,17 @@ class Tasks(Extension):
             return await self._serve_legacy(tool, inner, ctx, arguments or {})
 
         return capable
+
+    async def _serve_plainly(
+        self, tool: ToolComponent, inner: Run, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None
+    ) -> Any:
+        """On another event loop than asyncio's there are no tasks."""
+        if tool.task == "required":
+            why = f"The tool {tool.name!r} runs as a task only, and tasks need asyncio"
+            raise MCPError(why, code=int(JsonRpcErrorCode.INTERNAL_ERROR))
+        if ctx.params.task is not None and ctx.revision.task_methods:
+            raise MethodNotFound("tools/call with task: tasks need asyncio")
+        return await inner(ctx, arguments)
 
     async def _serve_modern(
         self, tool: ToolComponent, inner: Run, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
@@ -297,6 +312,7 @@ class Tasks(Extension):
             capabilities=to_builtins(connection.client_capabilities_raw),
             client_info=to_builtins(connection.client_info_raw),
             meta=dict(ctx.meta),
+            responses=ctx.params.input_responses,
             principal=principal_id(principal_of(ctx)),
             created_at=now,
             updated_at=now,

@@ -56,6 +56,7 @@ class TaskRecord(Struct, kw_only=True, omit_defaults=True):
         task_id: unguessable.
         tool, arguments: the call.
         protocol_version, capabilities, client_info, meta: of the request that became the task.
+        responses: answers that the request brought from rounds before; for bodies that ask by hand.
         principal: who sent it; ``None`` for nobody in particular.
         created_at, updated_at: seconds since the epoch.
         ttl_ms: life from ``created_at``.
@@ -79,6 +80,7 @@ class TaskRecord(Struct, kw_only=True, omit_defaults=True):
     capabilities: Any = None
     client_info: Any = None
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
+    responses: dict[str, Any] | None = None
     principal: str | None = None
     created_at: float
     updated_at: float

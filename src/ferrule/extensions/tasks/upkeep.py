@@ -23,6 +23,7 @@ from ferrule.extensions.tasks.executor import Delivery, TaskExecutor
 from ferrule.extensions.tasks.record import TaskRecord, read_record
 from ferrule.extensions.tasks.run import TaskRun
 from ferrule.kernel.server import Server
+from ferrule.kernel.tasks import is_asyncio
 from ferrule.stores.tasks import MemoryTasks
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 
@@ -164,11 +165,13 @@ class Upkeep:
         self._server, self._state = server, state
         async with self.executor.connected(self.run):
             keep = self._sweep if isinstance(self._find_desk().store, MemoryTasks) else self._keep
-            keeper = asyncio.get_running_loop().create_task(keep())
+            # Elsewhere calls are plain ones, and there is nothing to keep.
+            keeper = asyncio.get_running_loop().create_task(keep()) if is_asyncio() else None
             try:
                 yield
             finally:
-                keeper.cancel()
+                if keeper is not None:
+                    keeper.cancel()
                 self._entered -= 1
                 if not self._entered:
                     await self._give_up()
