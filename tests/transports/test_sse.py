@@ -196,3 +196,12 @@ async def test_a_shutdown_ends_the_streams() -> None:
         with anyio.fail_after(5):
             while len(app):
                 await anyio.sleep(0.001)
+
+
+async def test_a_prefix_that_a_trusted_proxy_took_off_is_in_the_address() -> None:
+    """The client posts to what the first event names, through the same proxy."""
+    app = endpoint(trusted_proxies=["127.0.0.1"])
+    async with connected(app, **{"x-forwarded-prefix": "/tools"}) as session:
+        assert session.path == "/tools/messages"
+    async with connected(endpoint(), **{"x-forwarded-prefix": "/tools"}) as session:
+        assert session.path == "/messages"

@@ -20,6 +20,7 @@ from ferrule.kernel.dispatch import StreamMessage
 from ferrule.kernel.runner import serve_loop
 from ferrule.kernel.server import Server
 from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
+from ferrule.transports.asgi.forwarded import forwarded_prefix
 from ferrule.transports.asgi.gate import HttpGate
 from ferrule.transports.asgi.media import accepts, is_json_content_type
 from ferrule.transports.asgi.options import HttpOptions
@@ -126,6 +127,8 @@ class SseEndpoint(HttpGate):
         if self.options.authenticate is not None and not await self._authenticate(request):
             return
         if verb == "GET":
+            if self.security.reads_forwarded and self.security.trusts(scope.get("client")):
+                prefix = forwarded_prefix(headers) + prefix
             await self._serve_stream(request, prefix, runtime)
         else:
             await self._take(request)

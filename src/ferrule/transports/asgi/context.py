@@ -29,7 +29,10 @@ class HttpContext(TransportContext):
 
     @property
     def client(self) -> tuple[str, int] | None:
-        """Address and port of the socket's peer, which may be a proxy; ``None`` when the server does not say."""
+        """Address and port of the socket's peer; ``None`` when the server does not say.
+
+        Behind ``trusted_proxies`` the address that these name, with port 0; behind any other proxy the proxy's own.
+        """
         client = self.scope.get("client")
         return None if client is None else (client[0], client[1])
 

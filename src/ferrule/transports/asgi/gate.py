@@ -77,6 +77,10 @@ class HttpGate:
             return False
         if origin is not None:
             request.reply_headers = self.security.cors_headers(origin)
+        if self.security.reads_forwarded:
+            client = self.security.effective_client(request.headers, request.scope.get("client"))
+            if client is not None:
+                request.scope = {**request.scope, "client": (client, 0)}
         return True
 
     async def _serve_elsewhere(self, request: HttpRequest) -> None:

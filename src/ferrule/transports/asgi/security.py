@@ -16,14 +16,16 @@ nothing               any                                     none
 ``allowed_origins=``  as without                              the listed ones as well
 ====================  ======================================  =======================================================
 
-Rule a newcomer would break: a forwarded header (``X-Forwarded-Host``) counts only when the peer of the socket
-is one of ``trusted_proxies``; anyone can write one.
+Rule a newcomer would break: a forwarded header (see `ferrule.transports.asgi.forwarded`) counts only when the peer of
+the socket is one of ``trusted_proxies``; anyone can write one.
 """
 
 import ipaddress
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
+
+from ferrule.transports.asgi.forwarded import forwarded_chain, forwarded_host
 
 __all__ = ["SecurityPolicy", "is_loopback_name", "split_host"]
 
@@ -165,10 +167,29 @@ class SecurityPolicy:
 
     def effective_host(self, headers: Mapping[str, str], client: Iterable[Any] | None) -> str | None:
         """The host that the client asked for: forwarded by a trusted proxy, else the ``Host`` header."""
-        forwarded = headers.get("x-forwarded-host")
-        if forwarded is not None and self.reads_forwarded and self.trusts(client):
-            return forwarded.rpartition(",")[2].strip()
+        if self.reads_forwarded and self.trusts(client):
+            forwarded = forwarded_host(headers)
+            if forwarded is not None:
+                return forwarded
         return headers.get("host")
+
+    def effective_client(self, headers: Mapping[str, str], client: Iterable[Any] | None) -> str | None:
+        """The address behind the trusted proxies; ``None`` when the peer is none of them or does not say.
+
+        The list of addresses is walked from its end, as far as it was written by trusted proxies.
+        """
+        if not self.trusts(client):
+            return None
+        found: str | None = None
+        for address in forwarded_chain(headers):
+            try:
+                ipaddress.ip_address(address)
+            except ValueError:  # "unknown", or a proxy's private word for somebody
+                break
+            found = address
+            if not self.trusts((address,)):
+                break
+        return found
 
     # --- CORS -------------------------------------------------------------------------------------------------------
 
