@@ -97,10 +97,10 @@ class Dev:
 
 
 @contextmanager
-def developing(target: str | Path, *options: str, cwd: Path | None = None) -> Iterator[Dev]:
+def developing(target: str | Path, *options: str, cwd: Path | None = None, is_opened: bool = False) -> Iterator[Dev]:
     """Run ``ferrule dev``; it must end in an orderly way."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "ferrule", "dev", str(target), "--no-open", *options],
+        [sys.executable, "-m", "ferrule", "dev", str(target), *(() if is_opened else ("--no-open",)), *options],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -158,6 +158,32 @@ def test_an_inspector_that_ended_is_missed(tmp_path: Path, browser: Any) -> None
         watched.complaints = [line for line in watched.complaints if "ERR_" not in line]  # the browser's own
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the browser is a shell script here")
+def test_the_browser_is_started_with_a_ticket(tmp_path: Path, browser: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not with the token: everybody on the machine can read a command line. The ticket works once."""
+    asked = tmp_path / "asked"
+    program = tmp_path / "browser"
+    program.write_text(f'#!/bin/sh\nprintf %s "$1" > {asked}.part && mv {asked}.part {asked}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(program))
+    monkeypatch.setenv("DISPLAY", ":none")
+    with developing(WORKSHOP, is_opened=True) as running:
+        until = time.monotonic() + LIMIT_S
+        while not asked.exists():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        address = asked.read_text()
+        assert running.token not in address
+        with watching(browser, address) as watched:
+            watched.page.wait_for_selector(".item")
+            assert "ticket" not in watched.page.url
+            watched.page.reload()
+            watched.page.wait_for_selector(".item")
+        with watching(browser, address) as again:
+            again.page.get_by_role("heading", name="This page needs its token").wait_for()
+            again.complaints = [line for line in again.complaints if "401" not in line]  # the browser's own line
+
+
 @contextmanager
 def protected() -> Iterator[str]:
     """The protected example with its authorization server; gives the URL."""
@@ -220,6 +246,24 @@ def test_a_protected_server_is_signed_in_to_from_the_page(
             if event["kind"] == "caught_up":
                 break
         assert not re.search(r"eyJ[\w-]{20,}", "".join(kept))
+
+
+def test_a_sign_in_that_nobody_finishes_can_be_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connecting anew does not wait for the minutes that a user would have had."""
+    pytest.importorskip("joserfc", reason="ferrule[auth] is not installed")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with protected() as url, developing(url, "--oauth") as running:
+        seen: list[str] = []
+        for event in running.events():
+            if event["kind"] == "sign_in" and event["url"] and event["url"] not in seen:
+                seen.append(event["url"])
+                if len(seen) == 2:
+                    break
+                running.call("connect")
+        running.call("connect", oauth=False)
+        assert "needs an access token" in lane(running, "failed")["error"]
 
 
 def test_without_a_token_the_refusal_is_told() -> None:

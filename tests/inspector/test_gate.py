@@ -159,3 +159,29 @@ def test_the_gate_takes_the_whole_token_only() -> None:
     for token in ("t" * 42, "t" * 44, "T" * 43):
         with pytest.raises(Refused):
             gate.check_call("POST", {**headers, "x-ferrule-token": token})
+
+
+def test_a_ticket_is_exchanged_once_and_soon() -> None:
+    """It stands in the list of processes, where others can read it, too."""
+    now = [0.0]
+    gate = Gate("t" * 43, clock=lambda: now[0])
+    ticket = gate.make_ticket()
+    for wrong in ("", None, 7, ticket[:-1], ticket + "x", "\ud800"):
+        with pytest.raises(Refused, match="already"):
+            gate.redeem(wrong)
+    assert gate.redeem(ticket) == "t" * 43
+    with pytest.raises(Refused):
+        gate.redeem(ticket)
+    late = gate.make_ticket()
+    now[0] += 61
+    with pytest.raises(Refused):
+        gate.redeem(late)
+
+
+def test_a_ticket_is_no_way_around_the_other_checks(dev: Dev) -> None:
+    """A foreign page that guesses is turned away before its guess is looked at."""
+    body = b'{"ticket": "guess"}'
+    assert dev.request("POST", "/api/ticket", body, x_ferrule_token=None)[0] == 401
+    assert dev.request("POST", "/api/ticket", body, origin="http://evil.example")[0] == 403
+    assert dev.request("POST", "/api/ticket", body, host="evil.example")[0] == 403
+    assert dev.request("POST", "/api/ticket", body, content_type="text/plain")[0] == 415

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import Any
+
+import pytest
 
 from tests.inspector.conftest import Dev, Watched, watching
 from tests.inspector.test_page import choose, finished, go, press
@@ -107,12 +112,31 @@ def test_the_policy_stops_what_would_slip_through(watched: Watched) -> None:
     watched.requests[:] = [url for url in watched.requests if ":9/" not in url]
 
 
-def test_a_foreign_page_can_neither_read_nor_frame_nor_drive_it(browser: Any, dev: Dev) -> None:
-    """A page of another origin tries what pages can try, and the server notices nothing."""
+@pytest.fixture
+def foreign() -> Iterator[str]:
+    """A page of somebody else's on another port of this machine, which a browser takes for local, too."""
+
+    class Hello(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<title>hello</title><p>hello")
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hello) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def test_a_foreign_page_can_neither_read_nor_frame_nor_drive_it(browser: Any, dev: Dev, foreign: str) -> None:
+    """It tries what pages can try, even with a token that it stole, and the server notices nothing."""
     context = browser.new_context()
     page = context.new_page()
-    context.route("http://evil.example/**", lambda route: route.fulfill(body="<p>hello", content_type="text/html"))
-    page.goto("http://evil.example/")
+    page.goto(foreign)
     base = f"http://127.0.0.1:{dev.port}"
     whole = f"headers: {{'content-type': 'application/json', 'x-ferrule-token': '{dev.token}'}}"
     tries = {
@@ -126,8 +150,8 @@ def test_a_foreign_page_can_neither_read_nor_frame_nor_drive_it(browser: Any, de
     page.evaluate(f"{blind}.then(() => 'done', () => 'refused')")
     frame = f"Object.assign(document.createElement('iframe'), {{src: '{base}/?token={dev.token}'}})"
     page.evaluate(f"new Promise(done => {{ const f = {frame}; f.onload = done; document.body.append(f) }})")
-    inner = next((each for each in page.frames if each is not page.main_frame), None)
-    assert inner is None or inner.locator("#tabs").count() == 0
+    (inner,) = (each for each in page.frames if each is not page.main_frame)
+    assert inner.locator("#work").count() == 0
     assert dev.call("state")["lanes"][0]["state"] == "open"
     context.close()
 

@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from ferrule.client.client import Client
 from ferrule.client.config import StdioTarget
 from ferrule.client.links import Link, StdioLink, StreamLink
 from ferrule.client.opening import Opener
 from ferrule.inspector.trace import LaneTrace, TracedInput, TracedOutput, TracingHttpClient
+from ferrule.protocol.errors import ConnectionClosed
 from ferrule.transports.background import Background
 from ferrule.transports.stdio_client import ServerProcess, connect_stdio
 from ferrule.wire.codec import to_builtins
@@ -90,6 +93,7 @@ class Lane:
         self.state = "connecting"
         self.error = ""
         self._http: TracingHttpClient | None = None
+        self._opening = anyio.CancelScope()
         hear = options.pop("hear")
         if target.is_http:
             from ferrule.transports.aiohttp_client import AiohttpClient
@@ -108,15 +112,19 @@ class Lane:
             LocalError, RemoteError: it did not work; the lane says why.
         """
         try:
-            await self.client.connect()
+            with self._opening:
+                await self.client.connect()
         except BaseException as error:
             self.state, self.error = "failed", str(error) or type(error).__name__
             raise
+        if self._opening.cancel_called:
+            raise ConnectionClosed("The connection was closed while it was made")
         self.state = "open"
 
     async def aclose(self) -> None:
-        """Close it, its process and its connections."""
+        """Close it, its process and its connections; one that is still being made is given up."""
         self.state = "closed"
+        self._opening.cancel()  # a sign-in may wait for minutes, and nobody else gets in meanwhile
         try:
             await self.client.aclose()
         finally:

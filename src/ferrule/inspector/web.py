@@ -3,10 +3,11 @@
 ====================  ================================================================================================
 ``GET /``             the page; ``GET /NAME`` its other files
 ``GET /api/events``   the feed, as server-sent events (read with ``fetch``, since the token travels in a header)
+``POST /api/ticket``  a ticket for the token, once
 ``POST /api/NAME``    an action of `ferrule.inspector.bench.Bench`, JSON in and out
 ====================  ================================================================================================
 
-Everything but the files needs the token; see `ferrule.inspector.gate`.
+Everything but the files and the ticket needs the token; see `ferrule.inspector.gate`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from importlib import resources
-from typing import Any, Final, cast
+from typing import Any, Final
 
+from ferrule.client.jsonlike import is_mapping
 from ferrule.inspector.bench import BadCall, Bench
 from ferrule.inspector.gate import PAGE_HEADERS, Gate, Refused
 from ferrule.inspector.target import InspectedTarget
@@ -77,6 +79,10 @@ class InspectorApp:
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
 
+    def make_ticket(self) -> str:
+        """For the address that a browser is started with; see `ferrule.inspector.gate`."""
+        return self._gate.make_ticket()
+
     async def drain(self) -> None:
         """End the streams that would otherwise never end."""
         await self.bench.feed.aclose()
@@ -100,6 +106,13 @@ class InspectorApp:
                 self._gate.check_page(headers)
                 await _send_file(method, path, send)
                 return
+            if path == "/api/ticket" and method == "POST":
+                self._gate.check_caller(method, headers)
+                ticket = await _read_json(headers, receive)
+                await send_body(
+                    send, 200, encode({"token": self._gate.redeem(ticket.get("ticket"))}), list(PAGE_HEADERS)
+                )
+                return
             self._gate.check_call(method, headers)
             if path == "/api/events" and method == "GET":
                 await self._stream(receive, send)
@@ -119,17 +132,9 @@ class InspectorApp:
         action = self.bench.calls.get(name)
         if action is None:
             raise Refused(404, f"There is no action {name[:64]!r}")
-        if not headers.get("content-length", "0").isdigit() or int(headers.get("content-length", "0")) > MAX_BODY_BYTES:
-            raise BodyTooLarge(has_more=True)
-        body = await read_body(receive, b"", MAX_BODY_BYTES)
+        given = await _read_json(headers, receive)
         try:
-            given: Any = decode(body) if body else {}
-        except DecodeError as error:
-            raise Refused(400, f"The body is no JSON: {error}") from error
-        if not isinstance(given, dict):
-            raise Refused(400, "The body is no object")
-        try:
-            answer = encode(await action(cast("dict[str, Any]", given)))
+            answer = encode(await action(given))
         except BadCall as error:
             raise Refused(400, str(error)) from error
         except (FerruleError, OSError, TimeoutError) as error:  # the inspected server's
@@ -157,6 +162,25 @@ class InspectorApp:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             group.cancel_scope.cancel()
         await send({"type": "http.response.body", "body": b""})
+
+
+async def _read_json(headers: Mapping[str, str], receive: Receive) -> Mapping[str, Any]:
+    """The body as an object.
+
+    Raises:
+        BodyTooLarge, Refused, ClientGone: it is none.
+    """
+    length = headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+        raise BodyTooLarge(has_more=True)
+    body = await read_body(receive, b"", MAX_BODY_BYTES)
+    try:
+        given: Any = decode(body) if body else {}
+    except DecodeError as error:
+        raise Refused(400, f"The body is no JSON: {error}") from error
+    if not is_mapping(given):
+        raise Refused(400, "The body is no object")
+    return given
 
 
 async def _send_file(method: str, path: str, send: Send) -> None:

@@ -80,7 +80,9 @@ def command(
         address = f"http://{host}:{bound}/?token={secret}"
         say(f"inspecting {choice.text}: {address}")
         if not no_open:
-            _open(address)
+            _open(
+                f"http://{host}:{bound}/?ticket={app.make_ticket()}"
+            )  # other users see what a browser is started with
 
     try:
         run_inspector(app, port=port, on_started=started)

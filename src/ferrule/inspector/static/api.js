@@ -3,20 +3,33 @@
 const KEPT = "ferrule-token";
 const HEADER = "x-ferrule-token";
 
-/** The token from the address, which then forgets it: it stays in this tab, and out of history and copied links. */
-function takeToken() {
+/** The token, or the ticket for it, from the address, which then forgets it: out of history and of copied links. */
+async function takeToken() {
   const address = new URL(location.href);
   const given = address.searchParams.get("token");
-  if (given !== null) {
-    address.searchParams.delete("token");
-    history.replaceState(null, "", address.pathname + address.search + address.hash);
-    try { sessionStorage.setItem(KEPT, given); } catch { /* storage may be switched off */ }
-    return given;
+  const ticket = address.searchParams.get("ticket");
+  if (given === null && ticket === null) {
+    try { return sessionStorage.getItem(KEPT) || ""; } catch { return ""; }
   }
-  try { return sessionStorage.getItem(KEPT) || ""; } catch { return ""; }
+  address.searchParams.delete("token");
+  address.searchParams.delete("ticket");
+  history.replaceState(null, "", address.pathname + address.search + address.hash);
+  const found = given ?? await redeem(ticket);
+  try { sessionStorage.setItem(KEPT, found); } catch { /* storage may be switched off */ }
+  return found;
 }
 
-const token = takeToken();
+async function redeem(ticket) {
+  try {
+    const response = await fetch("/api/ticket", { method: "POST", headers: { "content-type": "application/json" },
+      body: JSON.stringify({ ticket }), credentials: "omit", redirect: "error" });
+    return response.ok ? (await response.json()).token : "";
+  } catch {
+    return "";
+  }
+}
+
+const token = await takeToken();
 export const hasToken = () => token !== "";
 
 export class ApiError extends Error {

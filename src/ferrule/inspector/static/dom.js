@@ -94,8 +94,10 @@ export function longText(text, props = {}) {
   let shown = 0;
   const box = h("div", { class: "long-text" }, pre);
   const more = (count) => {
-    put(pre, visible(text.slice(shown, shown + count)));
-    shown = Math.min(text.length, shown + count);
+    let until = Math.min(text.length, shown + count);
+    if (/[\ud800-\udbff]/.test(text[until - 1])) until += 1; // a pair of halves is one character
+    put(pre, visible(text.slice(shown, until)));
+    shown = until;
     bar.hidden = shown >= text.length;
     status.textContent = `${shown.toLocaleString("en")} of ${text.length.toLocaleString("en")} characters`;
   };
