@@ -121,6 +121,12 @@ async def check(mode: str) -> None:
     if mode == "auto":
         assert await by_hand(app) == "accept M"
 
+    async with client(elicitation_handler=lambda params: {"valeu": "M"}) as wrong:
+        assert (await wrong.call_tool("order")).text == (
+            "Tool `order` got no answer: The client answered elicitation/create 3 times with a misfit: "
+            "the field value is missing"
+        )
+
     def broken(params):
         raise ValueError("no user is there")
 

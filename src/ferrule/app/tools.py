@@ -283,6 +283,10 @@ class ToolComponent:
             raise error
         if isinstance(error, CapabilityNotDeclared):
             return error_result(f"Tool `{self.name}` cannot be used: {error}")
+        from ferrule.app.rounds.errors import InvalidAnswer, QuestionExpired  # loaded by the question, if there was one
+
+        if isinstance(error, InvalidAnswer | QuestionExpired):
+            return error_result(f"Tool `{self.name}` got no answer: {error}")
         logger.error("Tool %r failed", self.name, exc_info=raised)
         if self._mask_errors:
             return error_result(f"Tool `{self.name}` failed")

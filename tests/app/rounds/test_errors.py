@@ -61,3 +61,22 @@ async def test_what_a_revision_cannot_ask_is_caught_like_what_a_client_cannot(re
         assert (await client.call_tool("pay_or_fail")).text.startswith(
             "Tool `pay_or_fail` cannot be used: elicitation/"
         )
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_an_answer_that_does_not_fit_is_said_to_the_caller(mode: str) -> None:
+    """It is the client's fault, so the client must be able to find it; the operator can do nothing about it."""
+    app = MCPServer("shop")
+
+    @app.tool
+    async def order(ctx: Context) -> bool:
+        return bool((await ctx.elicit("Order?", bool)).data)
+
+    async with Client(app, mode=mode, elicitation_handler=lambda params: {"valeu": True}) as client:
+        done = await client.call_tool("order")
+    assert done.is_error
+    assert done.text == (
+        "Tool `order` got no answer: The client answered elicitation/create 3 times with a misfit: "
+        "the field value is missing"
+    )
