@@ -9,4 +9,4 @@ def count() -> int:
 
 
 if __name__ == "__main__":
-    app.run("http", port=8000, allowed_hosts=["mcp.example.com"])
+    app.run("http", port=8000, allowed_hosts=["mcp.example.com"], trusted_proxies=["127.0.0.1"])
