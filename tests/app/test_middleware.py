@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from ferrule import Context, MCPServer
 from ferrule.app.middleware import LogRequests, MaskErrors, RateLimit, RateLimited, Timing, TimingOf
 from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
+from ferrule.stores.store import open_store
 from ferrule.transports.asgi.context import HttpContext
 from tests.app.support import RecordingDispatch, ask, call
 
@@ -77,7 +80,7 @@ async def test_buckets_are_bounded():
     app = served(limit)
     for number in range(10):
         await call(app, "work", dispatch=From(f"p{number}"))
-    assert len(limit._buckets) == 3  # pyright: ignore[reportPrivateUsage]
+    assert len(limit._here) == 3  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("options", [{"requests": 0, "per_s": 1}, {"requests": 1, "per_s": 0}])
@@ -142,3 +145,73 @@ async def test_masked_errors_have_a_reference_and_nothing_else(caplog: pytest.Lo
     assert "secret" in caplog.text
     with pytest.raises(InvalidParams):
         await call(served(MaskErrors()), "nothing")
+
+
+def shared(tmp_path: Path, *middleware: Any) -> list[MCPServer]:
+    """Two servers as two workers have them: one store, middleware of their own."""
+    apps = []
+    for number in range(2):
+        app = MCPServer("x", middleware=[middleware[number]], store=f"sqlite:///{tmp_path}/s.db")
+
+        @app.tool
+        async def work() -> str:
+            return "ok"
+
+        apps.append(app)
+    return apps
+
+
+async def passed(app: MCPServer, times: int, **options: Any) -> int:
+    """How many of so many calls are let through."""
+    count = 0
+    for _ in range(times):
+        try:
+            await call(app, "work", **options)
+        except RateLimited:
+            continue
+        count += 1
+    return count
+
+
+async def test_a_limit_holds_over_all_who_share_the_store(tmp_path: Path):
+    """Four workers must not let four times as much through; each sender still has a bucket of its own."""
+    one, other = shared(tmp_path, RateLimit(5, per_s=3600), RateLimit(5, per_s=3600))
+    assert await passed(one, 3, dispatch=From("ada")) == 3
+    assert await passed(other, 4, dispatch=From("ada")) == 2
+    assert await passed(one, 1, dispatch=From("ada")) == 0
+    assert await passed(one, 1, dispatch=From("bob")) == 1
+
+
+async def test_two_limits_of_one_server_are_told_apart_by_a_name(tmp_path: Path):
+    """Without it they would count together."""
+    one, other = shared(tmp_path, RateLimit(1, per_s=3600, name="a"), RateLimit(1, per_s=3600, name="b"))
+    assert await passed(one, 2) == 1
+    assert await passed(other, 2) == 1
+
+
+async def test_while_the_store_is_away_each_counts_by_itself(caplog: pytest.LogCaptureFixture):
+    """Neither open to everybody nor closed to all; and the store is not asked for every call."""
+    asked: list[str] = []
+    is_away = [True]
+    now = [0.0]
+
+    class Rates:
+        async def take(self, key: str, *, size: int, per_s: float) -> float:
+            asked.append(key)
+            if is_away[0]:
+                raise ConnectionError("away")
+            return 0
+
+    store = replace(open_store("memory:"), rates=Rates(), is_shared=True)
+    app = MCPServer("x", middleware=[RateLimit(2, per_s=3600, clock=lambda: now[0])], store=store)
+
+    @app.tool
+    async def work() -> str:
+        return "ok"
+
+    assert await passed(app, 4) == 2
+    assert len(asked) == 1
+    assert "the store is away" in caplog.text
+    now[0], is_away[0] = 6.0, False
+    assert await passed(app, 3) == 3
+    assert len(asked) == 4

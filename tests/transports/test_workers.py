@@ -232,6 +232,7 @@ def test_workers_do_not_outlive_a_supervisor_that_is_killed(tmp_path: Path) -> N
     ("settings", "options", "said"),
     [
         ("", "", "store='redis://"),
+        ("", "", "store='sqlite:///"),
         ("", ", legacy=False", None),
         (", extensions=[__import__('ferrule.extensions.tasks', fromlist=['x']).Tasks()]", ", legacy=False", "Tasks"),
         ("", ", stateless=True, authenticate=lambda ctx: None", "cannot be given"),

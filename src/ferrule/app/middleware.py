@@ -1,4 +1,4 @@
-"""Middleware ready to use: rate limits, one log line per request, timings, and masked errors.
+"""Middleware ready to use: rate limits, results used again, one log line per request, timings, and masked errors.
 
 Each is ``async (ctx, call_next) -> result`` and small enough to copy and change. Put the outermost first:
 ``MCPServer("x", middleware=[LogRequests(), RateLimit(100, per_s=60)])``. Notifications pass through all of them.
@@ -10,23 +10,29 @@ import logging
 import math
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from ferrule.app.principals import principal_id, principal_of
+from ferrule.app.result_cache import CacheResults, store_of
 from ferrule.app.running_task import current_task_id
 from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.protocol.errors import InternalError, LocalError, MCPError
 from ferrule.protocol.inbound import NAME_PARAMS
+from ferrule.stores.rates import MemoryRateLimits
 
-__all__ = ["LogRequests", "MaskErrors", "RateLimit", "RateLimited", "Timing", "TimingOf", "sender_of"]
+__all__ = ["CacheResults", "LogRequests", "MaskErrors", "RateLimit", "RateLimited", "Timing", "TimingOf", "sender_of"]
 
 RATE_LIMITED_CODE: Final = 429
 """An application's own code: outside the range that JSON-RPC and the specification keep (ER-3)."""
 
 LIMITED_METHODS: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
+
+_ALONE_S: Final = 5.0
+"""So long does a process count by itself before it tries a store again that was away."""
+
+logger = logging.getLogger("ferrule.app")
 
 Context = ServerRequestContext[Any]
 
@@ -55,15 +61,19 @@ def sender_of(ctx: Context) -> str:
 class RateLimit:
     """At most ``requests`` in ``per_s`` seconds for each sender, spread as they like (a token bucket).
 
-    Counts are of one process. Behind a proxy all requests come from one address: give ``key``.
+    Counted in the server's store: where workers share one (``store="redis://…"`` or ``"sqlite:///…"``), the limit holds
+    over all of them, otherwise in this process. While a shared store is away, each process counts by itself.
+
+    Behind a proxy all requests that nobody signed come from one address: give ``key``.
 
     Args:
         requests: size of the bucket.
         per_s: seconds in which an empty bucket fills.
         methods: those that count.
-        key: whom a request counts for.
-        max_senders: buckets kept; the one unused longest goes.
-        clock: seconds, for tests.
+        key: whom a request counts for; `sender_of` says: the principal, else the session, else the address.
+        name: tells two limits with the same numbers and methods apart, which would count together otherwise.
+        max_senders: buckets kept in this process; the one unused longest goes.
+        clock: seconds, for tests; a shared store has its own.
     """
 
     def __init__(
@@ -73,36 +83,39 @@ class RateLimit:
         per_s: float,
         methods: Iterable[str] = LIMITED_METHODS,
         key: Callable[[Context], str] = sender_of,
+        name: str = "",
         max_senders: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if requests < 1 or not per_s > 0:
             raise ValueError("requests is at least 1, and per_s more than 0")
-        self._size = float(requests)
-        self._per_request_s = per_s / requests
+        self._requests = requests
+        self._per_s = per_s
         self._methods = frozenset(methods)
         self._key = key
-        self._max_senders = max_senders
+        self._bucket = f"{name} {requests}/{per_s:g} {' '.join(sorted(self._methods))}"
+        self._here = MemoryRateLimits(max_keys=max_senders, clock=clock)
         self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._alone_until_s = float("-inf")
 
     async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
         # The pass around a task's body is part of a request that was counted.
         if ctx.request_id is not None and ctx.method in self._methods and current_task_id() is None:
-            self._take(self._key(ctx))
+            wait_s = await self._take(ctx, self._key(ctx))
+            if wait_s > 0:
+                raise RateLimited(wait_s)
         return await call_next(ctx)
 
-    def _take(self, key: str) -> None:
-        now = self._clock()
-        left, since = self._buckets.get(key, (self._size, now))
-        left = min(self._size, left + (now - since) / self._per_request_s)
-        is_free = left >= 1
-        self._buckets[key] = (left - 1 if is_free else left, now)
-        self._buckets.move_to_end(key)
-        while len(self._buckets) > self._max_senders:
-            self._buckets.popitem(last=False)
-        if not is_free:
-            raise RateLimited((1 - left) * self._per_request_s)
+    async def _take(self, ctx: Context, sender: str) -> float:
+        store = store_of(ctx)
+        if store is not None and store.is_shared and self._clock() >= self._alone_until_s:
+            key = f"{ctx.server.server_info.name}\n{self._bucket}\n{sender}"
+            try:
+                return await store.rates.take(key, size=self._requests, per_s=self._per_s)
+            except OSError as error:
+                self._alone_until_s = self._clock() + _ALONE_S
+                logger.warning("rates are counted in this process alone, the store is away: %s", error)
+        return await self._here.take(sender, size=self._requests, per_s=self._per_s)
 
 
 @dataclass(frozen=True, slots=True)

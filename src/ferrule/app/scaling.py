@@ -33,12 +33,13 @@ def check_can_scale(app: MCPServer[Any], options: dict[str, Any]) -> None:
     if in_worker():
         raise WorkerError('A worker may not start workers: put run() under `if __name__ == "__main__":`')
     store = app.store
-    has_channel = store is not None and store.channel is not None
+    keeps_sessions = store is not None and store.sessions is not None and store.channel is not None
     has_sessions = options.get("legacy", True) and not options.get("stateless", False)
-    if has_sessions and not has_channel:
+    if has_sessions and not keeps_sessions:
         raise WorkerError(
-            "Legacy sessions need a store that all workers see: MCPServer(store='redis://host:6379/0'); or turn them "
-            "off with run(stateless=True) or run(legacy=False)"
+            "Legacy sessions need a store that all workers see: MCPServer(store='redis://host:6379/0'), or "
+            "store='sqlite:///sessions.db' on one machine; or turn them off with run(stateless=True) or "
+            "run(legacy=False)"
         )
     if any(extension.serves_tasks for extension in app.extensions.values()) and (store is None or not store.is_shared):
         raise WorkerError(
