@@ -346,6 +346,45 @@ def test_one_call_in_both_eras(watched: Watched) -> None:
     watched.shoot("eras", full_page=True)
 
 
+def test_the_handshake_era_does_all_of_it_too(watched: Watched) -> None:
+    """A question, a subscription and a task over a connection of 2025-11-25, chosen in the settings."""
+    page = watched.page
+    press(page, "Settings")
+    page.get_by_label("Era", exact=True).select_option("legacy")
+    press(page, "Apply")
+    expect(page.locator("#connection")).to_contain_text("2025-11-25 legacy")
+    choose(page, "order")
+    page.locator("#view-tools").get_by_label("product", exact=True).fill("bell")
+    press(page, "Call")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("size", exact=True).select_option(label="L")
+    dialog.get_by_role("button", name="Send").click()
+    assert "Ordered: bell, size L" in finished(page)
+    go(page, "Resources")
+    choose(page, "workshop://stock")
+    press(page, "Watch")
+    page.get_by_role("button", name="Watching").wait_for()
+    go(page, "Tools")
+    choose(page, "press")
+    page.get_by_label("sheets", exact=True).fill("2")
+    press(page, "Call as task")
+    assert "2" in finished(page)
+    go(page, "Tasks")
+    page.locator(".task").first.locator(".state.done").wait_for()
+    go(page, "Tools")
+    choose(page, "restock")
+    press(page, "Call")
+    finished(page)
+    go(page, "Resources")
+    page.get_by_text(re.compile("changed . time")).wait_for()
+    page.get_by_role("button", name="Watching").click()
+    watched.shoot("legacy")
+    press(page, "Settings")
+    page.get_by_label("Era", exact=True).select_option("auto")
+    press(page, "Apply")
+    expect(page.locator("#connection")).to_contain_text("2026-07-28 modern")
+
+
 def test_any_request_can_be_sent_and_every_message_opened(watched: Watched) -> None:
     """For experts: a method by its name, and the bytes of its answer."""
     page = watched.page

@@ -31,7 +31,7 @@ function moving(box) {
 function row(event, marksLanes = false) {
   const arrow = event.direction === "out" ? "→" : "←";
   const side = event.direction === "out" ? "to the server" : "from the server";
-  const kind = { request: "", notification: "notification", result: "result", error: "error", http: "http", raw: "not a message", batch: "batch" }[event.what] ?? "";
+  const kind = { request: "", notification: "", result: "result", error: "error", http: "http", raw: "not a message", batch: "batch" }[event.what] ?? "";
   const place = h("div", { class: "message-body" });
   let isLoaded = false;
   const details = h("details", { class: `message ${event.what} ${event.direction}`, "data-lane": event.lane },
@@ -41,7 +41,6 @@ function row(event, marksLanes = false) {
       h("span", { class: "what" }, say(event.method || event.what), event.subject ? h("span", { class: "subject" }, " ", say(clip(event.subject, 60))) : null),
       event.lane !== "main" && marksLanes ? h("span", { class: `era ${event.lane}` }, event.lane) : null,
       kind ? h("span", { class: `chip ${event.what}` }, kind) : null,
-      event.status && event.what === "http" ? h("span", { class: "chip" }, String(event.status)) : null,
       h("span", { class: "took" }, event.took_ms !== undefined ? duration(event.took_ms) : ""),
       h("span", { class: "bytes" }, event.what === "http" ? "" : size(event.bytes))), place);
   details.addEventListener("toggle", async () => {
@@ -60,7 +59,7 @@ function row(event, marksLanes = false) {
 
 function httpView(http) {
   const head = http.status ? `HTTP ${http.status}` : `${http.method} ${http.url}`;
-  return h("details", { class: "http" }, h("summary", {}, say(head)),
+  return h("details", { class: "http-facts" }, h("summary", {}, say(head)),
     h("dl", { class: "facts" }, Object.entries(http.headers || {}).map(([name, value]) => [h("dt", {}, say(name)), h("dd", {}, say(clip(value, 500)))])));
 }
 

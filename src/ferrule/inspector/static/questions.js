@@ -25,7 +25,7 @@ export function watchQuestions(banners) {
       put.map((question) => h("div", { class: "banner ask" }, h("span", {}, "The server waits for an answer: ", say(question.params?.message || question.method)),
         button("Answer", () => { later.delete(question.key); if (shown) close(); open(question); }))),
       [...state.signIns].map(([lane, url]) => h("div", { class: "banner ask" },
-        h("span", {}, `The ${lane} connection needs a sign-in. Open this page: `, uriView(url)))));
+        h("span", {}, `The ${lane} connection needs a sign-in. Open this page: `, uriView(url, 120)))));
   });
 }
 

@@ -110,11 +110,11 @@ function mediaView(data, mimeType, kind) {
 }
 
 /** A URI as text; one that leads to the web can be opened, and shows where it leads. */
-export function uriView(uri) {
+export function uriView(uri, length = 600) {
   const text = String(uri ?? "");
   let isWeb = false;
   try { isWeb = ["http:", "https:"].includes(new URL(text).protocol); } catch { /* no URL */ }
-  const shown = h("code", { class: "uri" }, visible(clip(text, 600)));
+  const shown = h("code", { class: "uri" }, visible(clip(text, length)));
   return isWeb ? h("a", { href: text, target: "_blank", rel: "noopener noreferrer", referrerpolicy: "no-referrer" }, shown) : shown;
 }
 
