@@ -69,8 +69,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 def measured() -> str:
     """The published figures: what stands in ``bench/RESULTS.md`` between its heading and its last sentence."""
-    text = (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
-    return text.partition("\n")[2].rpartition("\nHow each row is measured")[0].strip()
+    text = (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8").partition("\n")[2]
+    found = text.partition("\nHow each row is measured")[0].strip()
+    if "\n|" not in found:
+        raise ValueError("bench/RESULTS.md holds no table")
+    return found
 
 
 def section_of(text: str, section: str | None) -> str:
