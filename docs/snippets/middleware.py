@@ -41,6 +41,28 @@ app.lowlevel.middleware.append(no_gold)  # innermost; the list may change while 
 # --8<-- [end:own]
 
 
+# --8<-- [start:cache]
+from ferrule.app.middleware import CacheResults
+
+ASKED: list[str] = []
+rates_cache = CacheResults(60, tools=["rate"], scope="public")
+bank = MCPServer("bank", middleware=[rates_cache])  # last in the list, so that the others see every request
+
+
+@bank.tool
+async def rate(currency: str) -> float:
+    """A slow service would be asked here."""
+    ASKED.append(currency)
+    return 1.08
+
+
+async def rates_changed() -> None:
+    await rates_cache.forget(bank, "rate")
+
+
+# --8<-- [end:cache]
+
+
 async def check(mode: str) -> None:
     """In both eras."""
     import pytest
@@ -52,6 +74,14 @@ async def check(mode: str) -> None:
         assert (await client.call_tool("count", {"metal": "gold"})).data == 3
     called = next(time for time in TIMES if time.method == "tools/call")
     assert (called.name, called.outcome) == ("count", "ok")
+
+    ASKED.clear()
+    async with Client(bank, mode=mode) as client:
+        for _ in range(3):
+            assert (await client.call_tool("rate", {"currency": "USD"})).data == 1.08
+        await rates_changed()
+        await client.call_tool("rate", {"currency": "USD"})
+    assert ASKED == ["USD", "USD"]
 
     small = MCPServer("small", middleware=[RateLimit(1, per_s=60)])
 
