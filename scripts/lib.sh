@@ -114,6 +114,18 @@ ensure_auth() {
   once "$VENV/.stamps/auth" "$(project_inputs auth)" _install_auth
 }
 
+_install_redis_client() {
+  say "installing the extra ferrule[redis]"
+  pip_install "$VENV" -e "$ROOT[redis]"
+}
+
+# What a user's `pip install 'ferrule[redis]'` gives.
+ensure_redis() {
+  ensure_runtime
+  if [ -f "$VENV/.stamps/dev" ] && [ "$(cat "$VENV/.stamps/dev")" = "$(project_inputs dev)" ]; then return 0; fi
+  once "$VENV/.stamps/redis" "$(project_inputs redis)" _install_redis_client
+}
+
 # That, all extras and the tools of this repository.
 ensure_dev() {
   make_venv "$VENV"

@@ -11,10 +11,12 @@ import sys
 import anyio
 
 from ferrule import Context, MCPServer
+from ferrule.extensions.tasks import Tasks
 
 STORE = os.environ.get("FERRULE_EXAMPLE_STORE", "redis://localhost:6379/0")
 
-app = MCPServer("foundry", store=STORE)
+# Seconds after which a task of a worker that fell silent is taken over; 15 if not said.
+app = MCPServer("foundry", store=STORE, extensions=[Tasks(lease_s=3)])
 
 
 def order_metal(metal: str) -> str:
@@ -41,5 +43,5 @@ if __name__ == "__main__":
         "http",
         port=int(sys.argv[1]) if len(sys.argv) > 1 else 0,
         workers=4,
-        on_started=lambda host, port: print(f"http://{host}:{port}/mcp", flush=True),
+        on_started=lambda host, port: print(f"serving http://{host}:{port}/mcp", flush=True),
     )
