@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -184,9 +183,10 @@ def test_the_browser_is_started_with_a_ticket(tmp_path: Path, browser: Any, monk
             again.complaints = [line for line in again.complaints if "401" not in line]  # the browser's own line
 
 
-@contextmanager
+@pytest.fixture(scope="module")
 def protected() -> Iterator[str]:
     """The protected example with its authorization server; gives the URL."""
+    pytest.importorskip("joserfc", reason="ferrule[auth] is not installed")
     ports = []
     for _ in range(2):
         with socket.socket() as probe:
@@ -216,14 +216,13 @@ def protected() -> Iterator[str]:
 
 
 def test_a_protected_server_is_signed_in_to_from_the_page(
-    tmp_path: Path, browser: Any, monkeypatch: pytest.MonkeyPatch
+    protected: str, tmp_path: Path, browser: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page shows the address of the sign-in; when the user comes back, the connection opens. No token is kept."""
-    pytest.importorskip("joserfc", reason="ferrule[auth] is not installed")
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    with protected() as url, developing(url, "--oauth") as running:
+    with developing(protected, "--oauth") as running:
         with watching(browser, running.url) as watched:
             link = watched.page.locator(".banner.ask a")
             link.wait_for()
@@ -248,13 +247,14 @@ def test_a_protected_server_is_signed_in_to_from_the_page(
         assert not re.search(r"eyJ[\w-]{20,}", "".join(kept))
 
 
-def test_a_sign_in_that_nobody_finishes_can_be_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sign_in_that_nobody_finishes_can_be_given_up(
+    protected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Connecting anew does not wait for the minutes that a user would have had."""
-    pytest.importorskip("joserfc", reason="ferrule[auth] is not installed")
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    with protected() as url, developing(url, "--oauth") as running:
+    with developing(protected, "--oauth") as running:
         seen: list[str] = []
         for event in running.events():
             if event["kind"] == "sign_in" and event["url"] and event["url"] not in seen:
@@ -266,8 +266,7 @@ def test_a_sign_in_that_nobody_finishes_can_be_given_up(tmp_path: Path, monkeypa
         assert "needs an access token" in lane(running, "failed")["error"]
 
 
-def test_without_a_token_the_refusal_is_told() -> None:
+def test_without_a_token_the_refusal_is_told(protected: str) -> None:
     """In the server's own words."""
-    pytest.importorskip("joserfc", reason="ferrule[auth] is not installed")
-    with protected() as url, developing(url) as running:
+    with developing(protected) as running:
         assert "needs an access token" in lane(running, "failed")["error"]

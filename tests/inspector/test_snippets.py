@@ -115,26 +115,22 @@ def test_over_stdio(over_stdio: Dev, tmp_path: Path, http_url: str) -> None:
     assert curl(texts["curl"].replace("http://127.0.0.1:8000/mcp", http_url), tmp_path)["id"] in (1, 2)
 
 
-def test_answers_are_copied_too(over_stdio: Dev, tmp_path: Path) -> None:
-    """A call that asked something asks again when the copy runs, and gets the same answers."""
-    over_stdio.call("run", job="order", op="call", params={"tool": "order", "arguments": {"product": "cane"}})
-    for event in over_stdio.events():
-        if event["kind"] == "question" and event["state"] == "open":
-            content = {"size": "S", "engrave": True, "name": TRICKY}
-            over_stdio.call("answer", question=event["key"], answer={"action": "accept", "content": content})
-        if event["kind"] == "job" and event["key"] == "order" and event["state"] == "done":
-            break
-    text = over_stdio.call("snippet", job="order", form="python")["text"]
+def test_answers_and_failures_are_copied_too(tmp_path: Path) -> None:
+    """A call that asked something gets the same answers again, and a failure that was seen is expected."""
+    with developing(WORKSHOP.name, cwd=WORKSHOP.parent) as running:
+        running.call("run", job="order", op="call", params={"tool": "order", "arguments": {"product": "cane"}})
+        for event in running.events():
+            if event["kind"] == "question" and event["state"] == "open":
+                content = {"size": "S", "engrave": True, "name": TRICKY}
+                running.call("answer", question=event["key"], answer={"action": "accept", "content": content})
+            if event["kind"] == "job" and event["key"] == "order" and event["state"] == "done":
+                break
+        running.job("fails", "call", tool="fails", arguments={})
+        text = running.call("snippet", job="order", form="python")["text"]
+        tests = [running.call("snippet", job=job, form="test")["text"] for job in ("order", "fails")]
     assert "size S, engraved: True" in python(text, WORKSHOP.parent)
-    a_test(over_stdio.call("snippet", job="order", form="test")["text"], tmp_path)
-
-
-def test_a_failed_tool_is_expected_to_fail(over_stdio: Dev, tmp_path: Path) -> None:
-    """The copied test holds what was seen, also when that was a failure."""
-    over_stdio.job("fails", "call", tool="fails", arguments={})
-    text = over_stdio.call("snippet", job="fails", form="test")["text"]
-    assert "assert result.is_error" in text
-    a_test(text, tmp_path)
+    assert "assert result.is_error" in tests[1]
+    a_test("\n\n".join(tests), tmp_path, count=2)
 
 
 def test_secrets_stay_out_of_code(http_url: str, tmp_path: Path) -> None:
