@@ -183,6 +183,43 @@ def test_the_browser_is_started_with_a_ticket(tmp_path: Path, browser: Any, monk
             again.complaints = [line for line in again.complaints if "401" not in line]  # the browser's own line
 
 
+def test_what_is_no_message_is_pointed_out(tmp_path: Path) -> None:
+    """A print in the server is the most frequent reason for "my host does not see my tool"."""
+    path = tmp_path / "noisy.py"
+    path.write_text(
+        f"import runpy\n\nprint('brass is in', flush=True)\nrunpy.run_path({str(WORKSHOP)!r}, run_name='__main__')\n"
+    )
+    with developing(path) as running:
+        lane(running, "open")
+        for event in running.events():
+            if event["kind"] == "notice":
+                break
+        assert "brass is in" in event["text"]
+
+
+@pytest.mark.peer
+def test_a_published_server_is_inspected(peer_node: tuple[str, Path]) -> None:
+    """Somebody else's server, with its questions."""
+    node, folder = peer_node
+    program = folder / "node_modules" / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
+    with developing(f"{node} {program}") as running:
+        assert not lane(running, "open")["is_modern"]
+        assert "The sum of 2 and 3 is 5" in json.dumps(
+            running.job("sum", "call", tool="get-sum", arguments={"a": 2, "b": 3})
+        )
+        running.call(
+            "run", job="ask", op="call", params={"tool": "trigger-sampling-request", "arguments": {"prompt": "x"}}
+        )
+        for event in running.events():
+            if event["kind"] == "question" and event["state"] == "open":
+                said = {"type": "text", "text": "brass lasts"}
+                answer = {"role": "assistant", "model": "m", "stopReason": "endTurn", "content": said}
+                running.call("answer", question=event["key"], answer=answer)
+            if event["kind"] == "job" and event["key"] == "ask" and event["state"] == "done":
+                break
+        assert "brass lasts" in json.dumps(running.call("outcome", job="ask"))
+
+
 @pytest.fixture(scope="module")
 def protected() -> Iterator[str]:
     """The protected example with its authorization server; gives the URL."""

@@ -80,6 +80,7 @@ class Bench:
         self._opening: dict[str, anyio.Lock] = {}
         self._subscriptions: dict[str, tuple[Lane, Subscription, BackgroundTask]] = {}
         self._background = Background()
+        self._complaints: _Complaints | None = None
         self.calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "answer": self._answer,
             "cancel": self._cancel,
@@ -101,13 +102,19 @@ class Bench:
     # -- life -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect the main lane, and look at the sources from time to time."""
+        """Connect the main lane, look at the sources from time to time, and pass on what the client complains of."""
+        import asyncio
+
+        self._complaints = _Complaints(self.feed, asyncio.get_running_loop().call_soon_threadsafe)
+        logging.getLogger("ferrule").addHandler(self._complaints)
         self._background.start(self._open_quietly("main"), "ferrule-inspector-connect")
         if self._changed is not None:
             self._background.start(self._watch(self._changed), "ferrule-inspector-watch")
 
     async def aclose(self) -> None:
         """Close every lane and end every listener."""
+        if self._complaints is not None:
+            logging.getLogger("ferrule").removeHandler(self._complaints)
         await self.feed.aclose()
         await self._background.aclose()
         for lane in list(self._lanes.values()):
@@ -426,3 +433,23 @@ def _read_headers(text: str) -> dict[str, str]:
             raise BadCall("A header is written 'Name: value', one a line")
         made[name.strip()] = value.strip()
     return made
+
+
+class _Complaints(logging.Handler):
+    """Warnings of the client (lines on stdout that are no messages, tools left out, lost connections) for the page."""
+
+    def __init__(self, feed: Feed, soon: Callable[..., object]) -> None:
+        super().__init__(logging.WARNING)
+        self._feed = feed
+        self._soon = soon
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Any thread."""
+        text = record.getMessage()[:4000]
+        try:
+            self._soon(self._tell, text)
+        except RuntimeError:  # the loop has ended
+            return
+
+    def _tell(self, text: str) -> None:
+        self._feed.happened("notice", text=text)

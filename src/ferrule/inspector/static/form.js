@@ -170,11 +170,13 @@ function textField(schema, context) {
   const input = isLong ? h("textarea", { rows: 3, spellcheck: "false" })
     : h("input", { type: kinds[schema.format] || "text", spellcheck: "false", autocomplete: "off" });
   if (typeof initial === "string") input.value = initial;
+  let wasEdited = initial === ""; // a required text may be empty when somebody wants it so, not by oversight
+  input.addEventListener("input", () => { wasEdited = true; });
   const hint = [schema.format, schema.pattern && `pattern ${schema.pattern}`, schema.minLength && `at least ${schema.minLength} characters`,
     schema.maxLength && `at most ${schema.maxLength} characters`].filter(Boolean).join(", ");
   return control(schema, context, input, () => {
     const text = input.value;
-    if (text === "" && (!context.required || context.nullable || schema.minLength)) return { value: undefined };
+    if (text === "" && (!context.required || context.nullable || schema.minLength || !wasEdited)) return { value: undefined };
     if (schema.minLength && [...text].length < schema.minLength) return { problem: `At least ${schema.minLength} characters.` };
     if (schema.maxLength && [...text].length > schema.maxLength) return { problem: `At most ${schema.maxLength} characters.` };
     return { value: text };

@@ -1,7 +1,7 @@
 // What the server asks: a form, a page to open, or an answer in the place of a model.
 
 import { call } from "./api.js";
-import { announce, button, fill, h, longText, newId, say } from "./dom.js";
+import { announce, button, clip, fill, h, longText, newId, say } from "./dom.js";
 import { schemaForm } from "./form.js";
 import { jsonView } from "./json.js";
 import { blockView, uriView } from "./result.js";
@@ -55,7 +55,8 @@ function open(question) {
     : asked.mode === "url" ? page(asked, answer) : formOf(asked, answer);
   dialog = h("dialog", { class: "question", "aria-labelledby": title },
     h("form", { class: "dialog-form", novalidate: true, onsubmit: (event) => { event.preventDefault(); part.accept(); } },
-      h("p", { class: "eyebrow" }, h("span", { class: `era ${question.lane}` }, question.lane), " ", say(question.server), ` · ${question.method}`),
+      h("p", { class: "eyebrow" }, question.lane === "main" ? null : [h("span", { class: `era ${question.lane}` }, question.lane), " "],
+        say(clip(question.server, 60)), ` · ${question.method}`),
       h("h2", { id: title }, part.title), part.element, problem,
       h("div", { class: "row dialog-actions" }, part.actions, h("span", { class: "grow" }),
         button("Later", () => { later.add(question.key); close(); import("./store.js").then((store) => store.changed("question")); }, { class: "quiet" }))));
