@@ -347,3 +347,12 @@ def test_old_wrapping_keeps_references_at_the_root():
 def test_a_recursive_root_is_an_object_for_old_revisions():
     """They require type object at the root, which a bare $ref does not say."""
     assert plan_result(Node).output_schema()["type"] == "object"
+
+
+@pytest.mark.parametrize("returns", [None, list[int]], ids=["undeclared", "declared"])
+def test_an_iterator_is_refused_with_advice(returns):
+    """Reading it would run the function's code on the event loop after the function has ended."""
+    plan = results.plan_result(EMPTY if returns is None else returns)
+    for value in (map(str, [1]), (n for n in [1])):
+        with pytest.raises(ResultError, match="return a list"):
+            plan.project(value, MODERN)

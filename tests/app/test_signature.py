@@ -250,3 +250,37 @@ def test_registering_a_thousand_tools_is_cheap_by_count():
     sys.setprofile(None)
     assert calls / 100 < 90
     assert all(tool.spec._struct is None and tool._plan is None for tool in app.tools.index)
+
+
+def test_a_method_in_a_class_body_is_refused():
+    """It would be listed with a parameter ``self`` that no client can send."""
+    from ferrule import MCPServer
+
+    app = MCPServer("x")
+    with pytest.raises(SignatureError, match=r"Shop\.sell.*instance\.method"):
+
+        class Shop:
+            @app.tool
+            def sell(self, product: str) -> str:
+                return product
+
+    class Store:
+        def sell(self, product: str) -> str:
+            return product
+
+        @classmethod
+        def count(cls) -> int:
+            return 1
+
+    app.tool(Store().sell)
+    app.tool(Store.count)
+
+    @app.tool
+    def plain(self: int) -> int:
+        return self
+
+    @app.tool
+    def odd(self) -> int:
+        return self
+
+    assert [tool.name for tool in app.list_tools()] == ["sell", "count", "plain", "odd"]

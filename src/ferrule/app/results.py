@@ -417,7 +417,12 @@ def to_json_value(value: Any) -> Any:
     except RecursionError as error:
         raise ResultError("it is nested too deeply or refers to itself") from error
     except (TypeError, ValueError, OverflowError) as error:
-        raise ResultError(str(error)) from error
+        raise ResultError(f"{error}{_advice(value)}") from error
+
+
+def _advice(value: Any) -> str:
+    """Not made a list here: that would run the author's code on the event loop, after his function has ended."""
+    return "; return a list" if hasattr(type(value), "__next__") else ""
 
 
 def _encode(plain: Any) -> bytes:
@@ -438,7 +443,9 @@ def _has_non_finite(plain: Any) -> bool:
 def _misfit(error: msgspec.ValidationError, value: Any) -> ResultError:
     reason, path = split_path(str(error))
     if not path and value is not None and not isinstance(value, str | int | float | dict | list | tuple):
-        return ResultError(f"it does not fit the declared return type: got a {type(value).__name__}")
+        return ResultError(
+            f"it does not fit the declared return type: got a {type(value).__name__}{_advice(cast('object', value))}"
+        )
     where = f" at `{path.lstrip('.')}`" if path else ""
     return ResultError(f"it does not fit the declared return type{where}: {say(reason)}")
 

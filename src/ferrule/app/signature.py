@@ -255,15 +255,29 @@ def compile_function(function: Callable[..., Any], *, allow_keywords: bool = Fal
         allow_keywords: accept ``**name``, for components whose schema the author wrote.
 
     Raises:
-        SignatureError: it takes ``*args`` (or ``**kwargs``), or a parameter's type has no JSON form.
+        SignatureError: it takes ``*args`` (or ``**kwargs``), a parameter's type has no JSON form, or it is a method
+            of no instance.
     """
-    spec = FunctionSpec(declaration_of(function))
+    declaration = declaration_of(function)
+    if declaration.parameters and declaration.parameters[0].name in ("self", "cls"):
+        _check_bound(function, declaration.parameters[0])
+    spec = FunctionSpec(declaration)
     if spec.takes_keywords and not allow_keywords:
         raise SignatureError(
             "**kwargs cannot be described to a client; name the parameters, take a dict, or give input_schema=",
             function=spec.name,
         )
     return spec
+
+
+def _check_bound(function: Any, first: RawParameter) -> None:
+    """A decorator in a class body sees a plain function; the client would be asked for ``self``."""
+    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
+    if first.annotation is EMPTY and owner and not owner.endswith("<locals>"):
+        raise SignatureError(
+            f"it is a method and `{first.name}` has no value yet; register it bound, as app.tool(instance.method)",
+            function=function.__qualname__,
+        )
 
 
 def _constant(value: Any) -> Callable[[], Any]:
