@@ -163,6 +163,15 @@ class Connection:
             options["sampling_handler"] = self._without_bar(sample_at_terminal)
         return options
 
+    def asking_later(self) -> dict[str, Any]:
+        """For tasks, whose questions may be answered by another command: declare them without a terminal, too.
+
+        What has to be answered here and now is refused by `InputNotProvided` then.
+        """
+        if is_terminal(sys.stdin) and is_terminal(sys.stderr):
+            return {}
+        return {"elicitation_handler": _nobody, "elicitation_modes": ("form", "url"), "sampling_handler": _nobody}
+
     def _without_bar(self, handler: Callable[..., Coroutine[Any, Any, T]]) -> Callable[[Any, Any], Any]:
         """A handler of questions that takes the progress bar away first."""
 
@@ -184,6 +193,12 @@ class Connection:
         name = f" {message.logger}" if message.logger else ""
         self.bar.clear()
         say(f"[{message.level}{name}] {text}")
+
+
+async def _nobody(params: Any, question: Any) -> Any:
+    from ferrule.protocol.errors import MCPError
+
+    raise MCPError("nobody is at a terminal here")
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:

@@ -19,7 +19,7 @@ import click
 
 from ferrule.client.harmless import harmless
 
-__all__ = ["Progress", "harmless", "is_terminal", "print_json", "print_rows", "print_text", "say"]
+__all__ = ["Progress", "harmless", "is_terminal", "print_json", "print_json_line", "print_rows", "print_text", "say"]
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
@@ -47,6 +47,15 @@ def print_json(value: Any) -> None:
 
     text = json.dumps(to_builtins(value), indent=2, ensure_ascii=False)
     click.echo(harmless(text) if is_terminal() else text)
+
+
+def print_json_line(value: Any) -> None:
+    """The same in one line, sent at once: for programs that read while we write."""
+    from ferrule.wire.codec import to_builtins
+
+    text = json.dumps(to_builtins(value), ensure_ascii=False, separators=(",", ":"))
+    click.echo(harmless(text) if is_terminal() else text)
+    sys.stdout.flush()
 
 
 def print_rows(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

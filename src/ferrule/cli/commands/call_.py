@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from ferrule.cli.arguments import read_arguments, read_json_option
 from ferrule.cli.connect import Connection, connection_options, run_async
 from ferrule.cli.content import print_blocks
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
-from ferrule.cli.output import harmless, print_json, say
+from ferrule.cli.output import harmless, print_json, print_json_line, print_text, say
 
 __all__ = ["command"]
 
@@ -23,21 +24,29 @@ __all__ = ["command"]
 @click.argument("tool")
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--json", "given", metavar="JSON", help="The arguments as an object; @FILE, or - for stdin.")
+@click.option("--task", "as_task", is_flag=True, help="Begin it as a task, print the task's id, and do not wait.")
 @click.option("--save", type=click.Path(path_type=Path, file_okay=False), help="Keep images, audio and blobs here.")
-def command(connection: Connection, tool: str, arguments: tuple[str, ...], given: str | None, save: Path | None) -> int:
+def command(
+    connection: Connection,
+    tool: str,
+    arguments: tuple[str, ...],
+    given: str | None,
+    as_task: bool,
+    save: Path | None,
+) -> int:
     """Call TOOL of the server TARGET.
 
     Arguments are NAME=VALUE, read by the type in the tool's schema; NAME:=JSON says it in JSON; NAME=@FILE takes a
     file's text; a list repeats its name. --json gives all of them at once, and pairs add to it.
     """
-    return run_async(_call(connection, tool, arguments, read_json_option(given), save))
+    return run_async(_call(connection, tool, arguments, read_json_option(given), as_task, save))
 
 
 async def _call(
-    connection: Connection, tool: str, pairs: Sequence[str], given: dict[str, Any], save: Path | None
+    connection: Connection, tool: str, pairs: Sequence[str], given: dict[str, Any], as_task: bool, save: Path | None
 ) -> int:
     progress = connection.progress()
-    async with connection.client() as client:
+    async with connection.client(**(connection.asking_later() if as_task else {})) as client:
         schema = None
         if pairs:
             tools = await client.list_tools()
@@ -48,10 +57,30 @@ async def _call(
                 raise click.UsageError(harmless(f"The server has no tool {tool!r}; {hint}"))
             schema = found.input_schema
         arguments = {**given, **read_arguments(pairs, schema)}
+        if as_task:
+            handle = await client.start_tool(tool, arguments)
+            if handle.task_id is not None:
+                _print_task(connection, handle.task_id)
+                return EXIT_OK
+            say("the server made no task of it, and answers at once")
+            result = await handle.result()
+            return _print_result(connection, tool, result, save)
         try:
             result = await client.call_tool(tool, arguments, on_progress=progress.report)
         finally:
             progress.clear()
+    return _print_result(connection, tool, result, save)
+
+
+def _print_task(connection: Connection, task_id: str) -> None:
+    if connection.is_json:
+        print_json_line({"taskId": task_id})
+    else:
+        print_text(task_id)
+        say(f"wait for it with: ferrule tasks {shlex.quote(connection.target)} wait {task_id}")
+
+
+def _print_result(connection: Connection, tool: str, result: Any, save: Path | None) -> int:
     if connection.is_json:
         print_json(result.result)
     else:

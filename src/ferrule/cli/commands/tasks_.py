@@ -2,71 +2,127 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-import anyio
 import click
 
 from ferrule.cli.arguments import read_json_option
 from ferrule.cli.connect import Connection, connection_options, run_async
-from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
-from ferrule.cli.output import print_json, print_rows
+from ferrule.cli.content import print_blocks
+from ferrule.cli.exits import EXIT_FAILED, EXIT_NO_ANSWER, EXIT_OK, EXIT_REFUSED, Quit
+from ferrule.cli.output import print_json, print_json_line, print_rows, print_text, say
 
 __all__ = ["command"]
 
 ACTIONS = ("list", "get", "wait", "result", "answer", "cancel")
-_ENDED = frozenset({"completed", "failed", "cancelled"})
+
+_EXAMPLES = """\b
+Examples:
+  ferrule call https://tools.example/mcp press sheets=100 --task      prints the id
+  ferrule tasks https://tools.example/mcp wait ID
+  ferrule tasks https://tools.example/mcp wait ID -o json | jq .status
+  ferrule tasks https://tools.example/mcp answer ID --json '{"q1": {"action": "accept", "content": {"ok": true}}}'
+"""
 
 
-@click.command("tasks")
+@click.command("tasks", epilog=_EXAMPLES)
 @connection_options
 @click.argument("action", type=click.Choice(ACTIONS))
 @click.argument("task", required=False)
 @click.option("--json", "given", metavar="JSON", help="For answer: the input responses by their keys.")
 def command(connection: Connection, action: str, task: str | None, given: str | None) -> int:
-    """Look at tasks of the server TARGET.
+    """Look at tasks of the server TARGET; `ferrule call --task` begins one.
 
     \b
     list           what is there (2025-11-25; the modern era has no list: keep the ids)
-    get TASK       state and status message
-    wait TASK      until it has ended, or asks something
-    result TASK    what it made (2025-11-25; in the modern era it is part of get)
+    get TASK       how it stands
+    wait TASK      show each change until it has ended, ask what it asks, print the result
+    result TASK    the same without the changes
     answer TASK    give it what it asked for, with --json (modern era)
     cancel TASK    ask it to stop
+
+    With -o json each task, and for wait each change, is one line of JSON.
     """
     if action != "list" and task is None:
         raise click.UsageError(f"{action} needs the id of a task")
+    if action == "answer" and given is None:
+        raise click.UsageError("answer needs --json with the answers by their keys; `get` shows the questions")
     return run_async(_tasks(connection, action, task or "", read_json_option(given)))
 
 
 async def _tasks(connection: Connection, action: str, task: str, given: dict[str, Any]) -> int:
-    async with connection.client(extensions={"io.modelcontextprotocol/tasks": {}}) as client:
-        if action == "list":
-            await _print_list(connection, client)
+    from ferrule.client.tasks import TASKS_EXTENSION
+    from ferrule.protocol.errors import RemoteError
+    from ferrule.wire.jsonrpc import JsonRpcErrorCode
+
+    async with connection.client(extensions={TASKS_EXTENSION: {}}, **connection.asking_later()) as client:
+        if action == "list" and client.is_modern:
+            raise Quit(
+                EXIT_REFUSED, "the modern era has no list of tasks: keep the ids that `ferrule call --task` prints"
+            )
+        if action == "answer" and not client.is_modern:
+            raise Quit(EXIT_REFUSED, "in 2025-11-25 a task asks while it is waited for: ferrule tasks … wait TASK")
+        try:
+            if action == "list":
+                return await _list(connection, client)
+            handle = client.task(task)
+            if action == "cancel":
+                await handle.cancel()
+            elif action == "answer":
+                await handle.answer(given)
+            elif action in ("wait", "result"):
+                return await _wait(connection, handle, shows=action == "wait")
+            _print_state(connection, (await handle.status()).raw)
             return EXIT_OK
-        params: dict[str, Any] = {"taskId": task}
-        if action == "answer":
-            print_json(await client.request("tasks/update", {**params, "inputResponses": given}))
-            return EXIT_OK
-        if action == "wait":
-            found = await _wait(client, params)
+        except RemoteError as error:
+            if error.code == JsonRpcErrorCode.METHOD_NOT_FOUND:
+                raise Quit(EXIT_REFUSED, f"the server has no tasks in {client.protocol_version}") from error
+            if error.code == JsonRpcErrorCode.INVALID_PARAMS:
+                raise Quit(
+                    EXIT_REFUSED,
+                    f"{error.message}. Tasks belong to who began them (in 2025-11-25 to the session, unless the server "
+                    "knows its users), and end with a server that keeps them in memory",
+                ) from error
+            raise
+
+
+async def _wait(connection: Connection, handle: Any, *, shows: bool) -> int:
+    """Until the end: each change on the way, the questions to the terminal, the result at the end."""
+    from ferrule.client.concurrent import gather
+    from ferrule.client.errors import InputNotProvided
+    from ferrule.client.tasks import TaskCancelled
+
+    async def follow() -> None:
+        async for state in handle.events():
+            if not state.is_over:
+                _print_change(connection, state.raw)
+
+    result: Any = None
+    try:
+        if shows:
+            _, result = await gather([follow(), handle.result()])
         else:
-            found = await client.request(f"tasks/{action}", params)
-    print_json(found)
-    return EXIT_FAILED if action == "wait" and found.get("status") in ("failed", "cancelled") else EXIT_OK
+            result = await handle.result()
+    except TaskCancelled:
+        pass
+    except InputNotProvided:
+        say(f"it asks something; answer with: ferrule tasks {connection.target} answer {handle.task_id} --json …")
+        _print_state(connection, (await handle.status()).raw)
+        return EXIT_NO_ANSWER
+    if connection.is_json:
+        last = (await handle.status()).raw
+        print_json_line({**last, **({} if result is None else {"result": result.result})})
+    elif result is None:
+        say("the task was cancelled")
+    else:
+        print_blocks(result.content, None)
+        if not result.content and result.has_structured_content:
+            print_json(result.structured_content)
+    return EXIT_OK if result is not None and not result.is_error else EXIT_FAILED
 
 
-async def _wait(client: Any, params: dict[str, Any]) -> dict[str, Any]:
-    """Ask again at the pace that the server suggests."""
-    while True:
-        found: dict[str, Any] = await client.request("tasks/get", params)
-        if found.get("status") in _ENDED or found.get("status") == "input_required":
-            return found
-        pause_ms = found.get("pollInterval") or found.get("pollIntervalMs") or 1000
-        await anyio.sleep(min(max(float(pause_ms) / 1000, 0.05), 30.0))
-
-
-async def _print_list(connection: Connection, client: Any) -> None:
+async def _list(connection: Connection, client: Any) -> int:
     found: list[dict[str, Any]] = []
     cursor: str | None = None
     for _ in range(1000):
@@ -76,7 +132,35 @@ async def _print_list(connection: Connection, client: Any) -> None:
         if cursor is None:
             break
     if connection.is_json:
-        print_json(found)
-        return
+        for each in found:
+            print_json_line(each)
+        return EXIT_OK
+    if not found:
+        say("there are no tasks")
     rows = [(each.get("taskId"), each.get("status"), each.get("statusMessage") or "") for each in found]
     print_rows(f"Tasks ({len(rows)})", ("ID", "STATUS", "MESSAGE"), rows)
+    return EXIT_OK
+
+
+def _print_state(connection: Connection, raw: Mapping[str, Any]) -> None:
+    if connection.is_json:
+        print_json_line(raw)
+        return
+    print_text(_words(raw))
+    questions: Any = raw.get("inputRequests") or {}
+    for key, asked in dict[str, Any](questions).items():
+        params: dict[str, Any] = asked.get("params") or {}
+        print_text(f"  {key}: {params.get('message') or asked.get('method')}")
+
+
+def _print_change(connection: Connection, raw: Mapping[str, Any]) -> None:
+    """In a pipe for programs a line of the result, for people a word beside it."""
+    if connection.is_json:
+        print_json_line(raw)
+    else:
+        say(_words(raw))
+
+
+def _words(raw: Mapping[str, Any]) -> str:
+    message = raw.get("statusMessage")
+    return f"{raw.get('status')}: {message}" if message else str(raw.get("status"))

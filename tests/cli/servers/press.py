@@ -1,0 +1,45 @@
+"""A server whose tools outlive their request, for the tests of ``ferrule tasks``."""
+
+from __future__ import annotations
+
+import anyio
+
+from ferrule import Context, MCPServer, ToolError
+
+app = MCPServer("press")
+
+
+@app.tool(task="optional")
+async def press(ctx: Context, sheets: int) -> int:
+    """Press sheets."""
+    for sheet in range(sheets):
+        await ctx.set_status(f"sheet {sheet + 1} of {sheets}")
+        await anyio.sleep(0.05)
+    return sheets
+
+
+@app.tool(task="optional")
+async def jam() -> str:
+    """Fail."""
+    raise ToolError("paper jam")
+
+
+@app.tool(task="optional")
+async def confirm(ctx: Context) -> str:
+    """Ask while it runs."""
+    await ctx.begin_task()
+    answer = await ctx.elicit("Go on?", bool)
+    return f"{answer.action} {answer.data}"
+
+
+@app.tool(task="optional")
+async def forever() -> str:
+    """Wait to be cancelled."""
+    await anyio.sleep_forever()
+    return "never"
+
+
+@app.tool
+def quick() -> str:
+    """Never a task."""
+    return "at once"
