@@ -420,7 +420,7 @@ def to_json_value(value: Any) -> Any:
         raise ResultError(f"{error}{_advice(value)}") from error
 
 
-def _advice(value: Any) -> str:
+def _advice(value: object) -> str:
     """Not made a list here: that would run the author's code on the event loop, after his function has ended."""
     return "; return a list" if hasattr(type(value), "__next__") else ""
 
@@ -443,9 +443,7 @@ def _has_non_finite(plain: Any) -> bool:
 def _misfit(error: msgspec.ValidationError, value: Any) -> ResultError:
     reason, path = split_path(str(error))
     if not path and value is not None and not isinstance(value, str | int | float | dict | list | tuple):
-        return ResultError(
-            f"it does not fit the declared return type: got a {type(value).__name__}{_advice(cast('object', value))}"
-        )
+        return ResultError(f"it does not fit the declared return type: got a {type(value).__name__}{_advice(value)}")
     where = f" at `{path.lstrip('.')}`" if path else ""
     return ResultError(f"it does not fit the declared return type{where}: {say(reason)}")
 

@@ -9,6 +9,7 @@ import pytest
 from ferrule import types as t
 from ferrule.wire.codec import Encoded, decode, encode
 from ferrule.wire.revisions import (
+    LATEST_MODERN_VERSION,
     REVISIONS,
     NotExpressible,
     needs_output_wrapping,
@@ -16,6 +17,8 @@ from ferrule.wire.revisions import (
     project_result,
     wrap_output_schema,
 )
+from ferrule.wire.revisions import project as project_module
+from ferrule.wire.revisions.project import projection_of
 
 R24, R0326, R0618, R1125, R26 = REVISIONS.values()
 OLD = [R24, R0326]
@@ -271,3 +274,21 @@ def test_params_lose_what_the_revision_lacks_in_both_directions() -> None:
     hello = t.InitializeParams("2024-11-05", t.ClientCapabilities(x=1), t.Implementation("n", "1", title="N"))
     assert _json(project_params(R24, "initialize", hello))["clientInfo"] == {"name": "n", "version": "1"}
     assert _json(project_params(R24, "initialize", hello))["capabilities"] == {"x": 1}
+
+
+@pytest.mark.parametrize("version", REVISIONS)
+def test_what_there_is_to_do_does_not_depend_on_what_was_asked_first(version, monkeypatch):
+    """A type that holds itself used to leave a plan behind that does nothing, and each tool result paid for it."""
+    revision = REVISIONS[version]
+    types = sorted({pair[1] for pair in revision.requests.values() if pair[1]} | {t.ToolResult}, key=repr)
+    types += [t.CreateMessageRequestParams, t.InputRequiredResult]
+
+    def idle(order: list[Any]) -> set[Any]:
+        monkeypatch.setattr(project_module, "_plans", {})
+        return {type_ for type_ in order if projection_of(revision, type_) is None}
+
+    first = idle(types)
+    assert idle(types[::-1]) == first
+    assert idle([t.CreateMessageRequestParams, *types]) == first
+    if version == LATEST_MODERN_VERSION:
+        assert t.ToolResult in first

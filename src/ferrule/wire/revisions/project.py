@@ -106,6 +106,10 @@ def _make_plan(revision: Revision, type_: Any) -> Step | None:
 
 
 def _struct_plan(revision: Revision, type_: type[WireStruct]) -> Step | None:
+    # Asked first, because what is made below for a type that holds itself is never nothing, and would be kept by
+    # whatever type happened to meet it on its way.
+    if not _reaches_change(revision, type_, set()):
+        return None
     key = (revision, type_)
     # A block may hold blocks: while its own plan is being made, the plan inside is looked up when it runs.
     _plans[key] = lambda value: _run(_plans[key], value)
@@ -125,6 +129,20 @@ def _struct_plan(revision: Revision, type_: type[WireStruct]) -> Step | None:
     if not (drops or children or rewrite):
         return None
     return _Plan(rewrite, drops, children + recursive).run
+
+
+def _reaches_change(revision: Revision, type_: Any, seen: set[Any]) -> bool:
+    """Whether the revision lacks anything in ``type_`` or in what it can hold."""
+    if isinstance(type_, type) and issubclass(type_, WireStruct):
+        if type_ in seen:
+            return False
+        seen.add(type_)
+        lacks = revision.lacks(type_)
+        fields = structs.fields(type_)
+        if any(info.name in lacks for info in fields) or rewrite_for(revision, type_) is not None:
+            return True
+        return any(_reaches_change(revision, info.type, seen) for info in fields)
+    return any(_reaches_change(revision, argument, seen) for argument in get_args(type_))
 
 
 def _run(step: Step | None, value: Any) -> Any:
