@@ -198,7 +198,7 @@ async def test_an_unknown_carrier_is_refused() -> None:
 def test_every_run_of_a_file_is_listed() -> None:
     """What a test suite parametrises over."""
     conversation = parse_conversation("revisions: 2025-11-25..\ncarriers: memory, asgi\n")
-    assert list(runs_of(conversation)) == [
+    assert runs_of(conversation) == [
         ("2025-11-25", "memory"),
         ("2025-11-25", "asgi"),
         ("2026-07-28", "memory"),

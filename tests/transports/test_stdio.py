@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from ferrule.transports import stdio
 from ferrule.transports.stdio import ParentWatch
 
 PROGRAM = Path(__file__).parent / "stdio_program.py"
@@ -429,6 +430,17 @@ def run_at_terminal(act: Callable[[int, int], object], **options: Any) -> tuple[
     status = process.wait(20)
     os.close(master)
     return status, said.decode()
+
+
+def test_what_it_tells_to_put_into_a_host_works_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody copies the line; the host starts the server from its own folder and would not find `calculator.py`."""
+    (tmp_path / "calculator.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-u", "calculator.py", "stdio"])
+    found = stdio._own_command()  # pyright: ignore[reportPrivateUsage]
+    assert found == [sys.executable, "-u", str(tmp_path / "calculator.py"), "stdio"]
 
 
 @pytest.mark.parametrize("loop", ["own", "trio"])

@@ -16,7 +16,7 @@ it closes the client's side, and anything that the server says beyond the file i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -105,11 +105,9 @@ class Transcript:
     messages: list[Exchange] = field(default_factory=list[Exchange])
 
 
-def runs_of(conversation: Conversation) -> Iterator[tuple[str, str]]:
-    """Every ``(revision, carrier)`` that a file asks for."""
-    for revision in conversation.revisions:
-        for carrier in conversation.carriers:
-            yield revision, carrier
+def runs_of(conversation: Conversation) -> list[tuple[str, str]]:
+    """Every ``(revision, carrier)`` that a file asks for, as ``pytest.mark.parametrize`` takes it."""
+    return [(revision, carrier) for revision in conversation.revisions for carrier in conversation.carriers]
 
 
 async def run_conversation(

@@ -342,8 +342,14 @@ def _greet(server: Server[Any]) -> None:
     """Tell a person who started the server by hand what it waits for."""
     if fd_kind(0) == "terminal":
         with contextlib.suppress(AttributeError, OSError, ValueError):  # no stderr
-            sys.stderr.write(_greeting(server.server_info.name, [sys.executable, *sys.orig_argv[1:]]))
+            sys.stderr.write(_greeting(server.server_info.name, _own_command()))
             sys.stderr.flush()
+
+
+def _own_command() -> list[str]:
+    """How this process was started, but from any folder: a host starts it from one of its own choice."""
+    words = [os.path.abspath(word) if os.path.isfile(word) else word for word in sys.orig_argv[1:]]
+    return [sys.executable, *words]
 
 
 def _greeting(name: str, command: list[str]) -> str:
