@@ -96,7 +96,7 @@ def four(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 async def test_every_promise_holds_on_whichever_worker_a_request_meets(four: Server) -> None:
-    """State, a change, a resumed stream, a limit, a kept answer, a subscription, a task; and all that is left expires."""
+    """State, a change, a resumed stream, a limit, a kept answer, a subscription, a task; all that is left expires."""
     session = four.initialize()
     assert four.call(session, "keep", value="brass") == "kept"
     pids: set[str] = set()
