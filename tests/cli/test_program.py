@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
@@ -104,6 +107,62 @@ def test_each_shell_gets_its_completion_script(shell: str) -> None:
     done = ferrule("completion", shell)
     assert done.returncode == 0
     assert "_FERRULE_COMPLETE" in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_commands_options_and_servers_of_hosts(tmp_path: Path) -> None:
+    """In a real shell, as the page says to set it up: what Tab would give."""
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "ferrule"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ferrule "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / ".cursor" / "mcp.json").write_text('{"mcpServers": {"weather": {"command": "x"}}}')
+    script = """
+    eval "$(ferrule completion bash)"
+    compopt() { :; }  # it works inside a real Tab only
+    tab() {
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+        _ferrule_completion ferrule; echo "${COMPREPLY[@]}"
+    }
+    tab ferrule ins
+    tab ferrule call --tim
+    tab ferrule list curs
+    tab ferrule install vsc
+    """
+    variables = environment(tmp_path, PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script], capture_output=True, text=True, env=variables, check=False, cwd=tmp_path
+    )
+    assert done.stdout.splitlines() == ["inspect install", "--timeout", "cursor:weather", "vscode"], done.stderr
+
+
+def test_every_status_is_described() -> None:
+    """Scripts decide by them, so the page and the code must agree."""
+    from ferrule.cli import exits
+
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
+    values = {value for name, value in vars(exits).items() if name.startswith("EXIT_")}
+    assert len(values) == 9
+    assert [value for value in values if f"\n| {value} |" not in page] == []
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("dev", "worker", "completion")])
+def test_every_help_has_an_example_that_means_something(name: str) -> None:
+    """People read the example first; each option in it must exist."""
+    found = import_module(f"ferrule.cli.commands.{name}_").command
+    assert found.epilog is not None
+    lines = [line.strip() for line in found.epilog.splitlines() if line.strip().startswith("ferrule ")]
+    assert lines
+    known = {option for each in (found,) for param in each.params for option in (*param.opts, *param.secondary_opts)}
+    used = {
+        word.split("=")[0]
+        for line in lines
+        if f"ferrule {name} " in line
+        for word in line.split()
+        if word.startswith("--")
+    }
+    assert used <= known | {"--help"}
 
 
 def test_commands_are_completed() -> None:

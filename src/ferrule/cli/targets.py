@@ -209,11 +209,12 @@ def _from_entries(text: str, where: str, servers: Mapping[str, Any], name: str |
 
 
 def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    """Shell completion: servers of hosts, then files."""
+    """Shell completion: servers of hosts where one begins so, files otherwise."""
     from click.shell_completion import CompletionItem
 
     from ferrule.cli.hosts import known_servers
 
     names = [f"{host}:{name}" for host, servers in known_servers().items() for name in servers]
-    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
-    return [*found, CompletionItem(incomplete, type="file")]
+    found = [CompletionItem(name) for name in names if incomplete and name.startswith(incomplete)]
+    # Not both: the scripts of bash and zsh throw names away as soon as files are asked for.
+    return found or [CompletionItem(incomplete, type="file")]

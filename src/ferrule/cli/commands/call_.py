@@ -19,7 +19,16 @@ from ferrule.cli.output import harmless, print_json, print_json_line, print_text
 __all__ = ["command"]
 
 
-@click.command("call")
+_EXAMPLES = """\b
+Examples:
+  ferrule call server.py add a=2 b=40
+  ferrule call server.py search words=brass words=steel 'options:={"limit": 3}'
+  ferrule call server.py add --json '{"a": 2, "b": 40}'
+  ferrule call https://tools.example/mcp report --token TOKEN --save out
+"""
+
+
+@click.command("call", epilog=_EXAMPLES)
 @connection_options
 @click.argument("tool")
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")

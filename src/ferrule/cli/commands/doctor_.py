@@ -14,7 +14,15 @@ from ferrule.cli.targets import read_choice
 __all__ = ["command"]
 
 
-@click.command("doctor")
+_EXAMPLES = """\b
+Examples:
+  ferrule doctor server.py
+  ferrule doctor claude-desktop:weather
+  ferrule doctor https://tools.example/mcp --origin https://app.example
+"""
+
+
+@click.command("doctor", epilog=_EXAMPLES)
 @connection_options
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 @click.option("--origin", metavar="URL", help="Also find out whether pages of this origin may use it.")

@@ -17,7 +17,15 @@ from ferrule.cli.output import print_json, print_rows, print_text, say
 __all__ = ["command"]
 
 
-@click.command("inspect")
+_EXAMPLES = """\b
+Examples:
+  ferrule inspect server.py
+  ferrule inspect server.py --strict
+  ferrule inspect server.py --call search --arguments '{"words": "brass"}'
+"""
+
+
+@click.command("inspect", epilog=_EXAMPLES)
 @connection_options
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 @click.option("--call", "tool", metavar="TOOL", help="Call this tool as well, and weigh its result.")

@@ -19,7 +19,15 @@ from ferrule.cli.targets import ServerChoice, complete_target, python_command, r
 __all__ = ["command"]
 
 
-@click.command("install", context_settings={"max_content_width": 100})
+_EXAMPLES = """\b
+Examples:
+  ferrule install claude-desktop server.py --env API_KEY
+  ferrule install vscode https://tools.example/mcp --project --dry-run
+  ferrule install cursor --undo
+"""
+
+
+@click.command("install", epilog=_EXAMPLES, context_settings={"max_content_width": 100})
 @click.argument("host", type=click.Choice([*HOSTS, "json"]))
 @click.argument("target", required=False, shell_complete=complete_target)
 @click.option("--name", help="Of the server in the configuration.")

@@ -14,7 +14,15 @@ __all__ = ["command", "read_lists"]
 KINDS = ("tools", "resources", "templates", "prompts")
 
 
-@click.command("list")
+_EXAMPLES = """\b
+Examples:
+  ferrule list server.py
+  ferrule list cursor:weather tools
+  ferrule list https://tools.example/mcp -o json | jq '.tools[].name'
+"""
+
+
+@click.command("list", epilog=_EXAMPLES)
 @connection_options
 @click.argument("kinds", nargs=-1, type=click.Choice(KINDS))
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")

@@ -14,7 +14,14 @@ from ferrule.cli.output import print_text, say
 __all__ = ["command"]
 
 
-@click.command("listen")
+_EXAMPLES = """\b
+Examples:
+  ferrule listen https://tools.example/mcp memo://today
+  ferrule listen server.py --count 1 -o json | jq .event
+"""
+
+
+@click.command("listen", epilog=_EXAMPLES)
 @connection_options
 @click.argument("uris", nargs=-1, metavar="[URI]...")
 @click.option("--log", "log_level", default="info", show_default=True, help="Least level of log messages; 'off'.")

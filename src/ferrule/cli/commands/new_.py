@@ -130,7 +130,13 @@ _README: Final = """\
 """
 
 
-@click.command("new")
+_EXAMPLES = """\b
+Examples:
+  ferrule new weather && cd weather && python -m pytest
+"""
+
+
+@click.command("new", epilog=_EXAMPLES)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--name", help="Of the server; the folder's name if not given.")
 def command(folder: Path, name: str | None) -> None:

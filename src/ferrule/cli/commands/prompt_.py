@@ -14,7 +14,13 @@ from ferrule.cli.output import print_json, print_text
 __all__ = ["command"]
 
 
-@click.command("prompt")
+_EXAMPLES = """\b
+Examples:
+  ferrule prompt server.py review language=python
+"""
+
+
+@click.command("prompt", epilog=_EXAMPLES)
 @connection_options
 @click.argument("name")
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")

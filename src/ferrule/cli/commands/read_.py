@@ -13,7 +13,14 @@ from ferrule.cli.output import print_json
 __all__ = ["command"]
 
 
-@click.command("read")
+_EXAMPLES = """\b
+Examples:
+  ferrule read server.py memo://today
+  ferrule read cursor:files file:///notes.txt --save out
+"""
+
+
+@click.command("read", epilog=_EXAMPLES)
 @connection_options
 @click.argument("uri")
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")

@@ -20,7 +20,17 @@ from ferrule.cli.targets import ServerChoice, python_command, read_choice, read_
 __all__ = ["command"]
 
 
-@click.command("run", context_settings={"max_content_width": 100})
+_EXAMPLES = """\b
+Examples:
+  ferrule run server.py
+  ferrule run server.py --http --reload
+  ferrule run https://tools.example/mcp --oauth
+  ferrule run "npx -y some-server" --http --port 8001
+  ferrule run mcp.json
+"""
+
+
+@click.command("run", epilog=_EXAMPLES, context_settings={"max_content_width": 100})
 @target_argument
 @click.option("--http", is_flag=True, help="Serve over HTTP instead of stdin and stdout.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")

@@ -25,7 +25,16 @@ __all__ = ["command"]
 _END_S = 5.0
 
 
-@click.command("trace")
+_EXAMPLES = """\b
+Examples:
+  ferrule trace server.py --to session.jsonl
+  ferrule trace https://tools.example/mcp --http --port 8900 --to session.jsonl
+  ferrule trace --show session.jsonl
+  ferrule trace server.py --replay session.jsonl
+"""
+
+
+@click.command("trace", epilog=_EXAMPLES)
 @click.argument("target", required=False, shell_complete=complete_target)
 @click.option("--to", type=click.Path(path_type=Path, dir_okay=False), help="Record into this file.")
 @click.option("--http", is_flag=True, help="Stand between a host that speaks HTTP and the URL TARGET.")

@@ -1,0 +1,78 @@
+"""``ferrule inspect``: capabilities in each revision, what is refused elsewhere, and what it costs a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.support import PROBE, ferrule
+
+SERVER = """\
+from ferrule import MCPServer
+
+app = MCPServer("s", version="2")
+
+@app.tool("a.b")
+def dotted() -> str:
+    return "x"
+
+@app.tool("n" * 50)
+def long() -> str:
+    return "x"
+
+@app.tool("list_rows")
+def rows() -> list[dict[str, int]]:
+    return [{"number": number, "square": number * number} for number in range(40)]
+
+@app.tool("picky", input_schema={"type": "object", "properties": {"x": {"type": ["string", "null"]}}})
+def picky(**values: object) -> str:
+    return ""
+"""
+
+
+def inspect(*arguments: str, status: int = 0) -> dict[str, Any]:
+    """The picture."""
+    done = ferrule("inspect", *arguments, "-o", "json")
+    assert done.returncode == status, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_every_revision_has_its_own_capabilities() -> None:
+    """A host of 2024 sees something else than one of 2026."""
+    found = inspect(PROBE)
+    assert found["server"] == {"name": "probe", "version": "3"}
+    assert found["instructions"] == "Be gentle."
+    assert list(found["revisions"]) == ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+    assert all(each["tools"] == {"listChanged": True} for each in found["revisions"].values())
+    assert [prompt["name"] for prompt in found["prompts"]] == ["ask"]
+    assert found["problems"] == []
+
+
+def test_what_others_refuse_is_named_with_its_reason(tmp_path: Path) -> None:
+    """Names with dots, names too long behind a host's prefix, schemas that a model API does not take."""
+    (tmp_path / "s.py").write_text(SERVER)
+    found = inspect(str(tmp_path / "s.py"), "--strict", status=1)
+    problems = {each["tool"]: each["problem"] for each in found["problems"]}
+    assert set(problems) == {"a.b", "n" * 50, "picky"}
+    assert "model APIs do not" in problems["a.b"]
+    assert "with a host's prefix" in problems["n" * 50]
+    text = ferrule("inspect", str(tmp_path / "s.py")).stdout
+    assert "Questionable (" in text
+    assert "(estimated)" in text
+
+
+def test_the_tool_list_and_a_result_are_weighed_as_json_and_as_toon(tmp_path: Path) -> None:
+    """Rows of one shape are what TOON is for; the figures say so."""
+    pytest.importorskip("toons")
+    (tmp_path / "s.py").write_text(SERVER)
+    cost = inspect(str(tmp_path / "s.py"), "--call", "list_rows")["cost"]
+    assert cost["is_estimate"]
+    assert set(cost["each"]) == {"a.b", "n" * 50, "list_rows", "picky"}
+    assert cost["tools"]["json_tokens"] > max(each["json_tokens"] for each in cost["each"].values())
+    assert 0 < cost["result"]["toon_tokens"] < 0.7 * cost["result"]["json_tokens"]
+    assert cost["result"]["json_bytes"] > 500
+    text = ferrule("inspect", PROBE, "--call", "add", "--arguments", '{"a": 1}').stdout
+    assert "the result" in text
