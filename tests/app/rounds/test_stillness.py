@@ -16,9 +16,9 @@ class Watched:
     """A `Stillness` and how often it was still."""
 
     def __init__(self) -> None:
-        self.working = False
+        self.working: set[str] = set()
         self.times = 0
-        self.stillness = Stillness(asyncio.get_running_loop(), lambda: self.working, self.note)
+        self.stillness = Stillness(asyncio.get_running_loop(), self.working, self.note)
 
     def note(self) -> None:
         self.times += 1
@@ -72,10 +72,10 @@ async def test_nothing_is_said_twice_unless_asked_for():
 async def test_nothing_is_still_while_something_works():
     """A step that runs will touch when it ends."""
     watched = Watched()
-    watched.working = True
+    watched.working.add("step")
     watched.stillness.touch()
     await passes(5 * QUIET_PASSES)
-    watched.working = False
+    watched.working.clear()
     await passes(5 * QUIET_PASSES)
     assert watched.times == 0
     watched.stillness.touch()
@@ -102,7 +102,7 @@ async def test_it_speaks_in_the_context_of_the_body():
     """Whoever made the last move, perhaps another request, lends nothing of his own."""
     where: contextvars.ContextVar[str] = contextvars.ContextVar("where", default="body")
     seen: list[str] = []
-    stillness = Stillness(asyncio.get_running_loop(), lambda: False, lambda: seen.append(where.get()))
+    stillness = Stillness(asyncio.get_running_loop(), (), lambda: seen.append(where.get()))
 
     async def other() -> None:
         where.set("other")

@@ -81,7 +81,7 @@ class ReplayRounds(Rounds):
         self._parked: dict[str, _Parked] = {}
         self._by_base: dict[str, _Parked] = {}
         self._running: set[asyncio.Task[Entry]] = set()
-        self._stillness = Stillness(self._loop, lambda: self._running, self._on_still)
+        self._stillness = Stillness(self._loop, self._running, self._on_still)
         self._waiting_since: float | None = None
         self._suspended = False
         self._replying: asyncio.Task[None] | None = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 __all__ = ["QUIET_PASSES", "Stillness"]
@@ -31,7 +31,7 @@ class Stillness:
 
     Args:
         loop: the body's.
-        is_working: whether something runs whose end will be activity; nothing is still before.
+        working: not empty while something runs whose end will be activity; nothing is still before.
         on_still: called from the loop, once per stillness.
 
     Attributes:
@@ -43,20 +43,20 @@ class Stillness:
         "_handle",
         "_is_closed",
         "_is_resting",
-        "_is_working",
         "_loop",
         "_on_still",
         "_quiet",
         "_seen",
+        "_working",
         "activity",
     )
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, is_working: Callable[[], object], on_still: Callable[[], None]
+        self, loop: asyncio.AbstractEventLoop, working: Collection[object], on_still: Callable[[], None]
     ) -> None:
         self._loop = loop
         self._context = contextvars.copy_context()  # and not that of whichever branch or request made the last move
-        self._is_working = is_working
+        self._working = working
         self._on_still = on_still
         self._handle: asyncio.Handle | None = None
         self._is_resting = True
@@ -106,7 +106,7 @@ class Stillness:
 
     def _pass(self) -> None:
         self._handle = None
-        if self._is_working():
+        if self._working:
             self._is_resting = True
             return
         if self.activity == self._seen:
