@@ -169,3 +169,22 @@ def test_commands_are_completed() -> None:
     """Through the variable that the scripts set."""
     done = ferrule(_FERRULE_COMPLETE="bash_complete", COMP_WORDS="ferrule in", COMP_CWORD="1")
     assert done.stdout.split() == ["plain,inspect", "plain,install"]
+
+
+PAGES = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("page", ["reference/cli.md", "how-to/command-line.md"])
+def test_every_command_on_the_pages_exists_with_its_options(page: str) -> None:
+    """A page that shows an option of yesterday costs its reader an hour."""
+    import re
+    import shlex
+
+    blocks = re.findall(r"```sh\n(.*?)```", (PAGES / page).read_text(), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("ferrule ")]
+    assert len(lines) >= 10
+    for line in lines:
+        words = [word for word in shlex.split(line.partition(" | ")[0], comments=True) if word != ">"]
+        found = import_module(f"ferrule.cli.commands.{words[1]}_").command
+        known = {option for param in found.params for option in (*param.opts, *param.secondary_opts)}
+        assert {word.split("=")[0] for word in words[2:] if word.startswith("-")} <= known, line
