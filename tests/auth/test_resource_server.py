@@ -6,6 +6,7 @@ import asyncio
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ import pytest
 from ferrule import MCPServer
 from ferrule.auth import DpopPolicy, JwtTokens, ResourceServer, StaticTokens
 from ferrule.auth.challenges import parse_challenges
+from ferrule.auth.dpop_proof import InvalidProof, make_proof
 from ferrule.auth.jose import generate_key, key_thumbprint, sign_jwt
+from ferrule.stores.marks import MemoryMarks
 from ferrule.wire.codec import encode
 from tests.auth.support import Protected, protected, text_of
 from tests.transports.asgi.support import modern, modern_headers, request
@@ -315,6 +318,39 @@ async def test_a_bound_token_is_served_with_its_proof_once(server: Protected) ->
     (challenge,) = parse_challenges(reply.challenge)
     assert (reply.status, challenge.scheme, challenge.error) == (401, "dpop", "invalid_dpop_proof")
     assert challenge.parameters["algs"]
+
+
+async def test_a_proof_is_good_for_one_of_all_workers(tmp_path: Path) -> None:
+    """What was overheard on its way to one is not taken by another, where they share a store."""
+    servers = [ResourceServer(JwtTokens("https://as.example"), resource="https://rs.example/mcp") for _ in range(2)]
+    for resource_server in servers:
+        MCPServer("x", auth=resource_server, store=f"sqlite:///{tmp_path}/store.db")
+    key = generate_key()
+    proof = make_proof(key, "POST", "https://rs.example/mcp", token="t", now=time.time())
+    one, other = (server.dpop for server in servers)
+    await one.check(proof, "POST", "https://rs.example/mcp", "t", key_thumbprint(key))
+    with pytest.raises(InvalidProof, match="used before"):
+        await other.check(proof, "POST", "https://rs.example/mcp", "t", key_thumbprint(key))
+    given = MemoryMarks()
+    alone = DpopPolicy(replays=given)
+    alone.share(MemoryMarks())
+    await alone.check(proof, "POST", "https://rs.example/mcp", "t", key_thumbprint(key))
+    assert len(given) == 1
+
+
+async def test_a_proof_is_not_taken_while_nobody_can_tell_whether_it_was_used(server: Protected) -> None:
+    """503 and nobody is let in; the same proof is good when the store is back."""
+
+    class Away(MemoryMarks):
+        async def begin(self, key: str, *, ttl_s: float) -> Any:
+            raise ConnectionError("away")
+
+    key, token = bound(server)
+    proof = server.proof(key, token)
+    server.resource_server.dpop.share(Away())
+    assert (await dpop_call(server, token, proof)).status == 503
+    server.resource_server.dpop.share(MemoryMarks())
+    assert (await dpop_call(server, token, proof)).status == 200
 
 
 BAD_PROOFS = {

@@ -176,6 +176,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
         )
         setattr(self.lowlevel, APP_ATTRIBUTE, self)
         opened = open_store(store) if isinstance(store, str) else store
+        if protection is not None and opened is not None and opened.is_shared:
+            protection.resource_server.dpop.share(opened.marks)
         self.lowlevel.attachments[RoundsSettings] = RoundsSettings(
             state_keys=state_keys,
             state_ttl_s=state_ttl_s,

@@ -32,7 +32,8 @@ class DpopPolicy:
         needs_nonce: demand a nonce of this server in every proof.
         window_s: seconds that a proof's time may differ from this server's clock, either way.
         algorithms: that may sign proofs.
-        replays: remembers the proofs that were seen; shared between workers for protection across them.
+        replays: remembers the proofs that were seen; ``None``: the marks of the server's store where workers share it,
+            else this process.
         nonce_key: 32 bytes, the same in every worker; ``None`` makes one for this process.
         clock: seconds since the epoch.
     """
@@ -53,10 +54,16 @@ class DpopPolicy:
         self.needs_nonce = needs_nonce
         self.algorithms = algorithms
         self._window_s = window_s
-        self._replays: OneTimeMarks = replays or MemoryMarks()
+        self._replays: OneTimeMarks = MemoryMarks() if replays is None else replays
+        self._has_own_replays = replays is not None
         self._nonce_key = nonce_key or secrets.token_bytes(32)
         self._period_s = nonce_period_s
         self._clock = clock
+
+    def share(self, marks: OneTimeMarks) -> None:
+        """Remember proofs where other workers see them, unless a place was given: one proof is good for one of them."""
+        if not self._has_own_replays:
+            self._replays = marks
 
     def nonce(self, periods_ago: int = 0) -> str:
         """The nonce of the current period, or of an earlier one."""

@@ -108,6 +108,11 @@ class HttpGate:
         except HttpRefusal as refusal:
             await request.refuse(refusal.status, _INVALID, refusal.message, headers=refusal.headers)
             return False
+        except OSError as error:  # a store or an issuer that is away: nobody is let in, and may try again
+            log.error("who sends a request cannot be told: %s", error)
+            message = "Who sends this request cannot be told at the moment; try again"
+            await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), message)
+            return False
         return True
 
     async def _start(self, request: HttpRequest) -> Runtime | None:
