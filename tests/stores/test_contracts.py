@@ -54,8 +54,9 @@ from ferrule.transports.asgi.events import MemoryEventStore
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.usefixtures("any_backend")
 class Turned(StoreContract):
-    """Time is a number here."""
+    """Time is a number here. On asyncio and on trio."""
 
     time_s = 1_000_000.0
 
@@ -141,6 +142,7 @@ class TestMemoryRateLimits(Turned, RateLimitStoreContract):
         return MemoryRateLimits(clock=self.now)
 
 
+@pytest.mark.usefixtures("any_backend")
 class TestMemoryChannel(ChannelContract):
     async def make_two(self) -> tuple[MemoryChannel, MemoryChannel]:
         peers: list[object] = []

@@ -1,0 +1,43 @@
+"""The arithmetic of buckets and the bounds of memory; what every store must do is in the contract."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ferrule.stores.rates import MemoryRateLimits, next_full_at
+
+
+@given(
+    size=st.integers(1, 50),
+    per_s=st.floats(0.01, 1e5),
+    steps=st.lists(st.floats(0, 1e4), min_size=1, max_size=200),
+    start=st.floats(0, 2e9),
+)
+def test_no_stretch_of_time_gives_more_than_the_bucket_and_what_flows_in(size, per_s, steps, start):
+    """From any moment on: a full bucket, and so many as the time since makes."""
+    full_at = now = start
+    taken: list[float] = []
+    for step in steps:
+        now += step * per_s / 1e4
+        full_at, wait = next_full_at(full_at, now, size=size, per_s=per_s)
+        if not wait:
+            taken.append(now)
+        assert wait <= per_s / size * 1.001 + 1e-5
+    slack = 1 + 1e-5 * size / per_s * len(taken)  # sums of fractions, and clocks of seconds since the epoch
+    for index, first in enumerate(taken):
+        assert len(taken) - index <= size + (taken[-1] - first) * size / per_s + slack
+
+
+@pytest.mark.anyio
+async def test_a_full_bucket_is_not_kept():
+    """Whoever sent once and never again leaves nothing behind."""
+    now = [0.0]
+    rates = MemoryRateLimits(clock=lambda: now[0])
+    for number in range(100):
+        await rates.take(str(number), size=10, per_s=10)
+    assert len(rates) == 100
+    now[0] = 60
+    await rates.take("new", size=10, per_s=10)
+    assert len(rates) == 1
