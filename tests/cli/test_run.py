@@ -90,6 +90,34 @@ def test_a_file_that_cannot_be_served_says_why(source: Path, text: str, attribut
     assert words in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import ferrule\nimport no_such_package\n", ["line 2", "No module named 'no_such_package'"]),
+        ("import ferrule\nthis is no Python\n", ["line 2", "this is no Python", "SyntaxError"]),
+        (SERVER + "\n@app.tool\ndef bad(a: 'Nowhere'): ...\n", ["bad(): name 'Nowhere' is not defined"]),
+    ],
+)
+def test_a_file_that_fails_is_not_called_a_bug_of_ours(source: Path, text: str, words: list[str]) -> None:
+    """Its author gets the line of the file, and none of the frames that lead to it."""
+    source.write_text(text)
+    done = ferrule("run", str(source))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert [word for word in words if word not in done.stderr] == []
+    assert "a bug?" not in done.stderr
+    assert "importlib" not in done.stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--reload",)])
+def test_a_port_that_is_taken_says_what_to_do(more: tuple[str, ...]) -> None:
+    """The most common failure of a second start."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = ferrule("run", PROBE, "--http", "--port", str(taken.getsockname()[1]), *more)
+    assert (done.returncode, "choose another port with --port" in done.stderr) == (3, True)
+
+
 def test_a_program_of_somebody_else_is_run_as_it_is(tmp_path: Path) -> None:
     """A file that does not import Ferrule speaks MCP by itself."""
     (tmp_path / "other.py").write_text(

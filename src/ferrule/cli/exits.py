@@ -3,7 +3,7 @@
 ======  ===============================================================================================
 0       done
 1       the tool reported a failure; ``inspect --strict`` or ``doctor`` found a problem
-2       wrong usage: an unknown option, a target that means nothing, a malformed argument
+2       wrong usage: an unknown option, a target that means nothing, a malformed argument, a file that fails to load
 3       no connection: it could not be started or reached, or the connection ended
 4       the server answered with an error
 5       timed out
@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -106,11 +107,15 @@ def explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, RemoteError) and error.code == JsonRpcErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY:
         return EXIT_NO_ANSWER, f"{text}. Questions are asked where stdin and stderr are a terminal"
     if isinstance(error, RemoteError):
-        return EXIT_REFUSED, f"the server answered with the error {error.code}: {text}"
+        return EXIT_REFUSED, f"the server answered with the error {error.code}: {harmless(error.message)}"
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return EXIT_NO_CONNECTION, "the address is in use: choose another port with --port (0 takes a free one)"
     if isinstance(error, LocalError | OSError):
         return EXIT_NO_CONNECTION, text
-    if isinstance(error, MCPError | FerruleError):
+    if isinstance(error, MCPError):
         return EXIT_REFUSED, text
+    if isinstance(error, FerruleError):  # what is left is a mistake in the file that is served
+        return EXIT_USAGE, text
     return EXIT_BUG, f"{type(error).__name__}: {text} (a bug? FERRULE_DEBUG=1 shows where)"
 
 

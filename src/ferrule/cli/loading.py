@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+from ferrule.cli.exits import EXIT_USAGE, Quit
+
 __all__ = ["USUAL_NAMES", "load_app", "lowlevel_of", "mentions_ferrule"]
 
 USUAL_NAMES = ("app", "mcp", "server")
@@ -38,11 +40,17 @@ def load_app(path: Path, attribute: str | None) -> Any:
 
     Raises:
         click.UsageError: there is none, or more than one.
+        Quit: the file fails while it is loaded; the message has its own part of the traceback.
     """
     with contextlib.redirect_stdout(sys.stderr):
-        module = _import_file(path)
-        if attribute is not None:
-            return _named(module, path, attribute)
+        try:
+            module = _import_file(path)
+            if attribute is not None:
+                return _named(module, path, attribute)
+        except click.UsageError:
+            raise
+        except Exception as error:  # of the file, not of ours: its author wants the place and not our frames
+            raise Quit(EXIT_USAGE, f"{_place_in(error, path)}{path} cannot be loaded: {_told(error)}") from error
         for name in USUAL_NAMES:
             if _is_server(getattr(module, name, None)):
                 return getattr(module, name)
@@ -53,6 +61,21 @@ def load_app(path: Path, attribute: str | None) -> Any:
     if not found:
         raise click.UsageError(f"{path} has no MCPServer at its top level; name what makes it: {path}:NAME")
     raise click.UsageError(f"{path} has several servers; choose one: {', '.join(f'{path}:{name}' for name in found)}")
+
+
+def _place_in(error: Exception, path: Path) -> str:
+    """The traceback from the file on, without what leads to it."""
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    own = next((at for at, frame in enumerate(frames) if Path(frame.filename) == path.resolve()), len(frames))
+    return "".join(traceback.format_list(frames[own:]))
+
+
+def _told(error: Exception) -> str:
+    import traceback
+
+    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _named(module: ModuleType, path: Path, attribute: str) -> Any:
