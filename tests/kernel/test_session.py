@@ -8,7 +8,7 @@ import pytest
 
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.session import LOG_LEVELS, ServerSession, log_level_passes
-from ferrule.protocol.errors import CapabilityNotDeclared, LocalError, NoBackChannel, RemoteError
+from ferrule.protocol.errors import CapabilityNotDeclared, LocalError, NoBackChannel, NotInRevision, RemoteError
 from ferrule.protocol.handshake import negotiate_initialize, read_initialize_params
 from ferrule.types import LATEST_MODERN_VERSION, CreateMessageRequestParams
 from tests.kernel.harness import FakeDispatch, initialize
@@ -16,6 +16,9 @@ from tests.kernel.harness import FakeDispatch, initialize
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 
 LEVEL_KEY = "io.modelcontextprotocol/logLevel"
+SAMPLE: dict[str, Any] = {"messages": [], "maxTokens": 1}
+TOOL = {"name": "t", "inputSchema": {"type": "object"}}
+SEVERAL = {"type": "array", "items": {"type": "string", "enum": ["x", "y"]}}
 ALL = {"roots": {}, "sampling": {"tools": {}}, "elicitation": {"form": {}, "url": {}}}
 
 
@@ -97,6 +100,10 @@ async def test_an_answer_of_another_shape_is_our_error_and_an_error_answer_the_p
         ("2024-11-05", lambda session: session.elicit("m", {})),
         ("2025-03-26", lambda session: session.elicit("m", {})),
         ("2025-06-18", lambda session: session.elicit_url("m", "https://x.example", "e")),
+        ("2025-06-18", lambda session: session.elicit("m", {"type": "object", "properties": {"a": SEVERAL}})),
+        ("2024-11-05", lambda session: session.create_message(SAMPLE | {"tools": [TOOL]})),
+        ("2025-06-18", lambda session: session.create_message(SAMPLE | {"tools": [TOOL]})),
+        ("2025-06-18", lambda session: session.create_message(SAMPLE | {"toolChoice": {"mode": "auto"}})),
         ("2025-11-25", lambda session: session.send_request("x/unknown")),
         ("2025-11-25", lambda session: session.send_request("tools/list")),
     ],
@@ -104,7 +111,7 @@ async def test_an_answer_of_another_shape_is_our_error_and_an_error_answer_the_p
 async def test_what_the_revision_lacks_is_never_asked(version: str, ask: Any) -> None:
     """Although the client declared it."""
     session, dctx = legacy(version, **ALL)
-    with pytest.raises(LocalError):
+    with pytest.raises(NotInRevision):
         await ask(session)
     assert dctx.asked == []
 

@@ -104,6 +104,20 @@ async def test_tools_for_the_model_need_their_own_capability(app):
     assert (await call.send()).requests
 
 
+async def test_a_wish_for_context_goes_to_clients_that_declare_it(app):
+    """SA-7: the client may ignore it, so it is no reason to fail."""
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        return (await ctx.sample("hi", include_context="thisServer")).model
+
+    for declared, said in (({}, None), ({"context": {}}, "thisServer")):
+        call = Call(app)
+        call.capabilities = {"sampling": declared}
+        (asked,) = (await call.send()).requests.values()
+        assert asked["params"].get("includeContext") == said
+
+
 async def test_a_question_made_elsewhere(app):
     @app.tool
     async def body(ctx: Context) -> str:

@@ -191,9 +191,7 @@ def test_references_to_the_old_root_follow_it() -> None:
 def test_sampling_messages_are_split_where_a_message_is_one_block() -> None:
     """Before 2025-11-25 a message holds one block; several in a row say the same."""
     messages = [t.SamplingMessage("user", [t.text_block("a"), t.text_block("b")]), t.SamplingMessage("assistant", LINK)]
-    params = t.CreateMessageRequestParams(
-        messages=messages, max_tokens=1, tools=[TOOL], tool_choice=t.ToolChoice("auto")
-    )
+    params = t.CreateMessageRequestParams(messages=messages, max_tokens=1, task=t.TaskMetadata(1))
     left = _json(project_params(R0618, "sampling/createMessage", params))
     assert [message["role"] for message in left["messages"]] == ["user", "user", "assistant"]
     assert set(left) == {"messages", "maxTokens"}
@@ -219,6 +217,35 @@ def test_a_page_to_visit_is_refused_where_only_forms_exist() -> None:
     for form in (params, _json(params)):
         with pytest.raises(NotExpressible, match="form"):
             project_params(R0618, "elicitation/create", form)
+
+
+@pytest.mark.parametrize("form", [lambda value: value, _json])
+@pytest.mark.parametrize("said", [{"tools": [TOOL]}, {"tool_choice": t.ToolChoice("auto")}])
+def test_tools_for_the_model_are_refused_where_sampling_has_none(form: Any, said: Any) -> None:
+    """Without them the model would answer another question."""
+    params = form(t.CreateMessageRequestParams(messages=[], max_tokens=1, **said))
+    assert project_params(R1125, "sampling/createMessage", params) is params
+    for revision in (R24, R0326, R0618):
+        with pytest.raises(NotExpressible, match="tools"):
+            project_params(revision, "sampling/createMessage", params)
+
+
+@pytest.mark.parametrize("form", [lambda value: value, _json])
+def test_choices_with_titles_are_written_as_the_revision_knows_them(form: Any) -> None:
+    """An older client would show ``oneOf`` as a field for free text (EL-5)."""
+    titled = {"type": "string", "title": "Size", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l"}]}
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}, "size": titled}}
+    params = form(t.ElicitRequestParams(message="?", requested_schema=schema))
+    for revision in (R1125, R26):
+        assert project_params(revision, "elicitation/create", params) is params
+    left = _json(project_params(R0618, "elicitation/create", params))["requestedSchema"]["properties"]
+    assert left["n"] == {"type": "integer"}
+    assert left["size"] == {"type": "string", "title": "Size", "enum": ["s", "l"], "enumNames": ["Small", "l"]}
+    several = {"type": "array", "items": {"type": "string", "enum": ["a"]}}
+    params = form(t.ElicitRequestParams(message="?", requested_schema={"properties": {"tags": several}}))
+    assert project_params(R1125, "elicitation/create", params) is params
+    with pytest.raises(NotExpressible, match="tags"):
+        project_params(R0618, "elicitation/create", params)
 
 
 @pytest.mark.parametrize("form", [lambda value: value, _json])

@@ -142,11 +142,14 @@ class Asking:
         Args:
             messages: one user text, or sampling messages.
             max_tokens: a limit the client must respect.
+            include_context: other than ``"none"``, a wish that the client may ignore; left out where it does not
+                declare ``sampling.context`` (2025-11-25 on; SA-7).
             tools: definitions that the model may use; the client must have declared ``sampling.tools``.
             key, timeout_s: as in `elicit`.
 
         Raises:
-            CapabilityNotDeclared: the client offers no sampling, or none with tools.
+            CapabilityNotDeclared: the client offers no sampling, or none with tools; its revision has none with tools
+                (`NotInRevision`).
         """
         from ferrule.app.rounds.questions import sample_question
 
@@ -160,13 +163,21 @@ class Asking:
             temperature=temperature,
             stopSequences=None if stop_sequences is None else list(stop_sequences),
             modelPreferences=model_preferences,
-            includeContext=include_context,
+            includeContext=include_context if self._may_include_context else None,
             tools=None if tools is None else list(tools),
             toolChoice=tool_choice,
             metadata=metadata,
         )
         answer: CreateMessageResult = await self._rounds.ask(question)
         return answer
+
+    @property
+    def _may_include_context(self) -> bool:
+        request = self.request
+        if not request.revision.sampling_tools:  # before there was something to declare
+            return True
+        sampling = request.session.client_capabilities.sampling
+        return isinstance(sampling, Mapping) and sampling.get("context") is not None
 
     async def roots(self, *, key: str | None = None, timeout_s: float | None = None) -> list[Root]:
         """The folders that the client works in (deprecated by the protocol since 2026-07-28, and still served).

@@ -75,7 +75,9 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
         missing_resource_code: the JSON-RPC error code for an unknown resource.
         has_url_elicitation_error: -32042 exists (2025-11-25 only).
         elicitation_modes: how a user can be asked; empty before 2025-06-18.
-        sampling_tools: sampling may offer tools, and a message may hold several blocks.
+        has_rich_forms: a form may offer choices with titles (``oneOf``) and choices of several (2025-11-25 on).
+        sampling_tools: sampling may offer tools, a message may hold several blocks, and a client declares whether it
+            includes context.
         has_completions_capability: completion is declared by a capability.
         has_titles: display titles, ``_meta`` on definitions and content, ``lastModified`` (2025-06-18 on).
         has_icons: icons, and description and website of an implementation (2025-11-25 on).
@@ -109,6 +111,7 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
     missing_resource_code: int
     has_url_elicitation_error: bool
     elicitation_modes: frozenset[str]
+    has_rich_forms: bool
     sampling_tools: bool
     has_completions_capability: bool
     has_titles: bool

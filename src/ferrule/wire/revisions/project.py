@@ -53,7 +53,8 @@ def project_params(revision: Revision, method: str, params: Any) -> Any:
     ``params`` may be ``None``. As for results, the same object comes back when there is nothing to do.
 
     Raises:
-        NotExpressible: a question in a mode that the revision lacks (a page to visit).
+        NotExpressible: a question that the revision cannot ask: a page to visit, a form with a choice of several,
+            sampling with tools.
     """
     step: Step | None = None
     if isinstance(params, WireStruct):

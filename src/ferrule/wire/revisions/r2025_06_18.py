@@ -1,6 +1,7 @@
 """2025-06-18: structured output, elicitation by form, resource links, titles; batches are gone again.
 
-It does not have yet, against 2025-11-25: icons, URL elicitation, tools in sampling, tasks.
+It does not have yet, against 2025-11-25: icons, URL elicitation, rich choices in forms, tools in sampling,
+tasks.
 """
 
 from ferrule.wire.revisions.base import derive, without
@@ -41,6 +42,7 @@ REVISION = derive(
     task_methods=frozenset(),
     has_url_elicitation_error=False,
     elicitation_modes=frozenset({"form"}),
+    has_rich_forms=False,
     sampling_tools=False,
     has_icons=False,
     has_polling_streams=False,

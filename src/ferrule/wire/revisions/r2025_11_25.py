@@ -103,6 +103,7 @@ REVISION = Revision(
     missing_resource_code=-32002,
     has_url_elicitation_error=True,
     elicitation_modes=frozenset({"form", "url"}),
+    has_rich_forms=True,
     sampling_tools=True,
     has_completions_capability=True,
     has_titles=True,

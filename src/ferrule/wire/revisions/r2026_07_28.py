@@ -72,6 +72,7 @@ REVISION = Revision(
     missing_resource_code=-32602,
     has_url_elicitation_error=False,
     elicitation_modes=frozenset({"form", "url"}),
+    has_rich_forms=True,
     sampling_tools=True,
     has_completions_capability=True,
     has_titles=True,

@@ -44,10 +44,10 @@ def rewrite_for(revision: Revision, type_: type[WireStruct]) -> Step | None:
         return _objects_only if revision.structured_output == "object" else _text_only
     if type_ is Tool and revision.structured_output == "object":
         return _wrap_tool
-    if type_ is ElicitRequestParams and "url" not in revision.elicitation_modes:
-        return _form_only
+    if type_ is ElicitRequestParams and not revision.has_rich_forms:
+        return _plain_form
     if type_ is CreateMessageRequestParams and not revision.sampling_tools:
-        return _one_block_per_message
+        return _plain_sampling
     if type_ is CreateMessageResult and not revision.sampling_tools:
         return _one_block
     if type_ is InputRequiredResult and not revision.input_required_methods:
@@ -150,14 +150,43 @@ def _describe(block: Any, kind: str) -> str:
     return f"[tool result {part('tool_use_id', 'toolUseId')}] {encode_str(_get(block, 'content', 'content'))}"
 
 
-def _form_only(params: Any) -> Any:
+def _plain_form(params: Any) -> Any:
+    """Choices with titles become the older ``enum`` with ``enumNames``; what has no older form is refused."""
     if _get(params, "mode", "mode") == "url":
         raise NotExpressible("This protocol revision can ask by form only, not by a page to visit")
-    return params
+    schema = _get(params, "requested_schema", "requestedSchema")
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not isinstance(properties, Mapping):
+        return params
+    fields = cast("Mapping[str, Any]", properties)
+    plain = {name: _plain_field(name, field) for name, field in fields.items()}
+    if all(plain[name] is field for name, field in fields.items()):
+        return params
+    changed = {**cast("Mapping[str, Any]", schema), "properties": plain}
+    return _with(params, "requestedSchema", requested_schema=changed)
 
 
-def _one_block_per_message(params: Any) -> Any:
-    """Messages of several blocks become several messages of the same role."""
+def _plain_field(name: str, field: Any) -> Any:
+    if not isinstance(field, Mapping):
+        return field
+    said = cast("Mapping[str, Any]", field)
+    if said.get("type") == "array":
+        raise NotExpressible(f"This protocol revision has no choice of several in a form: `{name}`")
+    choices = said.get("oneOf")
+    if not _is_list(choices) or not all(isinstance(choice, Mapping) and "const" in choice for choice in choices):
+        return said
+    values = [choice["const"] for choice in choices]
+    titles = [choice.get("title", choice["const"]) for choice in choices]
+    rest = {key: value for key, value in said.items() if key != "oneOf"}
+    return {"type": "string", **rest, "enum": values, "enumNames": titles}
+
+
+def _plain_sampling(params: Any) -> Any:
+    """Messages of several blocks become several messages of the same role; a model without its tools would answer
+    something else, so tools are refused."""
+    offered = (_get(params, "tools", "tools"), _get(params, "tool_choice", "toolChoice"))
+    if any(value is not UNSET and value is not None for value in offered):
+        raise NotExpressible("This protocol revision has no tools in sampling")
     messages = _get(params, "messages", "messages")
     if not any(isinstance(_get(message, "content", "content"), list) for message in messages):
         return params
