@@ -91,14 +91,26 @@ def test_a_bug_of_ours_is_called_one() -> None:
     assert explain(ZeroDivisionError("x"))[0] == 70
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
-    """``ferrule list … | head -1``."""
+@pytest.mark.parametrize(
+    "what", ["list", "inspect", "inspect -o json", "doctor", "call -o json TARGET flood", "listen"]
+)
+def test_a_reader_that_has_seen_enough_is_no_error(what: str, tmp_path: Path) -> None:
+    """``ferrule list … | head -1``: nothing on stderr, and no status of a failure, in the middle of a flood either."""
+    source = tmp_path / "flood.py"
+    source.write_text(
+        "import sys\nfrom ferrule import MCPServer, Context\napp = MCPServer('flood')\n\n"
+        "@app.tool\ndef flood() -> list[int]:\n    return list(range(200_000))\n\n"
+        "@app.tool(description='d' * 100_000)\ndef wide() -> str:\n    return ''\n"
+    )
+    words = what.replace("TARGET", str(source)) if "TARGET" in what else f"{what} {source}"
+    if what == "listen":
+        words = f"listen {source} --for 0.2"
     done = subprocess.run(
-        f"'{sys.executable}' -m ferrule list '{PROBE}' | head -1",
-        shell=True, capture_output=True, text=True, env=environment(), check=False,
+        ["bash", "-c", f"'{sys.executable}' -m ferrule {words} 2>err | head -1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True, text=True, env=environment(), check=False, cwd=tmp_path,
     )  # fmt: skip
-    assert done.stdout.startswith("Tools (")
-    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] == "0"
+    assert (tmp_path / "err").read_text().replace("listening to flood (2026-07-28)\n", "") == ""
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

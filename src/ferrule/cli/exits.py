@@ -75,6 +75,10 @@ def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:  # `ferrule list … | head`: the reader has seen enough
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - the interpreter flushes it at exit
         return EXIT_OK
+    except SystemExit as done:
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # click saw it first, and would end with 1
+            return EXIT_OK
+        return done.code if isinstance(done.code, int) else EXIT_OK if done.code is None else EXIT_FAILED
     except Quit as done:
         if str(done):
             _complain(str(done))
