@@ -76,7 +76,7 @@ def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - the interpreter flushes it at exit
         return EXIT_OK
     except SystemExit as done:
-        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # click saw it first, and would end with 1
+        if type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):  # click saw it first, and ends with 1
             return EXIT_OK
         return done.code if isinstance(done.code, int) else EXIT_OK if done.code is None else EXIT_FAILED
     except Quit as done:
