@@ -157,7 +157,7 @@ def http_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def dev() -> Iterator[Dev]:
     """An inspector of the workshop, as a process."""
     with developing(WORKSHOP) as running:
@@ -183,9 +183,20 @@ def chromium() -> str:
     pytest.skip(reason or "no chromium (scripts/test installs it)")
 
 
-@pytest.fixture(scope="module")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests with a browser come last in this folder.
+
+    Its driver holds this thread's event loop while it lives, so no other test may need one in between.
+    """
+    places = [at for at, item in enumerate(items) if item.path.is_relative_to(Path(__file__).parent)]
+    ours = sorted((items[at] for at in places), key=lambda item: "browser" in getattr(item, "fixturenames", ()))
+    for at, item in zip(places, ours, strict=True):
+        items[at] = item
+
+
+@pytest.fixture(scope="package")
 def browser(chromium: str) -> Iterator[Any]:
-    """A headless browser; per module, because its driver holds this thread's event loop while it lives."""
+    """A headless browser."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (the dev group has it)")
     with playwright.sync_playwright() as driver:
         started = driver.chromium.launch(executable_path=chromium, args=BROWSER_ARGUMENTS)
@@ -221,8 +232,8 @@ class Watched:
     def begin(self) -> None:
         """As it is when it was just opened, without the time that opening takes."""
         page = self.page
-        if page.locator("dialog, .banner").count():  # what a failed test left behind
-            page.reload()
+        while page.locator("dialog[open]").count():  # what a failed test left behind
+            page.locator("dialog[open]").get_by_role("button").nth(1).click()
         page.locator("#tab-tools").click()
         page.get_by_label("Filter tools").fill("")
         page.locator('.item[data-key="fails"]').click()
@@ -251,9 +262,9 @@ def watching(browser: Any, url: str, **context: Any) -> Iterator[Watched]:
         watched.context.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def opened(browser: Any, dev: Dev) -> Iterator[Watched]:
-    """One page for all tests of a module; most of a test's time would be its opening."""
+    """One page for many tests; most of a test's time would be its opening."""
     with watching(browser, dev.url) as made:
         made.page.wait_for_selector(".item")
         yield made

@@ -88,13 +88,13 @@ def test_a_form_of_every_kind_is_filled_in_and_called(watched: Watched) -> None:
     press(page, "Call")
     finished(page)
     result_tab(page, "Raw")
-    shown = page.locator(".job-outcome .json-tree").inner_text()
+    shown = page.locator("#view-tools .job-outcome .json-tree").inner_text()
     assert '"metal":"bronze","length_mm":120.5' in shown
     assert '"labels":["one","two"]' in shown
     assert '"finish":{"kind":"polished","coats":3}' in shown
     assert '"deburr":false' in shown
     result_tab(page, "Messages")
-    assert "tools/call" in page.locator(".job-outcome .messages").inner_text()
+    assert "tools/call" in page.locator("#view-tools .job-outcome .messages").inner_text()
     watched.shoot("form")
 
 
@@ -120,8 +120,8 @@ def test_rows_of_one_shape_are_a_table(watched: Watched) -> None:
     choose(page, "stock")
     press(page, "Call")
     finished(page)
-    assert page.locator(".job-outcome th").all_inner_texts() == ["metal", "length_mm", "price_eur"]
-    assert page.locator(".job-outcome tbody tr").count() == 4
+    assert page.locator("#view-tools .job-outcome th").all_inner_texts() == ["metal", "length_mm", "price_eur"]
+    assert page.locator("#view-tools .job-outcome tbody tr").count() == 4
     watched.shoot("table")
 
 
@@ -131,8 +131,10 @@ def test_pictures_sounds_and_links_are_shown(watched: Watched) -> None:
     choose(page, "media")
     press(page, "Call")
     finished(page)
-    assert page.locator(".media img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 96
-    assert page.locator(".media audio").count() == 1
+    assert (
+        page.locator("#view-tools .media img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 96
+    )
+    assert page.locator("#view-tools .media audio").count() == 1
     watched.shoot("media")
     press(page, "Read")
     assert "brass:" in finished(page)
@@ -150,7 +152,7 @@ def test_a_question_is_answered(watched: Watched) -> None:
     """The form of an elicitation, in the middle of a call; a required field is asked for again."""
     page = watched.page
     choose(page, "order")
-    page.get_by_label("product", exact=True).fill("cane")
+    page.locator("#view-tools").get_by_label("product", exact=True).fill("cane")
     press(page, "Call")
     dialog = page.get_by_role("dialog")
     dialog.wait_for()
@@ -169,7 +171,7 @@ def test_a_question_can_wait_and_be_declined(watched: Watched) -> None:
     """Put off, it stays in sight; declined, the tool hears of it."""
     page = watched.page
     choose(page, "order")
-    page.get_by_label("product", exact=True).fill("box")
+    page.locator("#view-tools").get_by_label("product", exact=True).fill("box")
     press(page, "Call")
     page.get_by_role("dialog").get_by_role("button", name="Later").click()
     page.locator(".banner.ask").get_by_role("button", name="Answer").click()
@@ -323,7 +325,7 @@ def test_one_call_in_both_eras(watched: Watched) -> None:
     """Each with its own messages; a question comes from either side."""
     page = watched.page
     choose(page, "order")
-    page.get_by_label("product", exact=True).fill("rack")
+    page.locator("#view-tools").get_by_label("product", exact=True).fill("rack")
     press(page, "In both eras")
     for _ in range(2):
         dialog = page.get_by_role("dialog")

@@ -21,9 +21,9 @@ def call_hostile(watched: Watched, kind: str) -> str:
     press(page, "Call")
     text = finished(page)
     watched.shoot(f"hostile-{kind}")
-    for view in page.locator(".job-outcome [role=tab]").all():
+    for view in page.locator("#view-tools .job-outcome [role=tab]").all():
         view.click()
-    page.locator(".job-outcome [role=tab]").first.click()
+    page.locator("#view-tools .job-outcome [role=tab]").first.click()
     assert page.evaluate("window.pwned") is None
     return text
 
@@ -33,7 +33,7 @@ def test_markup_of_a_tool_is_text(watched: Watched) -> None:
     text = call_hostile(watched, "script")
     assert "<script>window.pwned = 1</script>" in text
     assert "<img src=x onerror='window.pwned = 2'>" in text
-    assert watched.page.locator(".job-outcome script, .job-outcome img, .job-outcome a").count() == 0
+    assert watched.page.locator("#view-tools .job-outcome :is(script, img, a)").count() == 0
 
 
 def test_links_show_where_they_lead_and_scripts_are_none(watched: Watched) -> None:
@@ -41,7 +41,7 @@ def test_links_show_where_they_lead_and_scripts_are_none(watched: Watched) -> No
     text = call_hostile(watched, "links")
     assert "javascript:window.pwned=4" in text
     assert "data:text/html" in text
-    links = watched.page.locator(".job-outcome a")
+    links = watched.page.locator("#view-tools .job-outcome a")
     assert links.count() == 1
     assert links.first.inner_text() == "https://example.com/harmless?<b>"
     assert links.first.get_attribute("rel") == "noopener noreferrer"
@@ -68,14 +68,14 @@ def test_broken_pictures_are_said_to_be_broken(watched: Watched) -> None:
     press(page, "Call")
     finished(page)
     page.get_by_text("This image is broken").wait_for()
-    assert "Not shown" in page.locator(".job-outcome").inner_text()
-    assert page.locator(".job-outcome img").count() == 0
+    assert "Not shown" in page.locator("#view-tools .job-outcome").inner_text()
+    assert page.locator("#view-tools .job-outcome img").count() == 0
 
 
 def test_a_drawing_with_a_script_is_not_shown(watched: Watched) -> None:
     """SVG can hold programs."""
     assert "Not shown" in call_hostile(watched, "svg")
-    assert watched.page.locator(".job-outcome img").count() == 0
+    assert watched.page.locator("#view-tools .job-outcome img").count() == 0
 
 
 def test_five_megabytes_of_text_do_not_stop_the_page(watched: Watched) -> None:
@@ -85,12 +85,12 @@ def test_five_megabytes_of_text_do_not_stop_the_page(watched: Watched) -> None:
     press(page, "Call")
     text = finished(page)
     assert "of 5,242,880 characters" in text
-    assert page.locator(".job-outcome pre").first.evaluate("pre => pre.textContent.length") <= 20_000
+    assert page.locator("#view-tools .job-outcome pre").first.evaluate("pre => pre.textContent.length") <= 20_000
     press(page, "Show more")
-    assert page.locator(".job-outcome pre").first.evaluate("pre => pre.textContent.length") == 220_000
+    assert page.locator("#view-tools .job-outcome pre").first.evaluate("pre => pre.textContent.length") == 220_000
     page.get_by_role("tab", name="Messages", exact=True).locator("visible=true").last.click()
-    page.locator(".job-outcome .message summary").last.click()
-    page.locator(".job-outcome .message .json-tree").wait_for()
+    page.locator("#view-tools .job-outcome .message summary").last.click()
+    page.locator("#view-tools .job-outcome .message .json-tree").wait_for()
     watched.shoot("huge")
     choose(page, "add")
     page.get_by_label("a", exact=True).fill("1")
@@ -223,7 +223,7 @@ def test_escape_cancels_a_question(watched: Watched) -> None:
     """As in any dialog; the server hears that the user cancelled."""
     page = watched.page
     choose(page, "order")
-    page.get_by_label("product", exact=True).fill("x")
+    page.locator("#view-tools").get_by_label("product", exact=True).fill("x")
     press(page, "Call")
     page.get_by_role("dialog").wait_for()
     page.keyboard.press("Escape")
@@ -279,7 +279,7 @@ def test_every_control_has_a_name(watched: Watched) -> None:
     assert unnamed(page) == []
     page.keyboard.press("Escape")
     choose(page, "order")
-    page.get_by_label("product", exact=True).fill("x")
+    page.locator("#view-tools").get_by_label("product", exact=True).fill("x")
     press(page, "Call")
     page.get_by_role("dialog").wait_for()
     assert unnamed(page) == []

@@ -6,11 +6,12 @@
 import { button, fill, h, newId, say } from "./dom.js";
 
 const MAX_DEPTH = 8;
+const MAX_FIELDS = 400; // a schema that refers to itself many times would never end
 
 /** A form for the properties of an object schema. */
 export function schemaForm(schema, initial = {}) {
   const root = schema && typeof schema === "object" ? schema : { type: "object" };
-  const inner = field(root, { root, name: "", required: true, depth: 0, value: initial, isTop: true });
+  const inner = field(root, { root, name: "", required: true, depth: 0, value: initial, isTop: true, left: { fields: MAX_FIELDS } });
   const json = jsonField({ initial: () => inner.peek() });
   let isJson = false;
   const element = h("div", { class: "form" }, inner.element);
@@ -77,7 +78,8 @@ function choicesOf(schema) {
 
 function field(given, context) {
   const schema = resolve(given, context.root);
-  if (context.depth > MAX_DEPTH) return jsonField({ ...context, schema });
+  context.left.fields -= 1;
+  if (context.depth > MAX_DEPTH || context.left.fields < 0) return jsonField({ ...context, schema });
   const choices = choicesOf(schema);
   if (choices) return choiceField(schema, choices, context);
   const [options, nullable] = branches(schema, context.root);
@@ -246,7 +248,7 @@ function objectField(schema, context) {
   const initial = initialOf(schema, context) || {};
   const isOptional = !context.isTop && (!context.required || context.nullable);
   const parts = Object.entries(schema.properties || {}).map(([name, sub]) => [name, field(sub, {
-    root: context.root, name, required: required.has(name), depth: context.depth + 1,
+    root: context.root, left: context.left, name, required: required.has(name), depth: context.depth + 1,
     value: initial && typeof initial === "object" ? initial[name] : undefined,
   })]);
   const gather = (method) => {
@@ -294,7 +296,7 @@ function listField(schema, context) {
   const label = schema.title || context.name;
   const add = (value, isMoved) => {
     const part = field(schema.items || {}, {
-      root: context.root, name: `${context.name || "item"} ${rows.length + 1}`, required: true, isItem: true, depth: context.depth + 1, value,
+      root: context.root, left: context.left, name: `${context.name || "item"} ${rows.length + 1}`, required: true, isItem: true, depth: context.depth + 1, value,
     });
     const row = { part };
     row.element = h("div", { class: "list-row" }, part.element,

@@ -3,6 +3,8 @@
 import { fill, h, roving, say } from "./dom.js";
 import { isOpen, on, state } from "./store.js";
 
+const MAX_SHOWN = 1000;
+
 /**
  * @param kinds which lists of the store; their items get `kind`
  * @param keyOf names an item
@@ -34,7 +36,7 @@ export function listView({ label, kinds, keyOf, describe, detail, empty }) {
     count.textContent = String(all.length);
     if (!all.some((each) => keyOf(each) === chosen)) chosen = all.length ? keyOf(all[0]) : null;
     const hadFocus = list.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-    fill(list, found.map((each) => {
+    fill(list, found.slice(0, MAX_SHOWN).map((each) => {
       const key = keyOf(each);
       const { title, note, chips } = describe(each);
       const row = h("button", { type: "button", class: "item", "aria-current": key === chosen ? "true" : undefined, "data-key": key,
@@ -43,6 +45,7 @@ export function listView({ label, kinds, keyOf, describe, detail, empty }) {
       note ? h("span", { class: "item-note" }, say(note)) : null);
       return h("li", {}, row);
     }));
+    if (found.length > MAX_SHOWN) list.append(h("li", { class: "dim pad" }, `${found.length - MAX_SHOWN} more: filter them`));
     if (hadFocus) [...list.querySelectorAll(".item")].find((row) => row.dataset.key === hadFocus)?.focus();
     const problems = kinds.map((kind) => state.listErrors[kind]).filter(Boolean);
     if (problems.length) list.prepend(h("li", { class: "flag bad" }, say(problems.join("; "))));

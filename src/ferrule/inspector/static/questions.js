@@ -5,7 +5,7 @@ import { announce, button, clip, fill, h, longText, newId, say } from "./dom.js"
 import { schemaForm } from "./form.js";
 import { jsonView } from "./json.js";
 import { blockView, uriView } from "./result.js";
-import { on, state } from "./store.js";
+import { changed, on, state } from "./store.js";
 
 let shown = null;
 let dialog = null;
@@ -45,7 +45,8 @@ function open(question) {
     try {
       await call("answer", { question: question.key, answer: value });
       state.questions.delete(question.key);
-      close();
+      if (shown === question.key) close(); // the next question may be on show already: the feed can be first
+      changed("question");
       announce("Answered");
     } catch (error) {
       problem.textContent = error.message;
@@ -59,7 +60,7 @@ function open(question) {
         say(clip(question.server, 60)), ` · ${question.method}`),
       h("h2", { id: title }, part.title), part.element, problem,
       h("div", { class: "row dialog-actions" }, part.actions, h("span", { class: "grow" }),
-        button("Later", () => { later.add(question.key); close(); import("./store.js").then((store) => store.changed("question")); }, { class: "quiet" }))));
+        button("Later", () => { later.add(question.key); close(); changed("question"); }, { class: "quiet" }))));
   dialog.addEventListener("cancel", (event) => { event.preventDefault(); part.cancel(); });
   document.body.append(dialog);
   dialog.showModal();
