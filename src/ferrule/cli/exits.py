@@ -78,7 +78,10 @@ def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
     except SystemExit as done:
         if type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):  # click saw it first, and ends with 1
             return EXIT_OK
-        return done.code if isinstance(done.code, int) else EXIT_OK if done.code is None else EXIT_FAILED
+        if done.code is None or isinstance(done.code, int):
+            return done.code or EXIT_OK
+        click.echo(str(done.code), err=True)  # a served file's last words, as the interpreter would have said them
+        return EXIT_FAILED
     except Quit as done:
         if str(done):
             _complain(str(done))
