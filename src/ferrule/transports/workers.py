@@ -4,7 +4,7 @@ A worker is a fresh interpreter that gets the listening sockets by inheritance a
 (``file.py:attribute`` or ``module:attribute``): application objects hold locks, loops and connections that survive no
 copying. The supervisor serves nothing and imports no HTTP library.
 
-* A worker that dies is replaced: within a second if it has served, else ever more slowly.
+* A worker that dies is replaced: within a second if it has served or was killed, else ever more slowly.
 * SIGTERM and SIGINT end all workers in good order, each with its drain; a second one ends them at once.
 * SIGHUP replaces them one after the other, a new one being ready before an old one is told to end.
 * A supervisor that is killed takes its workers along: they drain and end, so that the port is free for the next one.
@@ -46,7 +46,8 @@ WORKER_ENV: Final = "FERRULE_WORKER"
 _LOOK_EVERY_S: Final = 0.05
 _START_S: Final = 60.0
 _MAX_BACKOFF_S: Final = 30.0
-_MAX_SERVED_BACKOFF_S: Final = 1.0
+_MAX_MISSED_BACKOFF_S: Final = 1.0
+_MAX_MISSED_FAILURES: Final = 3
 _STABLE_S: Final = 10.0
 _MAIN: Final = "__ferrule_worker__"
 
@@ -235,13 +236,16 @@ class _Supervisor:
     def _lost(self, slot: _Slot, worker: _Worker) -> None:
         self._close(worker)
         slot.worker = None
-        if worker.is_ready and time.monotonic() - worker.started_at > _STABLE_S:
-            slot.failures = 0
+        # One that served is missed by its clients, and one that somebody killed may be well; one that ends by itself
+        # before it serves would only keep the processors busy. Deaths of the former add up to no waits of the latter.
+        is_missed = worker.is_ready or worker.process.returncode in (-signal.SIGKILL, -signal.SIGTERM)
+        if is_missed:
+            lived_long = worker.is_ready and time.monotonic() - worker.started_at > _STABLE_S
+            slot.failures = 0 if lived_long else min(slot.failures, _MAX_MISSED_FAILURES)
         slot.failures += 1
         if not self._ever_started and slot.failures >= 2:
             raise WorkerError(f"The workers do not start: exit code {worker.process.returncode}; see their output")
-        # One that served is missed by its clients; one that never did would only keep the processors busy.
-        longest_s = _MAX_SERVED_BACKOFF_S if worker.is_ready else _MAX_BACKOFF_S
+        longest_s = _MAX_MISSED_BACKOFF_S if is_missed else _MAX_BACKOFF_S
         wait_s = 0.0 if slot.failures == 1 else min(longest_s, 0.1 * 2**slot.failures)
         slot.not_before = time.monotonic() + wait_s
         log.error(

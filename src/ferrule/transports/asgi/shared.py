@@ -45,10 +45,12 @@ __all__ = ["SharedSessions", "StreamWatch"]
 log = logging.getLogger("ferrule.http")
 
 _NEVER_IDLE_S: Final = 30 * 24 * 3600.0
-_ALIVE_S: Final = 6.0
-"""A worker writes its sign of life three times in this time."""
-_SILENT_S: Final = 3.0
-"""A worker whose sign of life is missing for so long has died: the store may have been away, and it writes again."""
+_ALIVE_S: Final = 8.0
+_BEAT_S: Final = 2.0
+"""How often a worker writes its sign of life, which holds for `_ALIVE_S`: longer than a store should be away."""
+_RETRY_S: Final = 0.3
+_SILENT_S: Final = 1.0
+"""A worker whose sign of life is missing for so long has died. After a longer outage it is there again by then."""
 _LIVE_STREAM_S: Final = 24 * 3600.0
 _LOOK_EVERY_S: Final = 0.1
 _WITNESS_S: Final = 24 * 3600.0
@@ -249,6 +251,7 @@ class SharedSessions:
                 task.cancel()
 
     async def _beat(self) -> None:
+        is_away = False
         while True:
             try:
                 await self._blobs.put(f"worker:{self.worker_id}", b"1", ttl_s=_ALIVE_S)
@@ -258,8 +261,12 @@ class SharedSessions:
                     await self._blobs.put(self._witness, b"1", ttl_s=_WITNESS_S)
                     self._has_witness = True
             except OSError as error:
-                log.warning("the store cannot be reached: %s", error)
-            await anyio.sleep(_ALIVE_S / 3)
+                if not is_away:
+                    log.warning("the store cannot be reached: %s", error)
+                is_away = True
+            else:
+                is_away = False
+            await anyio.sleep(_RETRY_S if is_away else _BEAT_S)
 
     async def _restore_quietly(self) -> None:
         try:
