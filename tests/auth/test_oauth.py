@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ferrule import Client, Context, MCPServer
+from ferrule import Client, Context, MCPError, MCPServer
 from ferrule.auth import (
     AuthError,
     CallbackInteraction,
@@ -509,6 +509,21 @@ async def test_the_word_and_the_token_are_enough() -> None:
         token = w.issuer.mint(w.url, scope="read", client_id="x")
         async with Client(w.url, auth=token, proxy=None) as client:
             assert (await client.call_tool("whoami")).text.endswith("demo-user")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy", "2026-07-28"])
+async def test_a_client_without_credentials_is_told_how_to_get_some(mode: str) -> None:
+    """Where to sign in is in the metadata that the challenge names."""
+    async with world() as w:
+        with pytest.raises(MCPError, match="access token") as caught:
+            await Client(w.url, mode=mode, proxy=None).connect()
+        said = str(caught.value)
+        assert 'auth="oauth"' in said
+        assert w.issuers[0] in said
+        assert said.count("auth=:") == 1
+        with pytest.raises(MCPError, match="token") as caught:  # it has credentials, only no good ones
+            await Client(w.url, mode=mode, proxy=None, headers={"Authorization": "Bearer x"}).connect()
+        assert "auth=" not in str(caught.value)
 
 
 async def test_an_open_get_stream_stands_in_no_calls_way() -> None:

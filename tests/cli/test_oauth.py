@@ -58,7 +58,8 @@ def test_without_it_the_command_says_what_to_do(tmp_path: Path, url: str) -> Non
     """401 is the first answer that a user of a protected server sees."""
     done = ferrule("list", url, home=tmp_path)
     assert done.returncode == 4
-    assert "it wants a token. --oauth signs in" in done.stderr
+    assert "--oauth signs in through the browser at http" in done.stderr
+    assert "auth=" not in done.stderr
     assert "Traceback" not in done.stderr
 
 

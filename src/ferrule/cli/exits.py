@@ -97,6 +97,7 @@ def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
 def explain(error: Exception) -> tuple[int, str]:
     """The status and the sentence for an exception."""
     from ferrule.cli.output import harmless
+    from ferrule.client.authorization import NO_AUTH
     from ferrule.client.errors import InputNotProvided, InputRequired, ToolFailed
     from ferrule.protocol.errors import LocalError, MCPError, RemoteError, RequestTimeout
     from ferrule.wire.faults import FerruleError
@@ -104,7 +105,8 @@ def explain(error: Exception) -> tuple[int, str]:
 
     text = harmless(str(error)) or type(error).__name__
     if _http_status(error) == 401:
-        return EXIT_REFUSED, f"{text}: it wants a token. --oauth signs in through the browser, --token TOKEN takes one"
+        how = "--token TOKEN takes one, --oauth signs in through the browser"
+        return EXIT_REFUSED, text.replace(NO_AUTH, how) if NO_AUTH in text else f"{text}: it wants a token. {how}"
     if isinstance(error, ToolFailed):
         return EXIT_FAILED, text
     if isinstance(error, InputRequired | InputNotProvided):

@@ -10,17 +10,27 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.client.config import HttpTarget, Target
+from ferrule.protocol.errors import MCPError
 from ferrule.transports.fetching import fetch_bounded
 from ferrule.transports.http_client import HttpClient, HttpRequest
+from ferrule.wire.codec import decode
+from ferrule.wire.faults import FerruleError
 
 if TYPE_CHECKING:
     from ferrule.auth.client.oauth import Fetch, OAuth, Spawn
     from ferrule.auth.http import AuthRequest, AuthResponse
     from ferrule.transports.streamable_client import HttpAuth
 
-__all__ = ["BearerAuth", "bind_auth", "fetch_over"]
+__all__ = ["NO_AUTH", "BearerAuth", "bind_auth", "explain_refusal", "fetch_over"]
+
+_METADATA_TIMEOUT_S: Final = 3.0
+_MAX_METADATA_BYTES: Final = 64 * 1024
+_MAX_ISSUER_CHARS: Final = 200
 
 OAUTH: Final = "oauth"
+
+NO_AUTH: Final = 'this client has no auth=: give it a token (auth="…") or let it sign in (auth="oauth")'
+"""What `explain_refusal` adds; programs that name their options otherwise put their own words in its place."""
 
 
 class BearerAuth:
@@ -92,3 +102,50 @@ def fetch_over(http: Callable[[], HttpClient]) -> Fetch:
         return AuthResponse(status, headers, body)
 
     return fetch
+
+
+async def explain_refusal(error: BaseException, url: str, http: Callable[[], HttpClient]) -> None:
+    """Say on a 401 that this client, which has no credentials, can be given some, and where to sign in.
+
+    The authorization server is asked for of the MCP server's own origin only, once, briefly; what cannot be read is
+    left out. Does nothing to other errors.
+    """
+    from ferrule.transports.http_errors import HttpRemoteError, HttpStatusError
+
+    if isinstance(error, HttpRemoteError):
+        status, challenge = error.http_status, error.challenge
+    elif isinstance(error, HttpStatusError):
+        status, challenge = error.status, error.headers.get("www-authenticate")
+    else:
+        return
+    if status != 401:
+        return
+    hint = NO_AUTH
+    issuers = await _issuers_of(challenge, url, http())
+    if issuers:
+        hint += f" at {' or '.join(issuers)}"
+    if isinstance(error, MCPError):
+        error.message = f"{error.message}; {hint}"
+    error.args = (f"{error.args[0]}; {hint}",)
+
+
+async def _issuers_of(challenge: str | None, url: str, http: HttpClient) -> list[str]:
+    """Whose tokens the server takes, by the metadata that its challenge names (RFC 9728)."""
+    from ferrule.auth.challenges import parse_challenges
+    from ferrule.auth.documents import read_protected_resource
+    from ferrule.auth.urls import origin_of
+
+    where = next((c.resource_metadata for c in parse_challenges(challenge) if c.resource_metadata), None)
+    try:
+        if where is None or origin_of(where) != origin_of(url):
+            return []
+        request = HttpRequest("GET", where, {"accept": "application/json"}, b"")
+        status, _, body = await fetch_bounded(
+            http, request, timeout_s=_METADATA_TIMEOUT_S, max_bytes=_MAX_METADATA_BYTES, judge=None
+        )
+        document = decode(body) if status == 200 else None
+        found = read_protected_resource(cast("dict[str, Any]", document)) if isinstance(document, dict) else None
+    except (FerruleError, OSError, ValueError):
+        return []
+    named = [] if found is None else found.authorization_servers[:3]
+    return [issuer for issuer in named if issuer.isprintable() and len(issuer) <= _MAX_ISSUER_CHARS]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 import anyio
 
-from ferrule.client.authorization import bind_auth
+from ferrule.client.authorization import bind_auth, explain_refusal
 from ferrule.client.cache import CacheStore, MemoryCacheStore, ResultCache
 from ferrule.client.callbacks import ElicitationHandler, QuestionHandlers, Roots, SamplingHandler, ServerQuestion
 from ferrule.client.config import GroupTarget, HttpTarget, InProcessTarget, Target, read_target
@@ -254,6 +254,7 @@ class ClientCore:
                 try:
                     self._session = await self._opener.open(self._background)
                 except BaseException as error:
+                    await self._explain(error)
                     note_facts(error, self.label, "connect", time.monotonic() - started)
                     await self._let_go()
                     raise
@@ -390,8 +391,17 @@ class ClientCore:
                 return result
             return await self._continue(method, dict(params or {}), result, meta, options, headers)
         except Exception as error:
+            await self._explain(error)
             note_facts(error, self.label, method, time.monotonic() - started)
             raise
+
+    async def _explain(self, error: BaseException) -> None:
+        """What the error of a client without credentials does not say by itself."""
+        target = self.target
+        if self._opener.auth is not None or not isinstance(target, HttpTarget) or hasattr(error, "server"):
+            return
+        if "authorization" not in {name.lower() for name in (*self._headers, *target.headers)}:
+            await explain_refusal(error, target.url, self._http_client)
 
     def _options(self, timeout_s: Any, max_total_s: float | None, on_progress: OnProgress | None) -> CallOptions:
         options: CallOptions = {}

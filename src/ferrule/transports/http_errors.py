@@ -67,9 +67,11 @@ class HttpRemoteError(RemoteError):
 
     Attributes:
         http_status: of that answer.
+        challenge: its ``WWW-Authenticate``; ``None`` if it has none.
     """
 
     http_status: int = 200
+    challenge: str | None = None
 
 
 class SessionLost(LocalError):

@@ -20,6 +20,7 @@ from ferrule.protocol.deprecations import warn_deprecated
 from ferrule.protocol.errors import ConnectionClosed, LocalError
 from ferrule.transports.background import Background
 from ferrule.transports.http_client import HttpClient, HttpRequest, HttpResponse
+from ferrule.transports.http_errors import HttpStatusError
 from ferrule.transports.streamable_client import MAX_CHALLENGES
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError, FerruleError
@@ -76,6 +77,9 @@ class SseConnection:
         """GET the URL and wait for its ``endpoint`` event."""
         response = await self._request("GET", self._url, {"accept": "text/event-stream", "cache-control": "no-store"})
         kind = response.headers.get("content-type", "")
+        if response.status == 401:
+            await response.aclose()
+            raise HttpStatusError(401, response.headers, "", self._url)
         if response.status != 200 or not kind.startswith("text/event-stream"):
             await response.aclose()
             raise SseRefused(f"{self._url} has no event stream (HTTP {response.status}, {kind or 'no content type'})")
@@ -208,6 +212,7 @@ async def connect_sse(
 
     Raises:
         SseRefused: the URL is no such server.
+        HttpStatusError: it wants credentials.
         HttpConnectFailed, HttpConnectionLost: it cannot be reached.
     """
     connection = SseConnection(url, http, background, headers or {}, auth, max_message_bytes)

@@ -311,6 +311,7 @@ class StreamableHttp:
         if "data" in error:
             raised.data = error["data"]
         raised.http_status = response.status
+        raised.challenge = response.headers.get("www-authenticate")
         return raised
 
     # -- one HTTP exchange ------------------------------------------------------------------------------------------
