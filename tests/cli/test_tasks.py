@@ -94,6 +94,8 @@ def test_what_is_no_task_says_so(url: str) -> None:
     assert (done.returncode, "no list of tasks" in done.stderr) == (4, True)
     done = ferrule("tasks", PROBE, "list", "--mode", "2025-11-25")
     assert (done.returncode, "has no tasks in 2025-11-25" in done.stderr) == (4, True)
+    done = ferrule("tasks", url, "get", "-vmade-up", "-o", "json")  # ids may begin with a hyphen
+    assert (done.returncode, "Tasks belong" in done.stderr) == (4, True)
     assert ferrule("tasks", url, "get").returncode == 2
     assert ferrule("tasks", url, "answer", "x").returncode == 2
 

@@ -56,6 +56,7 @@ class Supervisor:
         count: of workers.
         watch: replaces the workers when a source changes; ``None``: never.
         wait_s: waits this many seconds, or less when a signal comes.
+        on_started: called once signals are heard and the first workers are on their way.
     """
 
     def __init__(
@@ -66,12 +67,14 @@ class Supervisor:
         count: int = 1,
         watch: SourceWatch | None = None,
         wait_s: Callable[[float], None] = time.sleep,
+        on_started: Callable[[], None] | None = None,
     ) -> None:
         self._descriptors = [sock.fileno() for sock in sockets]
         self._command = [*command, *(part for fd in self._descriptors for part in ("--fd", str(fd)))]
         self._count = count
         self._watch = watch
         self._wait_s = wait_s
+        self._on_started = on_started
         self._workers: dict[subprocess.Popen[bytes], float] = {}
         self._retired: list[subprocess.Popen[bytes]] = []
         self._quick_deaths = 0
@@ -82,6 +85,8 @@ class Supervisor:
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             self._fill()
+            if self._on_started is not None:
+                self._on_started()
             while self._signal is None:
                 self._wait_s(POLL_S)
                 if not self._look():

@@ -161,13 +161,14 @@ def _supervise(
     if workers > 1:
         _warn_of_state(path, choice.attribute)
     sockets = bind_sockets(host, port)
-    _announce(web)(host, sockets[0].getsockname()[1])
+    port = sockets[0].getsockname()[1]
     spelled = str(path) if choice.attribute is None else f"{path}:{choice.attribute}"
     worker = python_command("run", spelled, "--http", "--host", host, "--path", web["path"])
     for name, flag in (("allowed_hosts", "--allow-host"), ("allowed_origins", "--allow-origin")):
         worker += [part for value in web.get(name, ()) for part in (flag, value)]
     watch = SourceWatch(path) if reload else None
-    return Supervisor(worker, sockets, count=workers, watch=watch).run()
+    announce = _announce(web)
+    return Supervisor(worker, sockets, count=workers, watch=watch, on_started=lambda: announce(host, port)).run()
 
 
 def _warn_of_state(path: Path, attribute: str | None) -> None:

@@ -26,7 +26,19 @@ Examples:
 """
 
 
-@click.command("tasks", epilog=_EXAMPLES)
+class _TasksCommand(click.Command):
+    """Takes an id for an id, also one that begins with a hyphen, as one in sixty-four does."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put such an id behind ``--``."""
+        at = next((at for at, word in enumerate(args) if word in ACTIONS), len(args)) + 1
+        known = {option for param in self.params for option in param.opts} | {"-h", "--help", "--"}
+        if at < len(args) and args[at].startswith("-") and args[at].partition("=")[0] not in known:
+            args = [*args[:at], *args[at + 1 :], "--", args[at]]
+        return super().parse_args(ctx, args)
+
+
+@click.command("tasks", cls=_TasksCommand, epilog=_EXAMPLES)
 @connection_options
 @click.argument("action", type=click.Choice(ACTIONS))
 @click.argument("task", required=False)
