@@ -113,6 +113,7 @@ async def test_every_promise_holds_on_whichever_worker_a_request_meets(four: Ser
     for _ in range(4):
         assert four.call(session, "change") == "changed"
     assert heard()[1]["method"] == "notifications/tools/list_changed"
+    response.close()
     connection.close()
 
     for number in range(4):
@@ -120,10 +121,12 @@ async def test_every_promise_holds_on_whichever_worker_a_request_meets(four: Ser
         body = {"jsonrpc": "2.0", "id": 700 + number, "method": "tools/call", "params": params}
         connection, response = four.open("POST", session, body)
         id, _ = next(events(response))
+        response.close()
         connection.close()
         connection, response = four.open("GET", session, **{"last-event-id": str(id)})
         _, message = next(events(response))
         assert message["result"]["content"][0]["text"] == "slow"
+        response.close()
         connection.close()
 
     passed = 0
