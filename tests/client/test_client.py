@@ -83,6 +83,30 @@ async def _raise(result: Any) -> None:
     result.raise_on_error()
 
 
+@pytest.mark.parametrize("mode", ERAS[:2])
+async def test_data_has_a_class_once_the_program_has_listed_the_tools(mode: str) -> None:
+    """In the legacy era a client looks up by itself whether a list was wrapped; that must not show in the types."""
+    from ferrule import MCPServer
+
+    app = MCPServer("sums")
+
+    @app.tool
+    def many() -> list[Sum]:
+        return [Sum(1)]
+
+    @app.tool
+    def one() -> Sum:
+        return Sum(2)
+
+    async with Client(app, mode=mode) as client:
+        assert (await client.call_tool("many")).data == [{"sum": 1}]
+        assert (await client.call_tool("one")).data == {"sum": 2}
+        assert (await client.call_tool("many", result_type=list[Sum])).data == [Sum(1)]
+        await client.list_tools()
+        assert (await client.call_tool("many")).data[0].sum == 1
+        assert (await client.call_tool("one")).data.sum == 2
+
+
 async def test_result_that_does_not_fit_the_wanted_class() -> None:
     """The error names tool, class and path."""
     async with Client(make_app()) as client:

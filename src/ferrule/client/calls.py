@@ -62,11 +62,18 @@ class ClientCalls(ClientCore):
 
     async def list_tools(self) -> list[Tool]:
         """Every tool, all pages. Over modern HTTP without those whose header annotations are invalid."""
+        tools = await self._all_tools()
+        self.toolbook.show(tools)
+        return tools
+
+    async def _all_tools(self) -> list[Tool]:
         return await self._list("tools/list", ListToolsResult, lambda page: page.tools)
 
     async def list_tools_page(self, cursor: str | None = None) -> ListToolsResult:
         """One page of tools; ``cursor`` is the last page's ``next_cursor``."""
-        return await self._page("tools/list", ListToolsResult, cursor)
+        page = await self._page("tools/list", ListToolsResult, cursor)
+        self.toolbook.show(page.tools)
+        return page
 
     async def call_tool(
         self,
@@ -124,14 +131,10 @@ class ClientCalls(ClientCore):
                 raise
             logger.info("%s refused the mirrored headers of %r; listing its tools again", self.label, name)
             await self.cache.invalidate("tools/list")
-            await self.list_tools()
+            await self._all_tools()
             raw = await self._request_tool(params, options)
         result = self._typed(raw, ToolResult, "tools/call")
-        await self._learn_wrapping(name, result.structured_content)
-        schema = self.toolbook.output_schema(name)
-        if schema is not None and self.validate_output and not result.is_error:
-            self.toolbook.validate(name, result.structured_content)
-        called = ToolCallResult(name, result, result_type=result_type, output_schema=schema)
+        called = await self._made_result(name, result, result_type)
         if result.is_error and (self.raise_on_error if raise_on_error is None else raise_on_error):
             called.raise_on_error()
         return called
@@ -140,6 +143,15 @@ class ClientCalls(ClientCore):
         """The raw result of a call, however the server gives it."""
         return await self.request("tools/call", params, **options)
 
+    async def _made_result(self, name: str, result: ToolResult, result_type: Any) -> ToolCallResult:
+        """A successful or failed result for the program, checked against the schema that it has seen."""
+        await self._learn_wrapping(name, result.structured_content)
+        schema = self.toolbook.output_schema(name)
+        is_shown = self.toolbook.is_shown(name)
+        if is_shown and schema is not None and self.validate_output and not result.is_error:
+            self.toolbook.validate(name, result.structured_content)
+        return ToolCallResult(name, result, result_type=result_type, output_schema=schema, is_typed=is_shown)
+
     async def _learn_wrapping(self, name: str, value: Any) -> None:
         if _may_be_wrapped(value) and not self.toolbook.knows(name):
             await self._look_up(name)
@@ -147,7 +159,7 @@ class ClientCalls(ClientCore):
     async def _look_up(self, name: str) -> None:
         """Find out once whether ``{"result": …}`` is what a tool gave, or the wrapping of it: its schema tells."""
         try:
-            await self.list_tools()
+            await self._all_tools()
         except (FerruleError, OSError) as error:
             logger.debug("The tools of %s could not be listed: %s", self.label, error)
         self.toolbook.note_unlisted(name)

@@ -35,7 +35,7 @@ class Client(ClientTasks):
         connect_timeout_s: bounds each step of connecting. probe_timeout_s: bounds the probe; by transport if ``None``.
         max_rounds: rounds of questions that one call may take; 0: raise `InputRequired` instead.
         raise_on_error: failed tools raise `ToolFailed`.
-        validate_output: check structured results of listed tools against their schemas.
+        validate_output: check structured results of tools that the program has listed against their schemas.
         cache: keep what the server allows to keep; ``False``, or a `CacheStore` to share.
         cache_partition: name of the authorization context; made from the credential if ``None``.
         clock: seconds since the epoch, for the cache.

@@ -39,15 +39,22 @@ class ToolCallResult:
         result: the wire's `ToolResult`.
     """
 
-    __slots__ = ("_data", "_result_type", "_schema", "result", "tool")
+    __slots__ = ("_data", "_is_typed", "_result_type", "_schema", "result", "tool")
 
     def __init__(
-        self, tool: str, result: ToolResult, *, result_type: Any = None, output_schema: Mapping[str, Any] | None = None
+        self,
+        tool: str,
+        result: ToolResult,
+        *,
+        result_type: Any = None,
+        output_schema: Mapping[str, Any] | None = None,
+        is_typed: bool = True,
     ) -> None:
         self.tool = tool
         self.result = result
         self._result_type = result_type
         self._schema = output_schema
+        self._is_typed = is_typed
         self._data: Any = UNSET
 
     @property
@@ -84,7 +91,8 @@ class ToolCallResult:
     @property
     def data(self) -> Any:
         """The structured answer with a type: the class passed as ``result_type``, one made from the tool's output
-        schema if the client has seen it, else the JSON itself; ``None`` without structured content.
+        schema if the program has listed the tool (`Client.list_tools`), else the JSON itself; ``None`` without
+        structured content. The rule is one for both eras.
 
         A single value that a server wrapped as ``{"result": …}`` is taken out.
 
@@ -120,7 +128,7 @@ class ToolCallResult:
         if _is_wrapped(value, schema):
             value = value["result"]
             schema = None if schema is None else _local(schema["properties"]["result"], schema)
-        if schema is None:
+        if schema is None or not self._is_typed:
             return value
         made = type_from_schema(schema)
         if made is Any:

@@ -446,12 +446,9 @@ class ClientTasks(ClientCalls):
     async def called(self, name: str, raw: Mapping[str, Any], result_type: Any) -> ToolCallResult:
         """A tool's raw result as `call_tool` gives it."""
         result = self._typed(raw, ToolResult, "tools/call")
-        if name:  # a handle found by its id alone does not know its tool
-            await self._learn_wrapping(name, result.structured_content)
-        schema = self.toolbook.output_schema(name)
-        if schema is not None and self.validate_output and not result.is_error:
-            self.toolbook.validate(name, result.structured_content)
-        return ToolCallResult(name, result, result_type=result_type, output_schema=schema)
+        if not name:  # a handle found by its id alone does not know its tool
+            return ToolCallResult(name, result, result_type=result_type)
+        return await self._made_result(name, result, result_type)
 
     def _has_legacy_tasks(self) -> bool:
         tasks: Any = self.session.raw.get("capabilities", {}).get("tasks")

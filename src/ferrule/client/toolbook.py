@@ -40,6 +40,16 @@ class ToolBook:
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
         self._unlisted: set[str] = set()
+        self._shown: set[str] = set()
+
+    def show(self, tools: Iterable[Tool]) -> None:
+        """The program itself has listed these: it may rely on what they declare (`is_shown`)."""
+        self._shown.update(tool.name for tool in tools)
+
+    def is_shown(self, name: str) -> bool:
+        """Whether the program has listed a tool. What a client looks up for itself does not count, or the same call
+        would give another class in the era where it must look."""
+        return name in self._shown
 
     def learn(self, tools: Iterable[Tool], *, checks_headers: bool) -> dict[str, str]:
         """Remember tools.
@@ -75,7 +85,7 @@ class ToolBook:
         return mirror_params(known.plan, arguments) if known is not None and known.plan else _NO_HEADERS
 
     def output_schema(self, name: str) -> dict[str, Any] | None:
-        """The output schema of a tool that was listed."""
+        """The output schema of a tool that was listed, by whomever."""
         known = self._known.get(name)
         return None if known is None else known.tool.output_schema
 
