@@ -16,7 +16,16 @@ from ferrule.cli.targets import complete_target, read_choice
 __all__ = ["command"]
 
 
-@click.command("dev")
+_EXAMPLES = """\b
+Examples:
+  ferrule dev server.py
+  ferrule dev https://tools.example/mcp --oauth
+  ferrule dev "npx -y some-server" --mode legacy
+  ferrule dev --config cursor:weather --no-open
+"""
+
+
+@click.command("dev", epilog=_EXAMPLES)
 @click.argument("target", required=False, shell_complete=complete_target)
 @click.option("--config", metavar="NAME", help="A server of a configuration: mcp.json:NAME, cursor:NAME, or NAME.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="0 takes a free one.")

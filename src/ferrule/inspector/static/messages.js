@@ -31,7 +31,7 @@ function moving(box) {
 function row(event, marksLanes = false) {
   const arrow = event.direction === "out" ? "→" : "←";
   const side = event.direction === "out" ? "to the server" : "from the server";
-  const kind = { request: "", notification: "", result: "result", error: "error", http: "http", raw: "not a message", batch: "batch" }[event.what] ?? "";
+  const kind = { request: "", notification: "", result: "", error: "error", http: "http", raw: "not a message", batch: "batch" }[event.what] ?? "";
   const place = h("div", { class: "message-body" });
   let isLoaded = false;
   const details = h("details", { class: `message ${event.what} ${event.direction}`, "data-lane": event.lane },
