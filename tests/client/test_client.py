@@ -17,7 +17,7 @@ import pytest
 from ferrule import Client, MCPError, StdioServer
 from ferrule.client.errors import BadServerResponse, ToolFailed
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RequestTimeout
-from ferrule.transports.stdio_client import ServerStartFailed
+from ferrule.transports.stdio_client import ServerProcessEnded, ServerStartFailed
 from tests.client.server_program import make_app
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
@@ -81,6 +81,26 @@ async def test_failed_tool_is_a_result_or_an_exception(target: Any) -> None:
 
 async def _raise(result: Any) -> None:
     result.raise_on_error()
+
+
+async def test_errors_of_a_program_say_server_method_and_time() -> None:
+    """As every error that passes through a client; what was started is there, too."""
+    missing = StdioServer("no-such-program-anywhere")
+    with pytest.raises(ServerStartFailed) as failed:
+        await Client(missing).connect()
+    assert (failed.value.server, failed.value.program) == (missing.label, missing)
+    assert facts(failed.value) == (missing.label, "connect", True)
+    assert "after" not in str(failed.value)  # it names the server already
+
+    ending = StdioServer(sys.executable, ["-c", "raise SystemExit(3)"])
+    with pytest.raises(ServerProcessEnded) as ended:
+        await Client(ending).connect()
+    assert facts(ended.value) == (ending.label, "connect", True)
+    assert ended.value.program == ending
+
+
+def facts(error: Any) -> tuple[str, str, bool]:
+    return error.server, error.method, error.after_s >= 0
 
 
 @pytest.mark.parametrize("mode", ERAS[:2])

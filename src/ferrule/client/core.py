@@ -26,7 +26,7 @@ from ferrule.client.authorization import bind_auth, explain_refusal
 from ferrule.client.cache import CacheStore, MemoryCacheStore, ResultCache
 from ferrule.client.callbacks import ElicitationHandler, QuestionHandlers, Roots, SamplingHandler, ServerQuestion
 from ferrule.client.config import GroupTarget, HttpTarget, InProcessTarget, Target, read_target
-from ferrule.client.errors import BadServerResponse, InputNotProvided, note_facts
+from ferrule.client.errors import BadServerResponse, InputNotProvided, has_facts, note_facts
 from ferrule.client.negotiate import mutual_versions
 from ferrule.client.opening import Opener, Session
 from ferrule.client.rounds import DEFAULT_MAX_ROUNDS, is_input_required, run_rounds
@@ -398,7 +398,7 @@ class ClientCore:
     async def _explain(self, error: BaseException) -> None:
         """What the error of a client without credentials does not say by itself."""
         target = self.target
-        if self._opener.auth is not None or not isinstance(target, HttpTarget) or hasattr(error, "server"):
+        if self._opener.auth is not None or not isinstance(target, HttpTarget) or has_facts(error):
             return
         if "authorization" not in {name.lower() for name in (*self._headers, *target.headers)}:
             await explain_refusal(error, target.url, self._http_client)

@@ -23,8 +23,11 @@ __all__ = [
     "TooManyRounds",
     "ToolFailed",
     "UnknownServer",
+    "has_facts",
     "note_facts",
 ]
+
+_NOTED = "_has_facts"
 
 
 class BadServerResponse(LocalError):
@@ -98,12 +101,21 @@ class UnknownServer(LocalError):
     """A name does not begin with the prefix of any server of the group."""
 
 
+def has_facts(error: BaseException) -> bool:
+    """Whether the error has passed through a client."""
+    return hasattr(error, _NOTED)
+
+
 def note_facts(error: BaseException, server: str, method: str, after_s: float) -> None:
-    """Say on an error which server, which call and after how long; the innermost client says it first."""
-    if isinstance(error, FerruleError) and not hasattr(error, "server"):
-        error.server = server  # type: ignore[attr-defined]
-        error.after_s = after_s  # type: ignore[attr-defined]
-        if not hasattr(error, "method"):
-            error.method = method  # type: ignore[attr-defined]
-        if isinstance(error, LocalError) and len(error.args) == 1:
+    """Say on an error which server, which call and after how long; the innermost client says it first.
+
+    What an error knows by itself (the process that ended, the method that was asked) stays.
+    """
+    if isinstance(error, FerruleError) and not has_facts(error):
+        setattr(error, _NOTED, True)
+        names_server = hasattr(error, "server")
+        for name, value in (("server", server), ("method", method), ("after_s", after_s)):
+            if not hasattr(error, name):
+                setattr(error, name, value)
+        if isinstance(error, LocalError) and len(error.args) == 1 and not names_server:
             error.args = (f"{error.args[0]} (server {server}, {method}, after {after_s:.1f} s)",)

@@ -143,19 +143,22 @@ class ServerStartFailed(LocalError):
     """A server process could not be started.
 
     Attributes:
-        server: what was to be started.
+        server: its label.
+        program: what was to be started.
     """
 
     def __init__(self, server: StdioServer, why: str) -> None:
         super().__init__(f"Cannot start the server {server.command!r}: {why}")
-        self.server = server
+        self.server = server.label
+        self.program = server
 
 
 class ServerProcessEnded(ConnectionClosed):
     """A server process ended, or closed its stdout, while it was still needed.
 
     Attributes:
-        server: what was started.
+        server: its label.
+        program: what was started.
         returncode: exit status, negative for a signal; ``None`` if it is not known (yet).
         stderr: the last lines of its stderr; empty if it was not captured.
         after_s: seconds since it was started.
@@ -165,7 +168,8 @@ class ServerProcessEnded(ConnectionClosed):
         what = "closed its output" if returncode is None else f"ended with {_status(returncode)}"
         words = f"; its last words:\n{stderr}" if stderr else ""
         super().__init__(f"The server {server.label!r} {what} after {after_s:.1f} s{words}")
-        self.server = server
+        self.server = server.label
+        self.program = server
         self.returncode = returncode
         self.stderr = stderr
         self.after_s = after_s
