@@ -72,16 +72,12 @@ async def test_every_core_message_of_every_revision_has_a_conversation(oracle: S
     if oracle is None:
         pytest.skip("the folder with the official schemas is not beside this project")
     for name, revision, carrier in RUNS:
-        if carrier == "memory" and name not in BOTH_ERAS:
+        # One carrier says all that there is, but for the withdrawal of a subscription, which stdio alone needs.
+        if (carrier == "memory" and name not in BOTH_ERAS) or (carrier, name) == ("bytes", "listen_ends_gracefully"):
             server = SERVERS[CONVERSATIONS[name].server]()
             transcript = await run_conversation(CONVERSATIONS[name], server, revision=revision, carrier=carrier)
             judge(oracle, transcript, name)
-    missing = {(each.revision, each.method) for each in oracle.missing()}
-    assert missing == NEVER_SAID
-
-
-NEVER_SAID = {("2026-07-28", "notifications/cancelled")}
-"""The server ends a subscription by answering it, which is the graceful one of the two ways the specification names."""
+    assert {(each.revision, each.method) for each in oracle.missing()} == set()
 
 
 def test_every_client_message_of_every_revision_has_a_conversation() -> None:
