@@ -18,7 +18,7 @@ import anyio
 
 from ferrule.kernel.bus import Listener
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, Outbound, TransportContext
-from ferrule.protocol.errors import LocalError, NoBackChannel
+from ferrule.protocol.errors import CapabilityNotDeclared, ClientNotAskable, LocalError, NoBackChannel
 from ferrule.protocol.handshake import Negotiation
 from ferrule.wire.codec import convert
 from ferrule.wire.faults import ConvertError
@@ -366,6 +366,18 @@ class Connection:
             raise LocalError(f"{method} cannot be sent while initialize is being handled; ask after `initialized`")
         if self.is_modern:
             raise NoBackChannel(f"{method} cannot be sent: in this era a server asks by returning input requests")
+
+    def lacking(self, required: Mapping[str, Any]) -> CapabilityNotDeclared:
+        """Why a legacy client cannot be asked what needs ``required``: it did not declare that, or nobody knows what
+        it declared, because there is no session (`ClientNotAskable`)."""
+        if self._client_params is None and not self.is_modern:
+            names = ", ".join(sorted(required))
+            return ClientNotAskable(
+                f"The client cannot be asked for {names}: without a session (stateless=True) a legacy client has no "
+                "way to answer, and what it declared is not known",
+                required,
+            )
+        return CapabilityNotDeclared(required)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Tell the peer something outside any request of its own."""

@@ -14,7 +14,6 @@ from ferrule.kernel.connection import Connection, GuardedDispatch
 from ferrule.kernel.dispatch import CallOptions, DispatchContext
 from ferrule.protocol.capabilities import missing_for_request
 from ferrule.protocol.errors import (
-    CapabilityNotDeclared,
     LocalError,
     MissingRequiredClientCapability,
     NotInRevision,
@@ -183,7 +182,7 @@ class ServerSession:
             raise MissingRequiredClientCapability(missing)
         connection.check_may_ask(method)
         if missing is not None:
-            raise CapabilityNotDeclared(missing)
+            raise connection.lacking(missing)
         if method not in connection.revision.server_requests:
             raise NotInRevision(f"{method} does not exist in revision {connection.protocol_version}")
         try:

@@ -19,6 +19,7 @@ from ferrule.wire.jsonrpc import InvalidMessage, JsonRpcError, JsonRpcErrorCode
 
 __all__ = [
     "CapabilityNotDeclared",
+    "ClientNotAskable",
     "ConnectionClosed",
     "ConvertError",
     "DecodeError",
@@ -209,6 +210,14 @@ class NotInRevision(CapabilityNotDeclared):
     def __init__(self, message: str) -> None:
         LocalError.__init__(self, message)
         self.required = {}
+
+
+class ClientNotAskable(NoBackChannel, CapabilityNotDeclared):
+    """A legacy client that has no way to answer here, whatever it declared: without a session, or without a stream."""
+
+    def __init__(self, message: str, required: Mapping[str, Any] | None = None) -> None:
+        LocalError.__init__(self, message)
+        self.required = dict(required or {})
 
 
 def sole_error(error: BaseException) -> BaseException:

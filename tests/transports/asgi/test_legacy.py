@@ -423,6 +423,35 @@ async def test_where_nobody_can_answer_a_question_fails_at_once(options: dict[st
     assert answer.json["error"]["code"] == -32603
 
 
+@pytest.mark.parametrize("options", [{"stateless": True}, {"response_mode": "json"}])
+async def test_who_cannot_be_asked_is_told_the_true_reason(options: dict[str, Any]) -> None:
+    """A client that did declare must not read that it did not; ``except CapabilityNotDeclared`` does without both."""
+    from ferrule import Context, MCPServer
+    from ferrule.protocol.errors import CapabilityNotDeclared
+
+    app = MCPServer("asks")
+
+    @app.tool
+    async def order(ctx: Context) -> str:
+        return (await ctx.elicit("Sure?", bool)).action
+
+    @app.tool
+    async def careful(ctx: Context) -> str:
+        try:
+            return (await ctx.elicit("Sure?", bool)).action
+        except CapabilityNotDeclared:
+            return "did without"
+
+    endpoint = app.asgi(**options)
+    session = None if "stateless" in options else await open_session(endpoint, capabilities=ELICITATION)
+    answers = [await legacy_call(endpoint, tool(name), session).run() for name in ("order", "careful")]
+    said, done = (answer.json["result"]["content"][0]["text"] for answer in answers)
+    assert "Tool `order` cannot be used" in said
+    assert "session" in said
+    assert "did not declare" not in said
+    assert done == "did without"
+
+
 async def test_a_question_to_a_client_that_has_gone_for_good_fails() -> None:
     """Without an event store it cannot come back for the question."""
     app = Steered().endpoint(event_store=None)

@@ -37,7 +37,7 @@ from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import CallOptions
 from ferrule.protocol.capabilities import missing_for_request
-from ferrule.protocol.errors import CapabilityNotDeclared, RequestTimeout
+from ferrule.protocol.errors import RequestTimeout
 from ferrule.stores.marks import OneTimeMarks
 from ferrule.wire.codec import decode, encode
 
@@ -177,7 +177,7 @@ class Rounds(ABC):
             raise self._lacks(missing)
 
     def _lacks(self, missing: dict[str, Any]) -> Exception:
-        return CapabilityNotDeclared(missing)
+        return self.request.session.connection.lacking(missing)
 
     def _refuse_in_step(self, what: str) -> None:
         step = in_step.get()

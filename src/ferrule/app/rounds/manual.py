@@ -18,7 +18,6 @@ from ferrule.app.rounds.settings import settings_of
 from ferrule.app.rounds.state import seal_state
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.capabilities import missing_for_requests
-from ferrule.protocol.errors import CapabilityNotDeclared
 from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.types import InputRequiredResult
 
@@ -93,7 +92,7 @@ async def answer_by_hand(
     connection = request.session.connection
     missing = missing_for_requests(connection.client_capabilities_raw, asked.requests())
     if missing is not None:
-        raise ClientLacks(missing) if connection.is_modern else CapabilityNotDeclared(missing)
+        raise ClientLacks(missing) if connection.is_modern else connection.lacking(missing)
     if connection.is_modern:
         return await _modern(request, asked)
     return await _legacy(request, asked, function, kwargs)

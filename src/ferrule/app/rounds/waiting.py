@@ -25,7 +25,6 @@ from ferrule.app.rounds.keys import check_key, digest_of_texts
 from ferrule.app.rounds.manual import InputRequired, answer_by_hand
 from ferrule.app.rounds.questions import Question
 from ferrule.app.rounds.replay import ReplayRounds
-from ferrule.protocol.errors import CapabilityNotDeclared
 from ferrule.wire.codec import to_builtins
 
 __all__ = ["Answer", "AskedQuestion", "Keeper", "TaskSide", "WaitingRounds"]
@@ -98,8 +97,8 @@ class WaitingRounds(ReplayRounds):
         self._stillness.touch()
 
     def _lacks(self, missing: dict[str, Any]) -> Exception:
-        is_modern = self.request.session.connection.is_modern
-        return super()._lacks(missing) if is_modern else CapabilityNotDeclared(missing)
+        connection = self.request.session.connection
+        return super()._lacks(missing) if connection.is_modern else connection.lacking(missing)
 
     def accept(self, answers: Mapping[str, Answer]) -> None:
         """Take answers by the keys of their questions; the first is final, what is not asked is ignored.

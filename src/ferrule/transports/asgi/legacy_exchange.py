@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.kernel.dispatch import CallOptions, ProgressSender
 from ferrule.protocol.correlation import ProgressGate
-from ferrule.protocol.errors import ConnectionClosed, NoBackChannel
+from ferrule.protocol.errors import ClientNotAskable, ConnectionClosed, NoBackChannel
 from ferrule.transports.asgi.channel import Channel
 from ferrule.transports.asgi.context import HttpContext, http_form_of
 from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
@@ -209,11 +209,11 @@ class LegacyExchange(ProgressSender):
         """Ask the client on this request's stream; it answers in a POST of its own.
 
         Raises:
-            NoBackChannel: a stateless server, JSON-only answers, or the request has been answered.
+            ClientNotAskable: a stateless server, JSON-only answers, or the request has been answered.
             ConnectionClosed: the client has gone, or the session ended.
         """
         if not self.can_send_request:
-            raise NoBackChannel(f"{method} cannot be sent: this request's answer is not a stream of a session")
+            raise ClientNotAskable(f"{method} cannot be sent: this request's answer is not a stream of a session")
         channel = await self.outlet.open()
         return await self.outlet.session.questions.ask(channel.emit, channel, method, params, opts)
 
