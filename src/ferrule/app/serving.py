@@ -5,21 +5,19 @@ Whatever several workers need is checked in `ferrule.app.scaling` before the fir
 
 from __future__ import annotations
 
-import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.scaling import check_can_scale, make_payload
 from ferrule.transports.asgi.endpoint import HttpEndpoint
 from ferrule.transports.asgi.options import HttpOptions
-from ferrule.transports.http_server import HttpLimits, bind, run_http
+from ferrule.transports.http_server import HttpLimits, bind
+from ferrule.transports.running import run_endpoint
 
 if TYPE_CHECKING:
     from ferrule.app.server import MCPServer
 
 __all__ = ["make_endpoint", "serve_http", "serve_workers"]
-
-_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def make_endpoint(app: MCPServer[Any], options: dict[str, Any]) -> HttpEndpoint:
@@ -37,13 +35,7 @@ def make_endpoint(app: MCPServer[Any], options: dict[str, Any]) -> HttpEndpoint:
 
 def serve_http(app: MCPServer[Any], host: str, port: int, options: dict[str, Any]) -> None:
     """Serve in this process until a signal comes; ``options`` are those of `HttpOptions` and `run_http`."""
-    names = inspect.signature(run_http).parameters
-    serving = {name: options.pop(name) for name in list(options) if name in names}
-    options.setdefault("loopback", host in _LOOPBACK_HOSTS and options.get("allowed_hosts") is None)
-    endpoint = app.asgi(**options)
-    serving.setdefault("on_notice", endpoint.announce_drain)
-    serving.setdefault("on_drain", endpoint.drain)
-    run_http(endpoint, host=host, port=port, **serving)
+    run_endpoint(app.asgi, host, port, options)
 
 
 def serve_workers(app: MCPServer[Any], host: str, port: int, workers: int, options: dict[str, Any]) -> None:

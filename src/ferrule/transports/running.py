@@ -1,0 +1,87 @@
+"""A server on a transport in one call: `run` and `asgi`, for those that do not carry these as methods.
+
+`MCPServer` has both as methods, which end here, too; a low-level `Server`, such as one that `proxy` makes, has none,
+because the kernel knows no transport.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
+
+if TYPE_CHECKING:
+    from ferrule.kernel.server import Server
+    from ferrule.transports.asgi.endpoint import HttpEndpoint
+    from ferrule.transports.options import AsgiOptions, RunOptions
+
+__all__ = ["asgi", "run", "run_endpoint"]
+
+_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def run(
+    server: Server[Any],
+    transport: Literal["stdio", "http"] = "stdio",
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    **options: Unpack[RunOptions],
+) -> None:
+    """Serve a low-level server until the input ends (stdio) or a signal comes; as `MCPServer.run`, but one process.
+
+    Args:
+        server: a `Server`, such as `proxy` makes; an `MCPServer` runs itself.
+        transport: ``"stdio"`` or ``"http"``.
+        host, port: for HTTP; port 0 takes a free one.
+        options: of `run_stdio`; or of `HttpOptions` and `run_http`.
+
+    Raises:
+        OSError: the address cannot be bound.
+        TypeError: an option that this transport does not have.
+    """
+    given: Any = server
+    if hasattr(given, "lowlevel"):
+        given.run(transport, host=host, port=port, **options)
+    elif transport == "stdio":
+        from ferrule.transports.stdio import run_stdio
+
+        run_stdio(server, **cast("dict[str, Any]", options))
+    elif transport == "http":
+        run_endpoint(partial(asgi, server), host, port, cast("dict[str, Any]", options))
+    else:
+        raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
+
+
+def asgi(server: Server[Any], **options: Unpack[AsgiOptions]) -> HttpEndpoint:
+    """A low-level server as an ASGI callable, both eras on one URL; as `MCPServer.asgi`.
+
+    Args:
+        options: see `HttpOptions`: ``path``, ``allowed_hosts``, ``allowed_origins`` …
+    """
+    given: Any = server
+    if hasattr(given, "lowlevel"):
+        return cast("HttpEndpoint", given.asgi(**options))
+    from ferrule.transports.asgi.endpoint import HttpEndpoint
+    from ferrule.transports.asgi.options import HttpOptions
+
+    return HttpEndpoint(server, HttpOptions(**options))
+
+
+def run_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int, options: dict[str, Any]) -> None:
+    """Serve an endpoint in this process until a signal comes.
+
+    Args:
+        make: called with the options of `HttpOptions`.
+        options: those and the ones of `run_http`.
+    """
+    from ferrule.transports.http_server import run_http
+
+    names = inspect.signature(run_http).parameters
+    serving = {name: options.pop(name) for name in list(options) if name in names}
+    options.setdefault("loopback", host in _LOOPBACK_HOSTS and options.get("allowed_hosts") is None)
+    endpoint = make(**options)
+    serving.setdefault("on_notice", endpoint.announce_drain)
+    serving.setdefault("on_drain", endpoint.drain)
+    run_http(endpoint, host=host, port=port, **serving)
