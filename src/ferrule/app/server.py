@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Unpack, cast
 
 from ferrule.app.context import APP_ATTRIBUTE
 from ferrule.app.encoders import encoder_for
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ferrule.protocol.caching import CacheHint
     from ferrule.stores.store import Store
     from ferrule.transports.asgi.endpoint import HttpEndpoint
+    from ferrule.transports.options import AsgiOptions, RunOptions
     from ferrule.wire.types import (
         GetPromptResult,
         Icon,
@@ -102,6 +103,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
         state_keys: secrets of at least 32 bytes that seal the state between the rounds of a call, newest first; the
             same in every worker. ``None`` makes one for this process: calls do not outlive it.
         state_ttl_s: seconds that a state may wait for its next round.
+        single_use_states: each state opens once, in all processes that share the store. A client that sends a round
+            again because the answer was lost must then begin the call again.
         store: where ``once`` steps are marked and large states kept: ``"memory:"`` for this process,
             ``"sqlite:///path"`` for all processes of this machine, a `Store`; ``None`` for nowhere.
         max_rounds: rounds that one call may take.
@@ -142,6 +145,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         logging: bool = True,
         state_keys: Iterable[StateKey | bytes | str] | None = None,
         state_ttl_s: float = 600,
+        single_use_states: bool = False,
         store: str | Store | None = "memory:",
         max_rounds: int = 32,
         inline_state_bytes: int = 64 * 1024,
@@ -181,6 +185,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         self.lowlevel.attachments[RoundsSettings] = RoundsSettings(
             state_keys=state_keys,
             state_ttl_s=state_ttl_s,
+            single_use_states=single_use_states,
             max_rounds=max_rounds,
             inline_state_bytes=inline_state_bytes,
             marks=None if opened is None else opened.marks,
@@ -341,7 +346,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
     # -- transports ------------------------------------------------------------------------------------------------
 
-    def asgi(self, **options: Any) -> HttpEndpoint:
+    def asgi(self, **options: Unpack[AsgiOptions]) -> HttpEndpoint:
         """This server as an ASGI callable, both eras on one URL.
 
         Args:
@@ -349,7 +354,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         """
         from ferrule.app.serving import make_endpoint
 
-        return make_endpoint(self, options)
+        return make_endpoint(self, cast("dict[str, Any]", options))
 
     def run(
         self,
@@ -358,7 +363,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         host: str = "127.0.0.1",
         port: int = 8000,
         workers: int = 1,
-        **options: Any,
+        **options: Unpack[RunOptions],
     ) -> None:
         """Serve until the input ends (stdio) or a signal comes.
 
@@ -372,20 +377,22 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
         Raises:
             OSError: the address cannot be bound.
+            TypeError: an option that this transport does not have.
             SignatureError: an annotation still names something that is not defined.
         """
         self.check()
+        given = cast("dict[str, Any]", options)
         if transport == "stdio":
             from ferrule.transports.stdio import run_stdio
 
-            run_stdio(self.lowlevel, **options)
+            run_stdio(self.lowlevel, **given)
         elif transport == "http":
             from ferrule.app.serving import serve_http, serve_workers
 
             if workers > 1:
-                serve_workers(self, host, port, workers, options)
+                serve_workers(self, host, port, workers, given)
             else:
-                serve_http(self, host, port, options)
+                serve_http(self, host, port, given)
         else:
             raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
 

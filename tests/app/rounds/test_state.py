@@ -9,6 +9,7 @@ import pytest
 from ferrule import Context, MCPServer
 from ferrule.app.rounds.sealing import StateKey
 from ferrule.stores.blobs import MemoryBlobs
+from ferrule.stores.store import open_store
 from tests.app.rounds.driving import KEY, Call, accept, outcome, served, settings_of
 from tests.app.support import ask
 
@@ -152,6 +153,39 @@ async def test_a_state_that_the_store_forgot_has_expired():
     call = await Call(app).send()
     settings_of(app).blobs = MemoryBlobs()
     assert await outcome(call.request({})) == "-32602 expired"
+
+
+async def test_a_state_may_be_good_for_one_use():
+    """MR-16: a round that is sent again is refused, in another process and as another text of the same token, too."""
+    store = open_store("memory:")
+    apps = [asking(served(single_use_states=True, store=store)) for _ in range(2)]
+    call = await Call(apps[0]).send()
+    again = Call(apps[0])
+    again.state = call.state
+    await call.reply(accept(1))
+    for again.app in apps:
+        assert await outcome(again.request({})) == "-32602 used"
+        for text in (again.state + "=", again.state[:20] + "\n" + again.state[20:]):
+            assert await outcome(again.request({}, requestState=text)) in {"-32602 used", "-32602 tampered"}
+    await call.reply(accept(2))
+    assert call.result["content"][0]["text"] == "1 2"
+
+
+async def test_without_a_store_this_process_knows_what_was_used():
+    call = await Call(asking(served(single_use_states=True, store=None))).send()
+    first = call.state
+    await call.reply(accept(1))
+    assert await outcome(call.request({}, requestState=first)) == "-32602 used"
+
+
+async def test_a_round_may_be_sent_again_otherwise():
+    """A client that lost an answer goes on where it was."""
+    call = await Call(asking(served())).send()
+    first = call.state
+    await call.reply(accept(1))
+    call.state = first
+    await call.send({})
+    assert call.texts == ["first"]
 
 
 async def test_a_rotated_key_still_opens_what_is_on_its_way():

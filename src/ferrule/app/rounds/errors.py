@@ -28,6 +28,7 @@ __all__ = [
     "StateTampered",
     "StateTooLarge",
     "StateUnknownKey",
+    "StateUsed",
     "StepFailed",
     "StepInDoubt",
     "TooManyRounds",
@@ -110,6 +111,12 @@ class StateExpired(StateRefused):
     """Its time is over; begin the call again."""
 
     reason = "expired"
+
+
+class StateUsed(StateRefused):
+    """It has been used, and this server opens each state once; begin the call again."""
+
+    reason = "used"
 
 
 class StateForeignPrincipal(StateRefused):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.threads import DEFAULT_MAX_THREADS, WorkerThreads
 from ferrule.stores.blobs import BlobStore
-from ferrule.stores.marks import OneTimeMarks
+from ferrule.stores.marks import MemoryMarks, OneTimeMarks
 
 if TYPE_CHECKING:
     from ferrule.app.rounds.sealing import Sealer, StateKey
@@ -26,6 +26,7 @@ class RoundsSettings:
         state_keys: newest first; ``None`` for a key of this process alone.
         state_ttl_s: seconds that a state lives from the round that sealed it.
         state_max_s: absolute limit in seconds from the first round.
+        single_use_states: a state opens once; kept in ``marks``, or in this process where there are none.
         max_rounds: rounds that one call may take.
         inline_state_bytes: a larger state goes into the store.
         marks: makes ``once`` steps at most once across processes; ``None``: once per chain of rounds.
@@ -43,6 +44,7 @@ class RoundsSettings:
         state_keys: Iterable[StateKey | bytes | str] | None = None,
         state_ttl_s: float = 600,
         state_max_s: float = 24 * 3600,
+        single_use_states: bool = False,
         max_rounds: int = 32,
         inline_state_bytes: int = 64 * 1024,
         marks: OneTimeMarks | None = None,
@@ -57,6 +59,9 @@ class RoundsSettings:
         self.uses_process_key = state_keys is None
         self.state_ttl_s = state_ttl_s
         self.state_max_s = state_max_s
+        self.used_states: OneTimeMarks | None = None
+        if single_use_states:
+            self.used_states = MemoryMarks() if marks is None else marks
         self.max_rounds = max_rounds
         self.inline_state_bytes = inline_state_bytes
         self.marks = marks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from typing import Any, Final, cast
 
@@ -13,6 +14,7 @@ from ferrule.app.rounds.errors import (
     StateTampered,
     StateTooLarge,
     StateUnknownKey,
+    StateUsed,
 )
 from ferrule.app.rounds.journal import Journal
 from ferrule.app.rounds.keys import content_digest
@@ -76,7 +78,7 @@ async def open_state(request: ServerRequestContext[Any], settings: RoundsSetting
     """The journal in a token.
 
     Raises:
-        StateTampered, StateExpired, StateForeignPrincipal, StateForeignCall: in that order of checking.
+        StateTampered, StateExpired, StateForeignPrincipal, StateForeignCall, StateUsed: in that order of checking.
     """
     try:
         payload = settings.sealer.open(token)
@@ -92,6 +94,12 @@ async def open_state(request: ServerRequestContext[Any], settings: RoundsSetting
         raise StateForeignPrincipal("The request state belongs to somebody else")
     if binding != _binding(request):
         raise StateForeignCall("The request state belongs to another call")
+    if settings.used_states is not None:
+        # What was sealed, and not the token: that can be written in more than one way.
+        key = f"state/{hashlib.sha256(encode(payload)).hexdigest()[:32]}"
+        mark = await settings.used_states.begin(key, ttl_s=expires_at - settings.clock())
+        if mark.state != "mine":
+            raise StateUsed("The request state has been used; begin the call again")
     if isinstance(content, dict):
         key = cast("dict[str, Any]", content).get(_REFERENCE)
         body = None if settings.blobs is None or not isinstance(key, str) else await settings.blobs.get(key)
