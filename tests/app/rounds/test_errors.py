@@ -13,7 +13,7 @@ def test_each_refusal_of_a_state_has_a_reason_of_its_own():
     """A log must tell an attack from a deployment."""
     refusals = [getattr(errors, name) for name in errors.__all__]
     reasons = [cls.reason for cls in refusals if issubclass(cls, errors.StateRefused)]
-    assert len(reasons) == len(set(reasons)) == 8
+    assert len(reasons) == len(set(reasons)) == 9
 
 
 def test_a_lacking_capability_is_both_eras_error():

@@ -96,8 +96,8 @@ async def open_state(request: ServerRequestContext[Any], settings: RoundsSetting
         raise StateForeignCall("The request state belongs to another call")
     if settings.used_states is not None:
         # What was sealed, and not the token: that can be written in more than one way.
-        key = f"state/{hashlib.sha256(encode(payload)).hexdigest()[:32]}"
-        mark = await settings.used_states.begin(key, ttl_s=expires_at - settings.clock())
+        used = f"state/{hashlib.sha256(encode(payload)).hexdigest()[:32]}"
+        mark = await settings.used_states.begin(used, ttl_s=expires_at - settings.clock())
         if mark.state != "mine":
             raise StateUsed("The request state has been used; begin the call again")
     if isinstance(content, dict):
