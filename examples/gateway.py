@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ferrule import Client, ClientGroup, MCPError, MCPServer
-from ferrule.client.errors import UnknownServer
-from ferrule.protocol.errors import InvalidParams
+from ferrule.errors import InvalidParams, UnknownServer
 from ferrule.types import ListToolsResult, ToolResult
 
 HERE = Path(__file__).parent

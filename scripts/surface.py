@@ -16,7 +16,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-MODULES = ("ferrule", "ferrule.types", "ferrule.testing")
+MODULES = (
+    "ferrule",
+    "ferrule.errors",
+    "ferrule.forms",
+    "ferrule.middleware",
+    "ferrule.questions",
+    "ferrule.types",
+    "ferrule.testing",
+)
 SNAPSHOT = Path(__file__).resolve().parent.parent / "tests" / "architecture" / "public_surface.txt"
 
 

@@ -4,7 +4,8 @@
 from pathlib import Path
 
 from ferrule import Client
-from ferrule.client.callbacks import SamplingRefused, ServerQuestion
+from ferrule.errors import SamplingRefused
+from ferrule.forms import ServerQuestion
 from ferrule.types import CreateMessageRequestParams, ElicitRequestParams
 
 
@@ -38,7 +39,7 @@ def make_client(target) -> Client:
 
 
 # --8<-- [start:ready]
-from ferrule.client.forms import ask_at_terminal, decline, fill_defaults
+from ferrule.forms import ask_at_terminal, decline, fill_defaults
 
 # ask_at_terminal: on stderr and stdin, one question at a time; a URL is shown, not opened
 # fill_defaults:   accepts what has a default for every required field, declines the rest: for tests and batch jobs
@@ -48,7 +49,7 @@ HANDLERS = [ask_at_terminal, fill_defaults, decline]
 
 
 # --8<-- [start:hand]
-from ferrule.client.errors import InputRequired
+from ferrule.errors import InputRequired
 
 
 async def by_hand(target) -> str:
@@ -78,7 +79,7 @@ async def check(mode: str) -> None:
     import pytest
 
     from ferrule import Context, MCPError, MCPServer
-    from ferrule.client.errors import InputNotProvided
+    from ferrule.errors import InputNotProvided
 
     app = MCPServer("shop", store="memory:")
 

@@ -2,7 +2,7 @@
 
 # --8<-- [start:code]
 from ferrule import Client, MCPServer
-from ferrule.app.middleware import CacheResults, RateLimit
+from ferrule.middleware import CacheResults, RateLimit
 
 ASKED: list[str] = []
 

@@ -2,8 +2,7 @@
 
 # --8<-- [start:code]
 from ferrule import Client, MCPError
-from ferrule.client.errors import ToolFailed
-from ferrule.protocol.errors import ConnectionClosed, RequestTimeout
+from ferrule.errors import ConnectionClosed, RequestTimeout, ToolFailed
 
 
 async def use(target) -> None:
@@ -82,9 +81,7 @@ async def check(mode: str) -> None:
 
     from ferrule import MCPServer, ToolError
     from ferrule.client.config import read_target
-    from ferrule.protocol.errors import RemoteError
-    from ferrule.transports.http_client import HttpConnectFailed
-    from ferrule.transports.stdio_client import ServerProcessEnded, ServerStartFailed
+    from ferrule.errors import HttpConnectFailed, RemoteError, ServerProcessEnded, ServerStartFailed
 
     app = MCPServer("calculator")
 

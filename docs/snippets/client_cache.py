@@ -1,8 +1,7 @@
 """The client's cache."""
 
 # --8<-- [start:server]
-from ferrule import Client, MCPServer
-from ferrule.protocol.caching import CacheHint
+from ferrule import CacheHint, Client, MCPServer
 
 app = MCPServer(
     "stock",

@@ -57,7 +57,7 @@ async def check(mode: str) -> None:
     import pytest
 
     from ferrule import MCPError
-    from ferrule.app.errors import RegistrationError
+    from ferrule.errors import RegistrationError
 
     async with Client(app, mode=mode) as client:
         assert await use(client) == ["intro.md"]

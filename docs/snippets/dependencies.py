@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from ferrule import Client, Context, MCPServer
-from ferrule.app.inject import Depends
+from ferrule import Client, Context, Depends, MCPServer
 
 LOG: list[str] = []
 

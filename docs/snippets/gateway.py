@@ -1,16 +1,13 @@
 """A gateway: one server made of others."""
 
 # --8<-- [start:code]
-from ferrule import proxy
+from ferrule import proxy, run
 
 # Either era on either side: an old stdio server becomes a modern HTTP one, and the reverse.
 gateway = proxy("uvx some-old-server", timeout_s=60)
 
 if __name__ == "__main__":
-    from ferrule.transports.asgi import HttpEndpoint, HttpOptions
-    from ferrule.transports.http_server import run_http
-
-    run_http(HttpEndpoint(gateway, HttpOptions(loopback=True)), port=8000)
+    run(gateway, "http", port=8000)
 # --8<-- [end:code]
 
 

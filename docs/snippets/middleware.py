@@ -2,7 +2,7 @@
 
 # --8<-- [start:code]
 from ferrule import Client, MCPServer
-from ferrule.app.middleware import LogRequests, MaskErrors, RateLimit, Timing, TimingOf
+from ferrule.middleware import LogRequests, MaskErrors, RateLimit, Timing, TimingOf
 
 TIMES: list[TimingOf] = []
 
@@ -42,7 +42,7 @@ app.lowlevel.middleware.append(no_gold)  # innermost; the list may change while 
 
 
 # --8<-- [start:cache]
-from ferrule.app.middleware import CacheResults
+from ferrule.middleware import CacheResults
 
 ASKED: list[str] = []
 rates_cache = CacheResults(60, tools=["rate"], scope="public")

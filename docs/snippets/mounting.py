@@ -48,7 +48,7 @@ async def check(mode: str) -> None:
     """In both eras, now and after a change."""
     import pytest
 
-    from ferrule.app.errors import RegistrationError
+    from ferrule.errors import RegistrationError
 
     SEEN.clear()
     async with Client(app, mode=mode) as client:

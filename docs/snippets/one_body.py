@@ -56,7 +56,7 @@ async def each(names: list[str], ctx: Context) -> list[bool]:
 
 # --8<-- [start:hand]
 from ferrule import InputRequired
-from ferrule.app.rounds.questions import elicit_question
+from ferrule.questions import elicit_question
 
 
 @app.tool

@@ -44,7 +44,7 @@ class TestWindowRates(RateLimitStoreContract):
 from dataclasses import replace
 
 from ferrule import MCPServer
-from ferrule.app.middleware import RateLimit
+from ferrule.middleware import RateLimit
 from ferrule.stores.store import Store, open_store, register_scheme
 
 

@@ -3,8 +3,7 @@
 # --8<-- [start:handles]
 from dataclasses import dataclass
 
-from ferrule import Client, Context, MCPServer
-from ferrule.app.handles import Handles, PerPrincipal
+from ferrule import Client, Context, Handles, MCPServer, PerPrincipal
 
 app = MCPServer("shop")  # store="redis://…" or "sqlite:///…" where several processes serve
 

@@ -22,7 +22,7 @@ import logging
 from typing import Any
 
 from ferrule.extensions.tasks import current_task_id
-from ferrule.kernel.context import CallNext, ServerRequestContext
+from ferrule.middleware import CallNext, ServerRequestContext
 from ferrule.types import ToolResult
 
 log = logging.getLogger("press")

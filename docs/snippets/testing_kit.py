@@ -22,7 +22,7 @@ async def replay(app) -> int:
 
 # --8<-- [start:clock]
 from ferrule import Client, MCPServer
-from ferrule.app.middleware import RateLimit
+from ferrule.middleware import RateLimit
 from ferrule.testing import ManualClock
 
 

@@ -72,7 +72,7 @@ async def check(mode: str) -> None:
     """In both eras."""
     import pytest
 
-    from ferrule.client.errors import BadServerResponse
+    from ferrule.errors import BadServerResponse
 
     await use(app)
     assert await without_classes(app) == 21.5

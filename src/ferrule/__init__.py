@@ -16,6 +16,10 @@ from typing import TYPE_CHECKING, Any
 from ferrule._version import __version__
 
 if TYPE_CHECKING:
+    from ferrule import errors as errors
+    from ferrule import forms as forms
+    from ferrule import middleware as middleware
+    from ferrule import questions as questions
     from ferrule import types as types
     from ferrule.app.content import Audio as Audio
     from ferrule.app.content import Embedded as Embedded
@@ -27,20 +31,27 @@ if TYPE_CHECKING:
     from ferrule.app.errors import ToolError as ToolError
     from ferrule.app.fields import Field as Field
     from ferrule.app.fields import Header as Header
+    from ferrule.app.handles import Handles as Handles
+    from ferrule.app.handles import PerPrincipal as PerPrincipal
     from ferrule.app.inject import Depends as Depends
     from ferrule.app.rounds.manual import InputRequired as InputRequired
+    from ferrule.app.rounds.sealing import StateKey as StateKey
     from ferrule.app.server import MCPServer as MCPServer
     from ferrule.client.client import Client as Client
     from ferrule.client.group import ClientGroup as ClientGroup
     from ferrule.client.proxy import proxy as proxy
     from ferrule.client.sync import SyncClient as SyncClient
     from ferrule.kernel.server import Server as Server
+    from ferrule.protocol.caching import CacheHint as CacheHint
     from ferrule.protocol.errors import MCPError as MCPError
+    from ferrule.transports.running import asgi as asgi
+    from ferrule.transports.running import run as run
     from ferrule.transports.stdio_client import StdioServer as StdioServer
 
 # Public name -> the module that defines it.
 _MODULES: dict[str, str] = {
     "Audio": "ferrule.app.content",
+    "CacheHint": "ferrule.protocol.caching",
     "Client": "ferrule.client.client",
     "ClientGroup": "ferrule.client.group",
     "Context": "ferrule.app.context",
@@ -48,25 +59,31 @@ _MODULES: dict[str, str] = {
     "Embedded": "ferrule.app.content",
     "Field": "ferrule.app.fields",
     "File": "ferrule.app.content",
+    "Handles": "ferrule.app.handles",
     "Header": "ferrule.app.fields",
     "Image": "ferrule.app.content",
     "InputRequired": "ferrule.app.rounds.manual",
     "Link": "ferrule.app.content",
     "MCPError": "ferrule.protocol.errors",
     "MCPServer": "ferrule.app.server",
+    "PerPrincipal": "ferrule.app.handles",
     "Server": "ferrule.kernel.server",
+    "StateKey": "ferrule.app.rounds.sealing",
     "StdioServer": "ferrule.transports.stdio_client",
     "SyncClient": "ferrule.client.sync",
     "ToolError": "ferrule.app.errors",
+    "asgi": "ferrule.transports.running",
     "current_context": "ferrule.app.context",
     "proxy": "ferrule.client.proxy",
+    "run": "ferrule.transports.running",
 }
 
 # Public modules that `import ferrule` makes reachable as attributes.
-_SUBMODULES = ("types",)
+_SUBMODULES = ("errors", "forms", "middleware", "questions", "types")
 
 __all__ = [
     "Audio",
+    "CacheHint",
     "Client",
     "ClientGroup",
     "Context",
@@ -74,19 +91,28 @@ __all__ = [
     "Embedded",
     "Field",
     "File",
+    "Handles",
     "Header",
     "Image",
     "InputRequired",
     "Link",
     "MCPError",
     "MCPServer",
+    "PerPrincipal",
     "Server",
+    "StateKey",
     "StdioServer",
     "SyncClient",
     "ToolError",
     "__version__",
+    "asgi",
     "current_context",
+    "errors",
+    "forms",
+    "middleware",
     "proxy",
+    "questions",
+    "run",
     "types",
 ]
 

@@ -8,29 +8,34 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ferrule
+import ferrule.errors
 
-ROOT_FILE = Path(inspect.getsourcefile(ferrule) or "")
+LAZY = [ferrule, ferrule.errors]
 
 
-def test_every_name_leads_to_the_object_of_its_module() -> None:
+@pytest.mark.parametrize("package", LAZY)
+def test_every_name_leads_to_the_object_of_its_module(package: Any) -> None:
     """A table of names is a second truth; this holds it to the first."""
-    for name, module in ferrule._MODULES.items():
-        assert getattr(ferrule, name) is getattr(importlib.import_module(module), name)
+    for name, module in package._MODULES.items():
+        assert getattr(package, name) is getattr(importlib.import_module(module), name)
 
 
 def test_all_is_the_table() -> None:
     """`from ferrule import *` and the documentation see the same names as `getattr`."""
     assert set(ferrule.__all__) == {*ferrule._MODULES, *ferrule._SUBMODULES, "__version__"}
     assert list(ferrule.__all__) == sorted(ferrule.__all__)
+    assert list(ferrule.errors.__all__) == sorted(ferrule.errors._MODULES)
 
 
-def test_type_checkers_see_what_runtime_serves() -> None:
+@pytest.mark.parametrize("package", LAZY)
+def test_type_checkers_see_what_runtime_serves(package: Any) -> None:
     """The imports under TYPE_CHECKING name each table entry once, from the same module."""
-    tree = ast.parse(ROOT_FILE.read_text(encoding="utf-8"))
+    tree = ast.parse(Path(inspect.getsourcefile(package) or "").read_text(encoding="utf-8"))
     block = next(
         node
         for node in tree.body
@@ -42,19 +47,42 @@ def test_type_checkers_see_what_runtime_serves() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert {name: module for name, module in seen.items() if module != "ferrule"} == ferrule._MODULES
-    assert {name for name, module in seen.items() if module == "ferrule"} == set(ferrule._SUBMODULES)
+    submodules = getattr(package, "_SUBMODULES", ())
+    assert {name: module for name, module in seen.items() if module != "ferrule"} == package._MODULES
+    assert {name for name, module in seen.items() if module == "ferrule"} == set(submodules)
 
 
-def test_dir_shows_the_names_before_they_are_loaded() -> None:
+@pytest.mark.parametrize("package", LAZY)
+def test_dir_shows_the_names_before_they_are_loaded(package: Any) -> None:
     """Completion in a shell must not depend on what was used already."""
-    assert set(ferrule.__all__) <= set(dir(ferrule))
+    assert set(package.__all__) <= set(dir(package))
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
+@pytest.mark.parametrize("package", LAZY)
+def test_an_unknown_name_is_an_attribute_error(package: Any) -> None:
     """`hasattr` and `from ferrule import Typo` rely on it."""
     with pytest.raises(AttributeError, match="no attribute 'Typo'"):
-        _ = ferrule.Typo  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+        _ = package.Typo
+
+
+def test_every_error_class_is_among_the_errors() -> None:
+    """`except ferrule.errors.…` must not need the depths of the tree; one name that exists twice is the client's."""
+    deep = ["ferrule.protocol.errors", "ferrule.client.errors", "ferrule.app.errors", "ferrule.app.rounds.errors"]
+    missing = [
+        f"{module}.{name}"
+        for module in deep
+        for name in importlib.import_module(module).__all__
+        if inspect.isclass(getattr(importlib.import_module(module), name))
+        and getattr(ferrule.errors, name, None) is not getattr(importlib.import_module(module), name)
+    ]
+    assert missing == ["ferrule.app.rounds.errors.TooManyRounds"]
+
+
+def test_errors_load_no_part_of_the_library_before_one_is_named() -> None:
+    """A program that catches a client's error does not pay for the server."""
+    statement = "import sys, ferrule.errors; print(sorted(m for m in sys.modules if m.startswith('ferrule.')))"
+    done = subprocess.run([sys.executable, "-c", statement], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "['ferrule._version', 'ferrule.errors']"
 
 
 @pytest.mark.parametrize("name", ferrule._SUBMODULES)

@@ -1,0 +1,237 @@
+"""Every error that Ferrule raises or is answered with, in one place; the names are loaded on first use.
+
+`FerruleError` is the root. An `MCPError` is what a peer is told or tells (`RemoteError`); a `LocalError` never leaves
+the process. Authorization has its own: ``ferrule.auth``.
+
+Two classes share a name with something else: `InputRequired` here is what a client raises that was told not to answer
+questions, not the value that a tool returns (``ferrule.InputRequired``); `TooManyRounds` is a client's, too.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ferrule.app.errors import NoRequest as NoRequest
+    from ferrule.app.errors import NoSession as NoSession
+    from ferrule.app.errors import RegistrationError as RegistrationError
+    from ferrule.app.errors import ResultError as ResultError
+    from ferrule.app.errors import SignatureError as SignatureError
+    from ferrule.app.errors import ToolError as ToolError
+    from ferrule.app.handles import UnknownHandle as UnknownHandle
+    from ferrule.app.middleware import RateLimited as RateLimited
+    from ferrule.app.rounds.errors import AmbiguousKey as AmbiguousKey
+    from ferrule.app.rounds.errors import ClientLacks as ClientLacks
+    from ferrule.app.rounds.errors import Divergence as Divergence
+    from ferrule.app.rounds.errors import InvalidAnswer as InvalidAnswer
+    from ferrule.app.rounds.errors import NotSupportedHere as NotSupportedHere
+    from ferrule.app.rounds.errors import QuestionExpired as QuestionExpired
+    from ferrule.app.rounds.errors import RoundsError as RoundsError
+    from ferrule.app.rounds.errors import StateExpired as StateExpired
+    from ferrule.app.rounds.errors import StateForeignCall as StateForeignCall
+    from ferrule.app.rounds.errors import StateForeignPrincipal as StateForeignPrincipal
+    from ferrule.app.rounds.errors import StateRefused as StateRefused
+    from ferrule.app.rounds.errors import StateTampered as StateTampered
+    from ferrule.app.rounds.errors import StateTooLarge as StateTooLarge
+    from ferrule.app.rounds.errors import StateUnknownKey as StateUnknownKey
+    from ferrule.app.rounds.errors import StateUsed as StateUsed
+    from ferrule.app.rounds.errors import StepFailed as StepFailed
+    from ferrule.app.rounds.errors import StepInDoubt as StepInDoubt
+    from ferrule.client.callbacks import SamplingRefused as SamplingRefused
+    from ferrule.client.errors import BadServerResponse as BadServerResponse
+    from ferrule.client.errors import InputNotProvided as InputNotProvided
+    from ferrule.client.errors import InputRequired as InputRequired
+    from ferrule.client.errors import InvalidToolOutput as InvalidToolOutput
+    from ferrule.client.errors import ToolFailed as ToolFailed
+    from ferrule.client.errors import TooManyPages as TooManyPages
+    from ferrule.client.errors import TooManyRounds as TooManyRounds
+    from ferrule.client.errors import UnknownServer as UnknownServer
+    from ferrule.client.negotiate import NegotiationFailed as NegotiationFailed
+    from ferrule.protocol.errors import CapabilityNotDeclared as CapabilityNotDeclared
+    from ferrule.protocol.errors import ClientNotAskable as ClientNotAskable
+    from ferrule.protocol.errors import ConnectionClosed as ConnectionClosed
+    from ferrule.protocol.errors import ConvertError as ConvertError
+    from ferrule.protocol.errors import DecodeError as DecodeError
+    from ferrule.protocol.errors import EncodeError as EncodeError
+    from ferrule.protocol.errors import FerruleError as FerruleError
+    from ferrule.protocol.errors import HeaderMismatch as HeaderMismatch
+    from ferrule.protocol.errors import InternalError as InternalError
+    from ferrule.protocol.errors import InvalidParams as InvalidParams
+    from ferrule.protocol.errors import InvalidRequest as InvalidRequest
+    from ferrule.protocol.errors import LocalError as LocalError
+    from ferrule.protocol.errors import MCPError as MCPError
+    from ferrule.protocol.errors import MethodNotFound as MethodNotFound
+    from ferrule.protocol.errors import MissingRequiredClientCapability as MissingRequiredClientCapability
+    from ferrule.protocol.errors import NoBackChannel as NoBackChannel
+    from ferrule.protocol.errors import NotInRevision as NotInRevision
+    from ferrule.protocol.errors import ParseError as ParseError
+    from ferrule.protocol.errors import RemoteError as RemoteError
+    from ferrule.protocol.errors import RequestTimeout as RequestTimeout
+    from ferrule.protocol.errors import ResourceNotFound as ResourceNotFound
+    from ferrule.protocol.errors import UnsupportedProtocolVersion as UnsupportedProtocolVersion
+    from ferrule.transports.asgi.context import HttpRefusal as HttpRefusal
+    from ferrule.transports.http_client import HttpConnectFailed as HttpConnectFailed
+    from ferrule.transports.http_client import HttpConnectionLost as HttpConnectionLost
+    from ferrule.transports.http_client import HttpProtocolError as HttpProtocolError
+    from ferrule.transports.http_errors import HttpRemoteError as HttpRemoteError
+    from ferrule.transports.http_errors import HttpStatusError as HttpStatusError
+    from ferrule.transports.stdio_client import ServerProcessEnded as ServerProcessEnded
+    from ferrule.transports.stdio_client import ServerStartFailed as ServerStartFailed
+    from ferrule.transports.workers import WorkerError as WorkerError
+    from ferrule.wire.jsonrpc import InvalidMessage as InvalidMessage
+
+# Public name -> the module that defines it.
+_MODULES: dict[str, str] = {
+    "AmbiguousKey": "ferrule.app.rounds.errors",
+    "BadServerResponse": "ferrule.client.errors",
+    "CapabilityNotDeclared": "ferrule.protocol.errors",
+    "ClientLacks": "ferrule.app.rounds.errors",
+    "ClientNotAskable": "ferrule.protocol.errors",
+    "ConnectionClosed": "ferrule.protocol.errors",
+    "ConvertError": "ferrule.protocol.errors",
+    "DecodeError": "ferrule.protocol.errors",
+    "Divergence": "ferrule.app.rounds.errors",
+    "EncodeError": "ferrule.protocol.errors",
+    "FerruleError": "ferrule.protocol.errors",
+    "HeaderMismatch": "ferrule.protocol.errors",
+    "HttpConnectFailed": "ferrule.transports.http_client",
+    "HttpConnectionLost": "ferrule.transports.http_client",
+    "HttpProtocolError": "ferrule.transports.http_client",
+    "HttpRefusal": "ferrule.transports.asgi.context",
+    "HttpRemoteError": "ferrule.transports.http_errors",
+    "HttpStatusError": "ferrule.transports.http_errors",
+    "InputNotProvided": "ferrule.client.errors",
+    "InputRequired": "ferrule.client.errors",
+    "InternalError": "ferrule.protocol.errors",
+    "InvalidAnswer": "ferrule.app.rounds.errors",
+    "InvalidMessage": "ferrule.wire.jsonrpc",
+    "InvalidParams": "ferrule.protocol.errors",
+    "InvalidRequest": "ferrule.protocol.errors",
+    "InvalidToolOutput": "ferrule.client.errors",
+    "LocalError": "ferrule.protocol.errors",
+    "MCPError": "ferrule.protocol.errors",
+    "MethodNotFound": "ferrule.protocol.errors",
+    "MissingRequiredClientCapability": "ferrule.protocol.errors",
+    "NegotiationFailed": "ferrule.client.negotiate",
+    "NoBackChannel": "ferrule.protocol.errors",
+    "NoRequest": "ferrule.app.errors",
+    "NoSession": "ferrule.app.errors",
+    "NotInRevision": "ferrule.protocol.errors",
+    "NotSupportedHere": "ferrule.app.rounds.errors",
+    "ParseError": "ferrule.protocol.errors",
+    "QuestionExpired": "ferrule.app.rounds.errors",
+    "RateLimited": "ferrule.app.middleware",
+    "RegistrationError": "ferrule.app.errors",
+    "RemoteError": "ferrule.protocol.errors",
+    "RequestTimeout": "ferrule.protocol.errors",
+    "ResourceNotFound": "ferrule.protocol.errors",
+    "ResultError": "ferrule.app.errors",
+    "RoundsError": "ferrule.app.rounds.errors",
+    "SamplingRefused": "ferrule.client.callbacks",
+    "ServerProcessEnded": "ferrule.transports.stdio_client",
+    "ServerStartFailed": "ferrule.transports.stdio_client",
+    "SignatureError": "ferrule.app.errors",
+    "StateExpired": "ferrule.app.rounds.errors",
+    "StateForeignCall": "ferrule.app.rounds.errors",
+    "StateForeignPrincipal": "ferrule.app.rounds.errors",
+    "StateRefused": "ferrule.app.rounds.errors",
+    "StateTampered": "ferrule.app.rounds.errors",
+    "StateTooLarge": "ferrule.app.rounds.errors",
+    "StateUnknownKey": "ferrule.app.rounds.errors",
+    "StateUsed": "ferrule.app.rounds.errors",
+    "StepFailed": "ferrule.app.rounds.errors",
+    "StepInDoubt": "ferrule.app.rounds.errors",
+    "TooManyPages": "ferrule.client.errors",
+    "TooManyRounds": "ferrule.client.errors",
+    "ToolError": "ferrule.app.errors",
+    "ToolFailed": "ferrule.client.errors",
+    "UnknownHandle": "ferrule.app.handles",
+    "UnknownServer": "ferrule.client.errors",
+    "UnsupportedProtocolVersion": "ferrule.protocol.errors",
+    "WorkerError": "ferrule.transports.workers",
+}
+
+__all__ = [
+    "AmbiguousKey",
+    "BadServerResponse",
+    "CapabilityNotDeclared",
+    "ClientLacks",
+    "ClientNotAskable",
+    "ConnectionClosed",
+    "ConvertError",
+    "DecodeError",
+    "Divergence",
+    "EncodeError",
+    "FerruleError",
+    "HeaderMismatch",
+    "HttpConnectFailed",
+    "HttpConnectionLost",
+    "HttpProtocolError",
+    "HttpRefusal",
+    "HttpRemoteError",
+    "HttpStatusError",
+    "InputNotProvided",
+    "InputRequired",
+    "InternalError",
+    "InvalidAnswer",
+    "InvalidMessage",
+    "InvalidParams",
+    "InvalidRequest",
+    "InvalidToolOutput",
+    "LocalError",
+    "MCPError",
+    "MethodNotFound",
+    "MissingRequiredClientCapability",
+    "NegotiationFailed",
+    "NoBackChannel",
+    "NoRequest",
+    "NoSession",
+    "NotInRevision",
+    "NotSupportedHere",
+    "ParseError",
+    "QuestionExpired",
+    "RateLimited",
+    "RegistrationError",
+    "RemoteError",
+    "RequestTimeout",
+    "ResourceNotFound",
+    "ResultError",
+    "RoundsError",
+    "SamplingRefused",
+    "ServerProcessEnded",
+    "ServerStartFailed",
+    "SignatureError",
+    "StateExpired",
+    "StateForeignCall",
+    "StateForeignPrincipal",
+    "StateRefused",
+    "StateTampered",
+    "StateTooLarge",
+    "StateUnknownKey",
+    "StateUsed",
+    "StepFailed",
+    "StepInDoubt",
+    "TooManyPages",
+    "TooManyRounds",
+    "ToolError",
+    "ToolFailed",
+    "UnknownHandle",
+    "UnknownServer",
+    "UnsupportedProtocolVersion",
+    "WorkerError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module, once."""
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'ferrule.errors' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """All public names, loaded or not."""
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,28 @@
+"""Middleware that comes with Ferrule, and the types to write one's own: ``async (ctx, call_next) -> result``."""
+
+from ferrule.app.middleware import (
+    CacheResults,
+    LogRequests,
+    MaskErrors,
+    RateLimit,
+    RateLimited,
+    Timing,
+    TimingOf,
+    sender_of,
+)
+from ferrule.kernel.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+
+__all__ = [
+    "CacheResults",
+    "CallNext",
+    "HandlerResult",
+    "LogRequests",
+    "MaskErrors",
+    "RateLimit",
+    "RateLimited",
+    "ServerMiddleware",
+    "ServerRequestContext",
+    "Timing",
+    "TimingOf",
+    "sender_of",
+]
