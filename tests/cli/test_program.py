@@ -17,25 +17,20 @@ from ferrule.cli.exits import explain
 from ferrule.cli.program import COMMANDS, program
 from tests.cli.support import PROBE, environment, ferrule
 
-CPU_LIMIT_S = 0.2
-MAX_MODULES = 260
+MAX_MODULES = 140
 
 _PROGRAM = """
-import json, sys, time
+import json, sys
 from ferrule.cli import main
 main(["--help"])
-print("\\n" + json.dumps({"cpu_s": time.process_time(), "modules": sorted(sys.modules)}))
+print("\\n" + json.dumps(sorted(sys.modules)))
 """
 
 
 def test_help_is_quick_because_it_loads_little() -> None:
-    """A command line is typed; the limit is CPU seconds of the whole process, and the modules say why it is kept."""
-    found = []
-    for _ in range(3):  # the quickest of three: others share the machine
-        done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
-        found.append(json.loads(done.stdout.splitlines()[-1]))
-    assert min(each["cpu_s"] for each in found) <= CPU_LIMIT_S
-    modules = set(found[0]["modules"])
+    """A command line is typed: 0.04 s of CPU on two cores with these modules, which are counted instead of seconds."""
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
+    modules = set(json.loads(done.stdout.splitlines()[-1]))
     assert len(modules) <= MAX_MODULES
     assert not {m for m in modules if m.startswith("ferrule.cli.commands.")}
     assert not modules & {"msgspec", "anyio", "asyncio", "rich", "aiohttp", "uvicorn", "ferrule.client"}
@@ -72,7 +67,7 @@ def test_the_commands_are_listed_and_a_slip_is_understood() -> None:
         (("call", PROBE, "nothing", "a=1"), 2, "no tool 'nothing'"),
         (("call", PROBE, "fail", "why=rain"), 1, "the tool 'fail' failed"),
         (("call", PROBE, "greet"), 6, "elicitation"),
-        (("call", PROBE, "linger", "record=/dev/null", "--timeout", "0.2"), 5, "no answer"),
+        (("call", PROBE, "linger", "record=/dev/null", "--timeout", "2"), 5, "no answer"),
         (("read", PROBE, "memo://"), 4, "error"),
         (("list", PROBE, "--mode", "2020-01-01"), 2, "mode"),
         (("list", PROBE, "--header", "nocolon"), 2, "Name: value"),

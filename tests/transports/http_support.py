@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
@@ -25,6 +25,8 @@ class Steered:
         self.release = asyncio.Event()
         self.drained = asyncio.Event()
         self.log: list[str] = []
+        self.blocked: list[str] = []
+        self.unblock = threading.Event()
 
         @self.app.tool
         async def echo(text: str) -> str:
@@ -54,9 +56,10 @@ class Steered:
             return "flooded"
 
         @self.app.tool
-        def block(seconds: float) -> str:
-            """Block a thread."""
-            time.sleep(seconds)
+        def block() -> str:
+            """Block a thread until `unblock` is set."""
+            self.blocked.append("blocked")
+            assert self.unblock.wait(60)
             return "blocked"
 
     @asynccontextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import multiprocessing
 import os
 import subprocess
@@ -33,6 +34,9 @@ async def lifespan(_: Any) -> AsyncIterator[Any]:
     yield {}
     sys.stderr.write("lifespan closed\n")
 
+
+# The tests read all of stderr, and on a busy machine asyncio's debug mode (-X dev) says there what took 0.1 s.
+logging.getLogger("asyncio").addFilter(lambda record: not record.getMessage().startswith("Executing "))
 
 server: Server[Any] = Server("program", version="1", lifespan=lifespan)
 

