@@ -115,12 +115,12 @@ async def increment(ctx: Context) -> int:
 
 @app.tool(task="optional")
 async def brew(ctx: Context, cups: int) -> str:
-    """Long work; asks in the middle, but for one cup."""
+    """Long work; asks in the middle."""
     await ctx.begin_task()
     await ctx.set_status("heating")
-    milk = cups > 1 and (await ctx.elicit("Milk?", bool)).data
+    milk = await ctx.elicit("Milk?", bool)
     await anyio.sleep(0.05)
-    return f"{cups} cups, milk: {milk}"
+    return f"{cups} cups, milk: {milk.data}"
 
 
 @app.tool(task="optional")

@@ -1,7 +1,5 @@
 // The official TypeScript tasks package against a server: node typescript_tasks.mjs FOLDER legacy|modern URL
 // Starts a tool as a task, answers its question, and cancels a second one. Prints one JSON object.
-// (In the legacy era the package polls tasks/get alone and never opens tasks/result, on which a question would travel,
-// so the tool is asked for one cup there, about which it has no question.)
 import { pathToFileURL } from "node:url";
 import { createRequire } from "node:module";
 
@@ -70,7 +68,7 @@ const session = tasks.createTaskSessionFromClient(client, {
 });
 const declarations = (await client.listTools()).tools.map(tasks.toolDeclarationFromMcpTool);
 const declaration = declarations.find((tool) => tool.name === "brew");
-const execution = await session.callTool("brew", { cups: era === "modern" ? 2 : 1 }, { declaration, task: { preference: "require" } });
+const execution = await session.callTool("brew", { cups: 2 }, { declaration, task: { preference: "require" } });
 seen.kind = execution.kind ?? null;
 const { outcome, lastTask } = await execution.settle({ onEvent: (event) => void seen.events.push(event.kind ?? event.type) });
 seen.status = lastTask?.status ?? lastTask?.state ?? null;

@@ -144,6 +144,36 @@ async def test_questions_travel_on_the_stream_of_tasks_result() -> None:
     assert params["_meta"][RELATED] == {"taskId": task_id}
 
 
+async def test_a_client_that_only_polls_is_asked_on_its_connection() -> None:
+    """The TypeScript tasks package never opens tasks/result before the end; it would poll for ever."""
+    client = Legacy(make(), lambda method, params: {"action": "accept", "content": {"value": "Ann"}})
+    task_id = (await client.start("greet"))["task"]["taskId"]
+    assert (await until_over(client, task_id))["status"] == "completed"
+    ((method, params),) = client.dispatch.asked
+    assert method == "elicitation/create"
+    assert params["_meta"][RELATED] == {"taskId": task_id}
+    assert (await client.ask("tasks/result", taskId=task_id))["content"][0]["text"] == "Hello Ann"
+
+
+async def test_a_question_that_another_process_asks_is_not_asked_again() -> None:
+    """A poll may reach any worker; the user would see one form from each."""
+    client = Legacy(app := make(), lambda method, params: {"action": "accept", "content": {"value": "Ann"}})
+    task_id = (await client.start("greet"))["task"]["taskId"]
+    async with asyncio.timeout(5):
+        while (await client.ask("tasks/get", taskId=task_id))["status"] != "input_required":
+            await asyncio.sleep(0.001)
+    tasks: Any = app.extensions[Tasks.identifier]
+    _, record = await tasks.desk.find(task_id)
+    (wire_key,) = record.questions
+    assert await tasks.claim(f"task-question/{task_id}/{wire_key}", ttl_s=60)
+    for _ in range(3):
+        assert (await client.ask("tasks/get", taskId=task_id))["status"] == "input_required"
+        await asyncio.sleep(0.01)
+    assert not client.dispatch.asked
+    # Whoever opens tasks/result has a stream of its own and is asked there all the same.
+    assert (await client.ask("tasks/result", taskId=task_id))["content"][0]["text"] == "Hello Ann"
+
+
 async def test_a_refused_question_is_a_cancelled_one() -> None:
     """A client may answer with an error where its user closed the form."""
     client = Legacy(make(), lambda method, params: RemoteError("no", code=-1))

@@ -56,6 +56,7 @@ from ferrule.wire.types.tasks import (
 if TYPE_CHECKING:
     from ferrule.app.server import MCPServer
     from ferrule.app.tools import Run, ToolComponent
+    from ferrule.stores.marks import OneTimeMarks
 
 __all__ = ["Tasks"]
 
@@ -120,6 +121,7 @@ class Tasks(Extension):
         self._runs = self._upkeep.runs
         self._legacy = LegacyTasks(self)
         self._has_channel = False
+        self._marks: OneTimeMarks | None = None
 
     @property
     def desk(self) -> Desk:
@@ -169,6 +171,7 @@ class Tasks(Extension):
         if self._store is None and app.store is not None:
             self._store = app.store.tasks
         self._has_channel = app.store is not None and app.store.channel is not None
+        self._marks = None if app.store is None else app.store.marks
         if not self.executor.is_local and isinstance(self.desk.store, MemoryTasks):
             raise ValueError("An executor needs a store that all its processes see: MCPServer(store='redis://…')")
         super().attach(app)
@@ -356,6 +359,10 @@ class Tasks(Extension):
         except TaskGone as error:
             raise InvalidParams("There is no such task; it may have expired") from error
         self.desk.poke(task_id)
+
+    async def claim(self, key: str, *, ttl_s: float) -> bool:
+        """Whether the caller is the first to claim a key, among all processes that share the store."""
+        return self._marks is None or (await self._marks.begin(key, ttl_s=ttl_s)).state == "mine"
 
     async def _cancel(self, ctx: ServerRequestContext[Any]) -> Any:
         task_id = ctx.params.task_id

@@ -1,4 +1,7 @@
-"""Tasks as revision 2025-11-25 has them: what its four methods answer, and questions on the stream of ``tasks/result``.
+"""Tasks as revision 2025-11-25 has them: what its four methods answer, and how a task asks its client.
+
+A question goes out on the stream of ``tasks/result``, which a client should open when a task needs input (TA-9). One
+that only looks with ``tasks/get`` is asked on its connection's own stream, when it looks at a question again.
 
 Source: 2025-11-25 "Tasks".
 """
@@ -7,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ferrule.extensions.tasks.desk import owner_of
 from ferrule.extensions.tasks.record import (
@@ -30,6 +34,8 @@ __all__ = ["LegacyTasks"]
 
 logger = logging.getLogger("ferrule.tasks")
 
+_Ask: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+
 _LOOK_EVERY_S: Final = 1.0
 """How often whoever waits looks into a store whose processes no channel joins."""
 
@@ -37,6 +43,8 @@ _LOOK_ANYWAY_S: Final = 5.0
 """And where one does: a word over it may be lost."""
 
 _PAGE: Final = 50
+_MAX_SEEN: Final = 1000
+"""Questions that a look has shown once; beyond it the oldest are forgotten, and are asked one look later."""
 
 
 class LegacyTasks:
@@ -45,10 +53,45 @@ class LegacyTasks:
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self._asking: set[tuple[str, str]] = set()
+        self._seen: dict[tuple[str, str], None] = {}
+        self._standalone: set[asyncio.Task[None]] = set()
 
     def get(self, ctx: ServerRequestContext[Any], record: TaskRecord) -> GetTaskResult:
         """The answer to ``tasks/get``."""
+        for wire_key, asked in record.questions.items():
+            key = (record.task_id, wire_key)
+            if key in self._asking:
+                continue
+            if key not in self._seen:  # most clients open tasks/result now
+                self._seen[key] = None
+                while len(self._seen) > _MAX_SEEN:
+                    del self._seen[next(iter(self._seen))]
+                continue
+            self._asking.add(key)
+            question = asyncio.ensure_future(self._ask_standalone(ctx, record, wire_key, asked))
+            self._standalone.add(question)
+            question.add_done_callback(self._standalone.discard)
         return legacy_result(record, GetTaskResult)
+
+    async def _ask_standalone(
+        self, ctx: ServerRequestContext[Any], record: TaskRecord, wire_key: str, asked: KeptQuestion
+    ) -> None:
+        """Ask on the connection, once for all processes that share the store."""
+        left_s = (record.created_at + record.ttl_ms / 1000) - self._tasks.desk.clock()
+        try:
+            mine = await self._tasks.claim(f"task-question/{record.task_id}/{wire_key}", ttl_s=max(left_s, 1.0))
+        except BaseException:
+            self._asking.discard((record.task_id, wire_key))
+            raise
+        if mine:
+            connection = ctx.session.connection
+
+            def ask(method: str, params: dict[str, Any]) -> Awaitable[dict[str, Any]]:
+                return connection.send_raw_request(method, params, {"timeout_s": max(left_s, 1.0)})
+
+            await self._ask(ask, record.task_id, wire_key, asked)
+        else:
+            self._asking.discard((record.task_id, wire_key))
 
     def cancelled(self, ctx: ServerRequestContext[Any], record: TaskRecord) -> CancelTaskResult:
         """The answer to ``tasks/cancel``."""
@@ -82,7 +125,9 @@ class LegacyTasks:
                     for wire_key, asked in record.questions.items():
                         if (task_id, wire_key) not in self._asking:
                             self._asking.add((task_id, wire_key))
-                            question = asyncio.ensure_future(self._ask(ctx, task_id, wire_key, asked))
+                            question = asyncio.ensure_future(
+                                self._ask(ctx.session.send_request, task_id, wire_key, asked)
+                            )
                             questions.add(question)
                             question.add_done_callback(questions.discard)
                     changes = await self._until_change(ctx, changes, task_id)
@@ -100,10 +145,10 @@ class LegacyTasks:
         changes.drain()
         return self._tasks.desk.changes(ctx, task_id) if changes.ended else changes
 
-    async def _ask(self, ctx: ServerRequestContext[Any], task_id: str, wire_key: str, asked: KeptQuestion) -> None:
+    async def _ask(self, ask: _Ask, task_id: str, wire_key: str, asked: KeptQuestion) -> None:
         params = {**asked.params, "_meta": related_meta(task_id)}
         try:
-            raw = await ctx.session.send_request(asked.method, params)
+            raw = await ask(asked.method, params)
         except RemoteError as error:
             if asked.method == "elicitation/create":  # there the user's refusal has a form of its own
                 await self._tasks.answer(task_id, {wire_key: ("answer", {"action": "cancel"})})
