@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import shlex
+import stat
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, cast
 
 import anyio
 import pytest
 
 from ferrule import Client
+from ferrule.cli.http_tracing import HttpTrace
+from ferrule.cli.recording import Recorder
+from ferrule.transports.http_client import HttpRequest
 from tests.cli.support import FERRULE, PROBE, environment, ferrule, serving
 
 
@@ -162,3 +168,72 @@ def test_what_http_cannot_trace_says_so(tmp_path: Path) -> None:
         assert (done.returncode, "502" in done.stderr, "Cannot connect" in done.stderr) == (3, True, True)
         assert "403" in ferrule("list", url, "--header", "Host: evil.example").stderr
     assert "no answer" in (tmp_path / "r").read_text()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"origin": "http://localhost:6274", "sec-fetch-site": "same-site"}, 200),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "http://localhost.evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"host": "evil.example:8900"}, 403),
+        ({"host": "localhost@evil.example"}, 403),
+    ],
+)
+@pytest.mark.anyio
+async def test_no_web_page_borrows_the_headers_of_a_trace(headers: dict[str, str], status: int) -> None:
+    """A server behind it may allow every Origin, since it counts on a token; here the token would be ours."""
+    seen: list[HttpRequest] = []
+
+    class Answer:
+        status = 200
+        headers: ClassVar[dict[str, str]] = {"content-type": "application/json", "access-control-allow-origin": "*"}
+
+        async def receive(self) -> bytes:
+            return b""
+
+        async def aclose(self) -> None:
+            return None
+
+    class Http:
+        async def open(self, request: HttpRequest) -> Any:
+            seen.append(request)
+            return Answer()
+
+    async def receive() -> dict[str, Any]:
+        if not seen and not sent:
+            return {"type": "http.request", "body": b"{}", "more_body": False}
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    given = {"host": "127.0.0.1:8900", "content-type": "application/json", **headers}
+    scope = {
+        "type": "http", "method": "POST", "path": "/mcp", "raw_path": b"/mcp", "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+    }  # fmt: skip
+    with TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "r")
+        trace = HttpTrace("https://tools.example/mcp", recorder, cast("Any", Http()), headers={"authorization": "x"})
+        await trace(scope, receive, send)
+        recorder.close()
+    assert sent[0]["status"] == status
+    assert bool(seen) is (status == 200)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions of another kind")
+def test_a_recording_is_its_owners_alone(tmp_path: Path) -> None:
+    """It holds what was said, secrets included; a file that was there keeps its permissions."""
+    Recorder(tmp_path / "new").close()
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
+    (tmp_path / "old").touch(0o644)
+    (tmp_path / "old").chmod(0o644)
+    Recorder(tmp_path / "old").close()
+    assert stat.S_IMODE((tmp_path / "old").stat().st_mode) == 0o644

@@ -5,6 +5,9 @@ belongs to one connection stays (``Host``, ``Connection``, and compression, beca
 
 The rule that a newcomer would break: an event stream must pass piece by piece, and a host that goes away must take the
 request to the server with it; both are how the protocol is meant to work.
+
+A web page must not reach the server through this address: it would borrow the headers that are added here. What a
+browser sends for a page of another machine is refused by its ``Origin``, a rebound name by its ``Host``.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import anyio
 
 from ferrule.cli.recording import Recorder
 from ferrule.protocol.errors import FerruleError
-from ferrule.transports.asgi.security import is_loopback_name
+from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
+from ferrule.transports.asgi.security import is_loopback_name, split_host
 from ferrule.transports.http_client import HttpClient, HttpRequest, HttpResponse
 from ferrule.wire.sse import EventReader, ServerSentEvent
 
@@ -40,8 +44,8 @@ class HttpTrace:
         recorder: hears each message of the endpoint.
         http: to speak to the server with.
         headers: to add to each request; lower-case names.
-        is_local: take only requests that name this machine as their host, so that no web page can reach the server
-            through this address.
+        is_local: take only requests that name this machine as their host, and come from no page of another one, so
+            that no web page can reach the server through this address.
     """
 
     def __init__(
@@ -66,11 +70,15 @@ class HttpTrace:
         if scope["type"] != "http":
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if self._is_local and not _names_this_machine(headers.get("host", "")):
+        if self._is_local and not _is_from_here(headers):
             await _answer(send, 403, b"This address is for programs on this machine")
             return
-        body = await _read(receive)
-        if body is None:
+        try:
+            body = await read_body(receive, b"", MAX_BODY_BYTES)
+        except ClientGone:
+            return
+        except BodyTooLarge as error:
+            await refuse_body(receive, send, b'{"error":"The body is too large"}', [], error.has_more)
             return
         is_traced = scope["path"] == self._path
         if is_traced and body:
@@ -150,26 +158,21 @@ class _Hearing:
             self._recorder.note("server", f"HTTP {self._status}".encode())
 
 
-async def _read(receive: Any) -> bytes | None:
-    """The body; ``None`` if the host went away."""
-    found = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        found += message.get("body", b"")
-        if not message.get("more_body"):
-            return bytes(found)
-
-
 async def _answer(send: Any, status: int, body: bytes) -> None:
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-def _names_this_machine(host: str) -> bool:
-    try:
-        return is_loopback_name(urlsplit(f"//{host}").hostname or "")
-    except ValueError:
+def _is_from_here(headers: Mapping[str, str]) -> bool:
+    """Whether a request names this machine, and no page of another one made it."""
+    if not _names_this_machine(headers.get("host", "")):
         return False
+    origin = headers.get("origin")
+    if origin is not None:
+        return _names_this_machine(origin.partition("://")[2])
+    return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+
+
+def _names_this_machine(authority: str) -> bool:
+    return is_loopback_name(split_host(authority)[0])

@@ -1,12 +1,14 @@
 """Recordings of what a host and a server say: one JSON object per line, and the conversation test that it makes.
 
 A line is ``{"at_s": seconds since the start, "from": "client" | "server", "message": …}``; a line that is no message
-has ``"raw"`` instead. The recording holds everything that was said, secrets in arguments and results included.
+has ``"raw"`` instead. The recording holds everything that was said, secrets in arguments and results included, so
+a new file is readable by its owner only.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -42,7 +44,7 @@ class Recorder:
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = path.open("w", encoding="utf-8", errors="backslashreplace")
+        self._stream = open(path, "w", encoding="utf-8", errors="backslashreplace", opener=_open_private)  # noqa: SIM115 - closed by close()
         self._clock = clock
         self._start = clock()
         self._lock = threading.Lock()
@@ -63,6 +65,11 @@ class Recorder:
     def close(self) -> None:
         """The end."""
         self._stream.close()
+
+
+def _open_private(path: str, flags: int) -> int:
+    """A new file is its owner's alone, because there may be secrets in it; an old one keeps its permissions."""
+    return os.open(path, flags, 0o600)
 
 
 def relay(source: Any, target: Any, note: Callable[[bytes], None]) -> None:
