@@ -14,7 +14,7 @@ from ferrule.app.middleware import LogRequests, MaskErrors, RateLimit, RateLimit
 from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
 from ferrule.stores.store import open_store
 from ferrule.transports.asgi.context import HttpContext
-from tests.app.support import RecordingDispatch, ask, call
+from tests.app.support import V1125, RecordingDispatch, ask, call, connection_of
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +72,23 @@ async def test_each_sender_has_a_bucket_and_lists_are_free():
             await call(app, "work", dispatch=dispatch)
     for _ in range(5):
         await ask(app, "tools/list", dispatch=From("ada"))
+
+
+async def test_another_session_or_address_of_ones_own_is_no_other_bucket():
+    """Anybody can open sessions, and one subscriber has 2**64 addresses of IPv6."""
+    app = served(RateLimit(1, per_s=1000))
+    await call(app, "work", dispatch=From(address="10.0.0.1"), connection=connection_of(V1125, session_id="one"))
+    with pytest.raises(RateLimited):
+        await call(app, "work", dispatch=From(address="10.0.0.1"), connection=connection_of(V1125, session_id="two"))
+    with pytest.raises(RateLimited):
+        await call(app, "work", dispatch=From(address="::ffff:10.0.0.1"))
+    await call(app, "work", dispatch=From(address="2001:db8:0:1::1"))
+    with pytest.raises(RateLimited):
+        await call(app, "work", dispatch=From(address="2001:db8:0:1:ffff::2"))
+    await call(app, "work", dispatch=From(address="2001:db8:0:2::1"))
+    await call(app, "work", connection=connection_of(V1125, session_id="no address"))  # as a test has it
+    with pytest.raises(RateLimited):
+        await call(app, "work", connection=connection_of(V1125, session_id="no address"))
 
 
 async def test_buckets_are_bounded():

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.stores.rates import MemoryRateLimits, next_full_at
+from ferrule.stores.sqlite import SqliteFile, SqliteRateLimits
 
 
 @given(
@@ -41,3 +42,25 @@ async def test_a_full_bucket_is_not_kept():
     now[0] = 60
     await rates.take("new", size=10, per_s=10)
     assert len(rates) == 1
+
+
+@given(size=st.integers(1, 50), per_s=st.floats(0.1, 1e4), back_s=st.floats(1, 1e6))
+def test_a_clock_that_is_set_back_locks_nobody_out(size, per_s, back_s):
+    """An empty bucket of a wrong clock is an empty bucket of the right one: full again after ``per_s``."""
+    full_at, _ = next_full_at(0, 2e9, size=size, per_s=per_s)
+    now = 2e9 - back_s
+    full_at, wait = next_full_at(full_at, now, size=size, per_s=per_s)
+    assert wait <= per_s / size + 1e-5
+    assert next_full_at(full_at, now + wait + 1e-5, size=size, per_s=per_s)[1] == 0
+
+
+@pytest.mark.anyio
+async def test_a_file_forgets_what_a_wrong_clock_wrote(tmp_path):
+    """The clock of a file is the machine's, and somebody may set it."""
+    now = [2e9 + 86400]
+    rates = SqliteRateLimits(SqliteFile(str(tmp_path / "s.db"), clock=lambda: now[0]))
+    assert await rates.take("k", size=1, per_s=10) == 0
+    now[0] = 2e9
+    assert await rates.take("k", size=1, per_s=10) > 0
+    now[0] += 10.1
+    assert await rates.take("k", size=1, per_s=10) == 0

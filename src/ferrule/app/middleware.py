@@ -48,14 +48,32 @@ class RateLimited(MCPError):
 
 
 def sender_of(ctx: Context) -> str:
-    """Whom a request counts for: the principal, else the session, else the address of the peer, else everybody."""
+    """Whom a request counts for: the principal, else the address of the peer, else the session, else everybody.
+
+    The address comes before the session because anybody can open another session. Of an IPv6 address the network
+    (/64) counts, which is what one subscriber has.
+    """
     principal = principal_id(principal_of(ctx))
     if principal is not None:
         return f"principal {principal}"
-    if ctx.session.session_id is not None:
-        return f"session {ctx.session.session_id}"
     client = getattr(ctx.transport, "client", None)
-    return "everybody" if client is None else f"address {client[0]}"
+    if client is not None and client[0]:
+        return f"address {_network_of(str(client[0]))}"
+    session_id = ctx.session.session_id
+    return "everybody" if session_id is None else f"session {session_id}"
+
+
+def _network_of(address: str) -> str:
+    """An IPv4 address as it is, also one written as IPv6; an IPv6 address by its first half."""
+    if ":" not in address:
+        return address
+    from ipaddress import IPv6Address
+
+    try:
+        found = IPv6Address(address)
+    except ValueError:
+        return address
+    return str(found.ipv4_mapped) if found.ipv4_mapped else f"{IPv6Address(int(found) >> 64 << 64)}/64"
 
 
 class RateLimit:
@@ -64,13 +82,14 @@ class RateLimit:
     Counted in the server's store: where workers share one (``store="redis://…"`` or ``"sqlite:///…"``), the limit holds
     over all of them, otherwise in this process. While a shared store is away, each process counts by itself.
 
-    Behind a proxy all requests that nobody signed come from one address: give ``key``.
+    Behind a proxy that is not among ``trusted_proxies`` all requests that nobody signed come from one address: name it
+    there, or give ``key``.
 
     Args:
         requests: size of the bucket.
         per_s: seconds in which an empty bucket fills.
         methods: those that count.
-        key: whom a request counts for; `sender_of` says: the principal, else the session, else the address.
+        key: whom a request counts for; `sender_of` says: the principal, else the address, else the session.
         name: tells two limits with the same numbers and methods apart, which would count together otherwise.
         max_senders: buckets kept in this process; the one unused longest goes.
         clock: seconds, for tests; a shared store has its own.

@@ -39,8 +39,10 @@ class RateLimitStore(Protocol):
 def next_full_at(full_at: float, now: float, *, size: int, per_s: float) -> tuple[float, float]:
     """``(full_at, wait)`` after taking one from a bucket that is full at ``full_at``; the rule of every implementation.
 
-    A wait that is not 0 is one in which nothing was taken. Times are of one clock, in seconds.
+    A wait that is not 0 is one in which nothing was taken; ``full_at`` is to be kept all the same. Times are of one
+    clock, in seconds. A clock that was set back makes a bucket empty, and not full again in an hour.
     """
+    full_at = min(full_at, now + per_s)
     taken = max(full_at, now) + per_s / size
     wait = taken - now - per_s
     # Sums of fractions miss by their last bits: a microsecond is not a reason to refuse.

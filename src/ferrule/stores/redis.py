@@ -135,6 +135,10 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local size, per = tonumber(ARGV[1]), tonumber(ARGV[2])
 local full = tonumber(redis.call('GET', KEYS[1]) or now)
+if full > now + per then
+  full = now + per
+  redis.call('SET', KEYS[1], string.format('%.0f', full), 'PX', math.ceil(per / 1000) + 1)
+end
 local taken = math.floor(math.max(full, now) + per / size)
 local wait = taken - now - per
 if wait > 1 then return math.ceil(wait) end
@@ -185,6 +189,7 @@ def open_redis(url: str) -> Store:
         events=RedisEvents(server),
         cache=RedisCache(server),
         rates=RedisRateLimits(server),
+        aclose=server.aclose,
     )
 
 

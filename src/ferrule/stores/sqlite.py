@@ -147,8 +147,9 @@ class SqliteRateLimits:
         def work(connection: sqlite3.Connection, now: float) -> float:
             with transaction(connection):
                 row: Any = connection.execute("SELECT expires_at FROM ferrule_rates WHERE key = ?", (key,)).fetchone()
-                full_at, wait = next_full_at(now if row is None else row[0], now, size=size, per_s=per_s)
-                if not wait:
+                before = now if row is None else row[0]
+                full_at, wait = next_full_at(before, now, size=size, per_s=per_s)
+                if full_at != before:
                     connection.execute(
                         "INSERT OR REPLACE INTO ferrule_rates (key, expires_at) VALUES (?, ?)", (key, full_at)
                     )
@@ -178,4 +179,5 @@ def open_sqlite(url: str) -> Store:
         events=SqliteEvents(file),
         cache=SqliteCache(file),
         rates=SqliteRateLimits(file),
+        aclose=file.aclose,
     )
