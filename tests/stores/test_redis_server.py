@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ferrule.stores.marks import Mark
 from ferrule.stores.redis import RedisChannel, RedisMarks, RedisRateLimits, RedisServer, RedisSessions
+from ferrule.stores.store import open_store
 from tests.stores.own_redis import OwnRedis, free_port
 
 pytestmark = pytest.mark.anyio
@@ -178,3 +180,33 @@ MCPServer("x", store="redis://localhost")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "pip install 'ferrule[redis]'" in done.stderr.strip().splitlines()[-1]
+
+
+async def test_a_server_closes_the_store_it_opened_with_its_last_life(redis_url: str) -> None:
+    """An open connection at the end of a process is a warning, and one too many for Redis until it notices."""
+    from ferrule import Client, MCPServer
+
+    app = MCPServer("x", store=f"{redis_url}?prefix=lives-{secrets.token_hex(6)}")
+    app.tool(name="one")(lambda: 1)
+    assert app.store is not None
+    server = cast("RedisMarks", app.store.marks)._server
+    for _ in range(2):
+        async with Client(app) as one:
+            async with Client(app) as other:
+                await app.store.marks.begin("k", ttl_s=60)
+                assert [tool.name for tool in await other.list_tools()] == ["one"]
+            assert server._clients is not None  # the first is still at work
+            assert [tool.name for tool in await one.list_tools()] == ["one"]
+        assert server._clients is None
+
+
+async def test_a_store_that_was_given_is_left_to_its_maker(redis_url: str) -> None:
+    """Others may be using it."""
+    from ferrule import Client, MCPServer
+
+    store = open_store(f"{redis_url}?prefix=given-{secrets.token_hex(6)}")
+    async with Client(MCPServer("x", store=store)):
+        await store.marks.begin("k", ttl_s=60)
+    assert cast("RedisMarks", store.marks)._server._clients is not None
+    await store.aclose()
+    assert cast("RedisMarks", store.marks)._server._clients is None

@@ -13,6 +13,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Unpack, cast
 
+import anyio
+
 from ferrule.app.context import APP_ATTRIBUTE
 from ferrule.app.encoders import encoder_for
 from ferrule.app.options import ToolDefaults
@@ -196,6 +198,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
         self.own_lifespan: Lifespan | None = cast("Any", lifespan)
         self.lifespan_state: Any = {}
         self.store: Store | None = opened
+        self._owns_store = isinstance(store, str)
+        self._lives = 0
         self.extensions: dict[str, ServerExtension] = {}
         for extension in extensions:
             self.add_extension(extension)
@@ -218,6 +222,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
     @asynccontextmanager
     async def _with_extensions(self, own: AbstractAsyncContextManager[LifespanT]) -> AsyncGenerator[LifespanT]:
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._open_store())
             state = await stack.enter_async_context(own)
             if self.store is not None and self.store.channel is not None:
                 from ferrule.kernel.relay import relayed
@@ -226,6 +231,18 @@ class MCPServer(ComponentRegistry[LifespanT]):
             for extension in self.extensions.values():
                 await stack.enter_async_context(extension.running(self.lowlevel, state))
             yield state
+
+    @asynccontextmanager
+    async def _open_store(self) -> AsyncGenerator[None]:
+        """Close the store after the last of those who are inside, unless somebody else made it."""
+        self._lives += 1
+        try:
+            yield
+        finally:
+            self._lives -= 1
+            if self._owns_store and self.store is not None and not self._lives:
+                with anyio.CancelScope(shield=True):
+                    await self.store.aclose()
 
     @property
     def name(self) -> str:

@@ -118,6 +118,10 @@ class SqliteFile:
                 self._connection.close()
             self._connection = None
 
+    async def aclose(self) -> None:
+        """`close`, which waits for the thread that uses the file, in a thread."""
+        await anyio.to_thread.run_sync(self.close)
+
     def connect(self, *, timeout_s: float = _BUSY_TIMEOUT_S) -> sqlite3.Connection:
         """A connection of its own, for a caller that closes it.
 

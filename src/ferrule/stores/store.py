@@ -7,7 +7,7 @@ slashes and a relative path, four and an absolute one, as other libraries have i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Final, TypeAlias
@@ -29,6 +29,10 @@ class StoreUrlError(FerruleError, ValueError):
     """A store's URL cannot be used (the operator's mistake)."""
 
 
+async def _nothing_is_open() -> None:
+    """What a store without connections has to do to close."""
+
+
 @dataclass(frozen=True, slots=True)
 class Store:
     """Everything that is kept in one place.
@@ -42,6 +46,8 @@ class Store:
         cache: results that may be used again.
         rates: how often something happened.
         is_shared: whether other processes see the same.
+        aclose: close what the running event loop has opened; whoever uses the store afterwards opens it anew. A server
+            that was given a URL does it at the end of its lifespan; whoever made the store does it otherwise.
     """
 
     marks: OneTimeMarks
@@ -53,6 +59,7 @@ class Store:
     events: EventStore | None = None
     cache: CacheStore = field(default_factory=MemoryCacheStore)
     rates: RateLimitStore = field(default_factory=MemoryRateLimits)
+    aclose: Callable[[], Awaitable[None]] = _nothing_is_open
 
 
 OpenStore: TypeAlias = Callable[[str], Store]
