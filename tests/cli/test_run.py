@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from ferrule import Client, MCPError
-from ferrule.protocol.errors import LocalError
+from ferrule.errors import InputRequired, LocalError
 from tests.cli.support import FERRULE, LIMIT_S, PROBE, ferrule, serving
 
 SERVER = """\
@@ -162,10 +162,14 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sockets are handed down on POSIX only")
+HAS_WORKERS = pytest.mark.skipif(sys.platform == "win32", reason="sockets are handed down on POSIX only")
+
+
+@HAS_WORKERS
 def test_workers_share_the_port_and_are_replaced(tmp_path: Path, source: Path) -> None:
     """Several processes answer; one that is killed is started again; none is left behind."""
-    with serving(tmp_path / "log", "run", str(source), "--http", "--port", "0", "--workers", "2") as server:
+    arguments = ("run", str(source), "--http", "--port", "0", "--workers", "2", "--stateless")
+    with serving(tmp_path / "log", *arguments) as server:
         url = server.url
 
         async def pids(wanted: Callable[[set[int]], bool]) -> set[int]:
@@ -179,7 +183,7 @@ def test_workers_share_the_port_and_are_replaced(tmp_path: Path, source: Path) -
         first = anyio.run(pids, lambda found: len(found) == 2)
         killed = min(first)
         os.kill(killed, signal.SIGKILL)
-        server.wait_for("a worker ended")
+        server.wait_for("another takes its place")
         second = anyio.run(pids, lambda found: len(found - {killed}) == 2)
         assert second - first
     for pid in (first | second) - {killed}:
@@ -187,12 +191,10 @@ def test_workers_share_the_port_and_are_replaced(tmp_path: Path, source: Path) -
             os.kill(pid, 0)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sockets are handed down on POSIX only")
-@pytest.mark.parametrize("has_store", [True, False])
-def test_workers_share_what_the_store_shares(tmp_path: Path, source: Path, has_store: bool) -> None:
-    """A session outlives its worker where there is a place for it; elsewhere whoever starts the workers is told."""
-    store = f", store='sqlite:///{tmp_path}/server.db'" if has_store else ""
-    source.write_text(SERVER.replace('"small"', f'"small"{store}'))
+@HAS_WORKERS
+def test_a_session_outlives_its_worker(tmp_path: Path, source: Path) -> None:
+    """The store that the workers share has it."""
+    source.write_text(SERVER.replace('"small"', f'"small", store="sqlite:///{tmp_path}/server.db"'))
     with serving(tmp_path / "log", "run", str(source), "--http", "--port", "0", "--workers", "2") as server:
 
         async def kill_mine() -> bool:
@@ -210,9 +212,65 @@ def test_workers_share_what_the_store_shares(tmp_path: Path, source: Path, has_s
                 link = client.session.link
                 return bool(link.session_id == before)
 
-        assert anyio.run(kill_mine) is has_store
-    said = (tmp_path / "log").read_text(encoding="utf-8")
-    assert ("sessions of the handshake era stay" in said) is not has_store
+        assert anyio.run(kill_mine)
+
+
+@HAS_WORKERS
+def test_workers_of_a_server_with_nothing_to_share_are_refused_as_by_the_library(source: Path) -> None:
+    """One rule and one sentence; only the way out is called what the command line calls it."""
+    done = ferrule("run", str(source), "--http", "--port", "0", "--workers", "2")
+    assert done.returncode == 2
+    assert "Legacy sessions need a store that all workers see" in done.stderr
+    assert "--stateless" in done.stderr
+    assert "Traceback" not in done.stderr
+    source.write_text(SERVER + "\nlow = app.lowlevel\n")
+    done = ferrule("run", f"{source}:low", "--http", "--port", "0", "--workers", "2")
+    assert (done.returncode, "needs an MCPServer" in done.stderr) == (2, True)
+
+
+ASKING = """\
+import os
+from ferrule import Context, MCPServer
+
+def make():
+    app = MCPServer("asks")
+
+    @app.tool
+    async def where(ctx: Context) -> str:
+        asked = await ctx.step("asked", os.getpid)
+        await ctx.elicit("Sure?", bool)
+        return f"{asked} {os.getpid()}"
+
+    return app
+"""
+
+
+@HAS_WORKERS
+def test_workers_open_each_others_states_without_a_key_of_the_authors(tmp_path: Path, source: Path) -> None:
+    """Any of them may get the answer; the program is one that makes its server in a function."""
+    source.write_text(ASKING)
+    arguments = ("run", f"{source}:make", "--http", "--port", "0", "--workers", "2", "--stateless")
+    with serving(tmp_path / "log", *arguments) as server:
+
+        def client() -> Client:  # each has a connection of its own, which the kernel gives to either worker
+            return Client(server.url, mode="2026-07-28", elicitation_handler=lambda params: None, max_rounds=0)
+
+        async def answer_from_another() -> None:
+            with anyio.fail_after(LIMIT_S):
+                while True:
+                    async with client() as first:
+                        with pytest.raises(InputRequired) as asked:
+                            await first.call_tool("where")
+                    (key,) = asked.value.result["inputRequests"]
+                    answers = {key: {"action": "accept", "content": {"value": True}}}
+                    state = asked.value.result["requestState"]
+                    async with client() as second:
+                        done = await second.call_tool("where", input_responses=answers, request_state=state)
+                    assert not done.is_error
+                    if len(set(done.text.split())) == 2:
+                        return
+
+        anyio.run(answer_from_another)
 
 
 async def _reload_http(url: str, source: Path, mode: str) -> None:
@@ -267,6 +325,7 @@ def test_reload_over_stdio_keeps_the_host_connected(source: Path, mode: str) -> 
     ("arguments", "words"),
     [
         (("--workers", "2"), "--workers needs --http"),
+        (("--http", "--workers", "2", "--reload"), "--reload is for one process"),
         (("--http", "--path", "mcp"), "--path starts with a slash"),
     ],
 )

@@ -5,6 +5,7 @@ Whatever several workers need is checked in `ferrule.app.scaling` before the fir
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +39,18 @@ def serve_http(app: MCPServer[Any], host: str, port: int, options: dict[str, Any
     run_endpoint(app.asgi, host, port, options)
 
 
-def serve_workers(app: MCPServer[Any], host: str, port: int, workers: int, options: dict[str, Any]) -> None:
+def serve_workers(
+    app: MCPServer[Any],
+    host: str,
+    port: int,
+    workers: int,
+    options: dict[str, Any],
+    load: Callable[[], Any] | None = None,
+) -> None:
     """Serve in so many processes, which import ``app`` anew, until a signal comes.
+
+    Args:
+        load: gives a worker its application, where that is more than a name in a module; must be picklable.
 
     Raises:
         WorkerError: the workers could not keep what a client was promised, or cannot find ``app``.
@@ -53,7 +64,7 @@ def serve_workers(app: MCPServer[Any], host: str, port: int, workers: int, optio
     port = sockets[0].getsockname()[1]
     try:
         run_workers(
-            find_target(app),
+            find_target(app) if load is None else load,
             workers,
             sockets,
             make_payload(app, host, port, options),

@@ -1,7 +1,8 @@
-"""Several processes on one listening socket: ``run --http`` with ``--workers`` or ``--reload``.
+"""A server that is started again when its source changes: ``run --http --reload``.
 
-The supervisor binds once and hands the sockets down, so a worker that is replaced never closes the port: connections
-that come meanwhile wait in the kernel's queue and are served by the next one. Each worker loads the file by itself.
+The supervisor binds once and hands the sockets down, so a server that is replaced never closes the port: connections
+that come meanwhile wait in the kernel's queue and are served by the next one. For development, with one process;
+several are the library's affair (``ferrule.transports.workers``), also when the command line starts them.
 
 POSIX only: Windows cannot hand sockets down in this way.
 """
@@ -20,79 +21,54 @@ from typing import Final
 from ferrule.cli.output import say
 from ferrule.cli.watching import POLL_S, SourceWatch
 
-__all__ = ["Supervisor", "bind_sockets"]
+__all__ = ["Supervisor"]
 
 STOP_S: Final = 15.0
-"""Seconds that workers get to end; a little more than an HTTP server's own draining."""
-QUICK_DEATH_S: Final = 2.0
-MAX_QUICK_DEATHS: Final = 5
-
-
-def bind_sockets(host: str, port: int) -> list[socket.socket]:
-    """Listening sockets for the workers; both families for the loopback name, as clients may try either.
-
-    Raises:
-        OSError: the address cannot be bound.
-    """
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    bound: list[socket.socket] = []
-    for family, _, _, _, address in dict.fromkeys(found):
-        chosen = bound[0].getsockname()[1] if bound else address[1]
-        try:
-            bound.append(socket.create_server((address[0], chosen), family=family, backlog=2048))
-        except OSError:
-            if bound:  # the other family is switched off, or its port is taken; one is enough
-                continue
-            raise
-    return bound
+"""Seconds that a server gets to end; a little more than its own draining."""
 
 
 class Supervisor:
-    """Keeps ``count`` copies of a command alive until a signal comes.
+    """Keeps a copy of a command alive until a signal comes.
 
     Args:
-        command: of one worker; ``--fd N`` is added for each socket.
+        command: of the server; ``--fd N`` is added for each socket.
         sockets: to hand down.
-        count: of workers.
-        watch: replaces the workers when a source changes; ``None``: never.
+        watch: the server is replaced when a source changes.
         wait_s: waits this many seconds, or less when a signal comes.
-        on_started: called once signals are heard and the first workers are on their way.
+        on_started: called once signals are heard and the first server is on its way.
     """
 
     def __init__(
         self,
         command: Sequence[str],
         sockets: Sequence[socket.socket],
+        watch: SourceWatch,
         *,
-        count: int = 1,
-        watch: SourceWatch | None = None,
         wait_s: Callable[[float], None] = time.sleep,
         on_started: Callable[[], None] | None = None,
     ) -> None:
         self._descriptors = [sock.fileno() for sock in sockets]
         self._command = [*command, *(part for fd in self._descriptors for part in ("--fd", str(fd)))]
-        self._count = count
         self._watch = watch
         self._wait_s = wait_s
         self._on_started = on_started
-        self._workers: dict[subprocess.Popen[bytes], float] = {}
+        self._server: subprocess.Popen[bytes] | None = None
+        self._is_buried = False
         self._retired: list[subprocess.Popen[bytes]] = []
-        self._quick_deaths = 0
         self._signal: int | None = None
 
     def run(self) -> int:
         """Until a signal; the exit status."""
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            self._fill()
+            self._start()
             if self._on_started is not None:
                 self._on_started()
             while self._signal is None:
                 self._wait_s(POLL_S)
-                if not self._look():
-                    return 1
+                self._look()
         finally:
-            self._stop([*self._workers, *self._retired])
+            self._stop()
             for number, handler in previous.items():
                 signal.signal(number, handler)
         return 0  # told to end, by whichever signal, it has done so
@@ -100,58 +76,35 @@ class Supervisor:
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self._signal = number
 
-    def _fill(self) -> None:
-        while len(self._workers) < self._count and self._signal is None:
-            worker = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, pass_fds=self._descriptors)
-            self._workers[worker] = time.monotonic()
+    def _start(self) -> None:
+        self._server = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, pass_fds=self._descriptors)
+        self._is_buried = False
 
-    def _look(self) -> bool:
-        """One round; ``False`` to give up."""
-        self._retired = [worker for worker in self._retired if worker.poll() is None]
-        if self._watch is not None and (changed := self._watch.changed()):
+    def _look(self) -> None:
+        self._retired = [server for server in self._retired if server.poll() is None]
+        server = self._server
+        changed = self._watch.changed()
+        if changed:
             say(f"reloading: {changed[0]}{f' and {len(changed) - 1} more' if len(changed) > 1 else ''} changed")
-            self._retire()
-        else:
-            for worker in [worker for worker in self._workers if worker.poll() is not None]:
-                if not self._bury(worker):
-                    return self._watch is not None
-        self._fill()
-        return True
+            if server is not None and server.poll() is None:
+                server.terminate()  # it drains; the next one starts at once, on the same sockets
+                self._retired.append(server)
+            if self._signal is None:
+                self._start()
+        elif server is not None and server.poll() is not None and not self._is_buried:
+            say(f"the server ended with status {server.returncode}; it starts again when a file changes")
+            self._is_buried = True
 
-    def _retire(self) -> None:
-        """Tell the workers to drain; the next ones start at once, on the same sockets."""
-        self._quick_deaths = 0
-        for worker in self._workers:
-            if worker.poll() is None:
-                worker.terminate()
-                self._retired.append(worker)
-        self._workers.clear()
-
-    def _bury(self, worker: subprocess.Popen[bytes]) -> bool:
-        """A worker died; ``False``: do not start it again now."""
-        started = self._workers.pop(worker)
-        if self._watch is not None:
-            say(f"the server ended with status {worker.returncode}; it starts again when a file changes")
-            self._workers[worker] = float("inf")
-            return False
-        say(f"a worker ended with status {worker.returncode}")
-        if time.monotonic() - started < QUICK_DEATH_S:
-            self._quick_deaths += 1
-            if self._quick_deaths >= MAX_QUICK_DEATHS:
-                say("workers end as soon as they start; giving up")
-                return False
-        return True
-
-    @staticmethod
-    def _stop(workers: Sequence[subprocess.Popen[bytes]]) -> None:
-        for worker in workers:
-            if worker.poll() is None:
-                worker.terminate()
+    def _stop(self) -> None:
+        servers = [server for server in (self._server, *self._retired) if server is not None]
+        for server in servers:
+            if server.poll() is None:
+                server.terminate()
         deadline = time.monotonic() + STOP_S
-        for worker in workers:
+        for server in servers:
             try:
-                worker.wait(max(0.1, deadline - time.monotonic()))
+                server.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
+                server.kill()
+                server.wait()
         sys.stderr.flush()

@@ -124,7 +124,7 @@ class _Slot:
 
 
 def run_workers(
-    target: str,
+    target: str | Callable[[], Any],
     count: int,
     sockets: Sequence[socket.socket],
     payload: dict[str, Any],
@@ -135,7 +135,7 @@ def run_workers(
     """Keep ``count`` workers running until a signal says otherwise.
 
     Args:
-        target: see `find_target`.
+        target: see `find_target`; or what a worker calls for the application, which must be picklable by its name.
         sockets: listening; inherited by each worker.
         payload: pickled to each worker, and given to the application's ``serve_worker``.
         drain_s: seconds that a worker gets to end after SIGTERM, before it is killed.
@@ -331,7 +331,7 @@ def main(ready_fd: int) -> None:
     # From our own parent, over a pipe that nobody shares.
     target, fds, payload = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_supervisor, name="supervisor", daemon=True).start()
-    app = load_target(target)
+    app: Any = target() if callable(target) else load_target(target)
     sockets = [socket.socket(fileno=fd) for fd in fds]
 
     def ready(*_: Any) -> None:

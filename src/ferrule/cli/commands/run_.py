@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ferrule.cli.connect import Connection, target_argument
-from ferrule.cli.exits import EXIT_NO_CONNECTION, Quit, explain
+from ferrule.cli.exits import EXIT_NO_CONNECTION, EXIT_USAGE, Quit, explain
 from ferrule.cli.output import say
 from ferrule.cli.targets import ServerChoice, python_command, read_choice, read_group
 
@@ -24,6 +24,7 @@ _EXAMPLES = """\b
 Examples:
   ferrule run server.py
   ferrule run server.py --http --reload
+  ferrule run server.py --http --workers 4
   ferrule run https://tools.example/mcp --oauth
   ferrule run "npx -y some-server" --http --port 8001
   ferrule run mcp.json
@@ -37,6 +38,7 @@ Examples:
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
 @click.option("--path", default="/mcp", show_default=True, help="Of the endpoint.")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes (HTTP).")
+@click.option("--stateless", is_flag=True, help="Handshake clients get no session: no store needed, no questions.")
 @click.option("--reload", is_flag=True, help="Load the file again when a source file changes.")
 @click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A Host to accept beside loopback.")
 @click.option("--allow-origin", "allowed_origins", multiple=True, metavar="URL", help="An Origin to accept.")
@@ -53,6 +55,7 @@ def command(
     port: int,
     path: str,
     workers: int,
+    stateless: bool,
     reload: bool,
     allowed_hosts: tuple[str, ...],
     allowed_origins: tuple[str, ...],
@@ -74,20 +77,26 @@ def command(
         raise click.UsageError("--workers needs --http: there is one stdin")
     if not path.startswith("/"):
         raise click.UsageError("--path starts with a slash")
+    if workers > 1 and reload:
+        raise click.UsageError("--reload is for one process: leave out --workers while you develop")
     group = read_group(target)
     choice = None if group is not None else read_choice(target)
     if (choice is None or choice.file is None) and (reload or workers > 1):
         raise click.UsageError("--reload and --workers are for Python files with an MCPServer")
     origins = {"allowed_hosts": list(allowed_hosts) or None, "allowed_origins": list(allowed_origins) or None}
     web: dict[str, Any] = {"path": path, **{name: value for name, value in origins.items() if value}}
+    if stateless:
+        web["stateless"] = True
     connection = Connection(target, mode=mode, headers=headers, token=token, oauth=oauth)
     if choice is None:
         assert group is not None
         if headers or token:
             raise click.UsageError("--header and --token are for one URL; put 'headers' into the configuration")
         return _bridge(_gateway(*group, connection), target, http, host, port, web)
-    if choice.file is not None and http and (reload or workers > 1):
-        return _supervise(choice, choice.file, host, port, workers, reload, web)
+    if choice.file is not None and workers > 1:
+        return _serve_workers(choice.file, choice.attribute, host, port, workers, web)
+    if choice.file is not None and http and reload:
+        return _supervise(choice, choice.file, host, port, web)
     if choice.file is not None and not reload:
         if exit_on_change:
             from ferrule.cli.watching import exit_when_sources_change
@@ -110,24 +119,36 @@ def _serve_file(
     web: dict[str, Any],
     descriptors: tuple[int, ...],
 ) -> int:
-    from ferrule.app.server import MCPServer
     from ferrule.cli.loading import load_app
+    from ferrule.transports.running import run
 
     app = load_app(path, attribute)
     if not http:
-        if isinstance(app, MCPServer):
-            app.run("stdio")
-        else:
-            from ferrule.transports.stdio import run_stdio
-
-            run_stdio(app)
+        run(app)
         return 0
     sockets = [socket.socket(fileno=number) for number in descriptors] or None
-    if isinstance(app, MCPServer):
-        app.check()
-        app.run("http", host=host, port=port, sockets=sockets, on_started=None if sockets else _announce(web), **web)
-    else:
-        _run_http(app, host, port, web)
+    run(app, "http", host=host, port=port, sockets=sockets, on_started=None if sockets else _announce(web), **web)
+    return 0
+
+
+def _serve_workers(path: Path, attribute: str | None, host: str, port: int, workers: int, web: dict[str, Any]) -> int:
+    from functools import partial
+
+    from ferrule.app.server import MCPServer
+    from ferrule.app.serving import serve_workers
+    from ferrule.cli.loading import load_app
+    from ferrule.transports.workers import WorkerError
+
+    app = load_app(path, attribute)  # here, too: what workers must share is asked of it, and it shows its mistakes once
+    if not isinstance(app, MCPServer):
+        raise click.UsageError("--workers needs an MCPServer: start several processes of a low-level server yourself")
+    app.check()
+    options = {**web, "on_started": _announce(web)}
+    try:
+        serve_workers(app, host, port, workers, options, partial(load_app, path.resolve(), attribute))
+    except WorkerError as error:
+        # The rules and their words are the library's; only what the option is called differs here.
+        raise Quit(EXIT_USAGE, str(error).replace("run(stateless=True) or run(legacy=False)", "--stateless")) from error
     return 0
 
 
@@ -139,53 +160,23 @@ def _announce(web: dict[str, Any]) -> Any:
     return started
 
 
-def _run_http(server: Any, host: str, port: int, web: dict[str, Any]) -> None:
-    from ferrule.transports.asgi.endpoint import HttpEndpoint
-    from ferrule.transports.asgi.options import HttpOptions
-    from ferrule.transports.asgi.security import is_loopback_name
-    from ferrule.transports.http_server import run_http
-
-    is_local = is_loopback_name(host) and "allowed_hosts" not in web
-    endpoint = HttpEndpoint(server, HttpOptions(loopback=is_local, **web))
-    run_http(endpoint, host=host, port=port, on_drain=endpoint.drain, on_started=_announce(web))
-
-
-def _supervise(
-    choice: ServerChoice, path: Path, host: str, port: int, workers: int, reload: bool, web: dict[str, Any]
-) -> int:
+def _supervise(choice: ServerChoice, path: Path, host: str, port: int, web: dict[str, Any]) -> int:
     if sys.platform == "win32":
-        raise click.UsageError("--workers and --reload over HTTP hand sockets to other processes: not on Windows")
-    from ferrule.cli.supervisor import Supervisor, bind_sockets
+        raise click.UsageError("--reload over HTTP hands sockets to another process: not on Windows")
+    from ferrule.cli.supervisor import Supervisor
     from ferrule.cli.watching import SourceWatch
+    from ferrule.transports.http_server import bind
 
-    if workers > 1:
-        _warn_of_state(path, choice.attribute)
-    sockets = bind_sockets(host, port)
+    sockets = bind(host, port)
     port = sockets[0].getsockname()[1]
     spelled = str(path) if choice.attribute is None else f"{path}:{choice.attribute}"
-    worker = python_command("run", spelled, "--http", "--host", host, "--path", web["path"])
+    server = python_command("run", spelled, "--http", "--host", host, "--path", web["path"])
     for name, flag in (("allowed_hosts", "--allow-host"), ("allowed_origins", "--allow-origin")):
-        worker += [part for value in web.get(name, ()) for part in (flag, value)]
-    watch = SourceWatch(path) if reload else None
+        server += [part for value in web.get(name, ()) for part in (flag, value)]
+    if web.get("stateless"):
+        server.append("--stateless")
     announce = _announce(web)
-    return Supervisor(worker, sockets, count=workers, watch=watch, on_started=lambda: announce(host, port)).run()
-
-
-def _warn_of_state(path: Path, attribute: str | None) -> None:
-    """Say what several processes do not share; loading the file here also finds its mistakes before it is forked."""
-    from ferrule.app.rounds.settings import RoundsSettings
-    from ferrule.cli.loading import load_app, lowlevel_of
-
-    app: Any = load_app(path, attribute)
-    settings = lowlevel_of(app).attachments.get(RoundsSettings)
-    if settings is not None and settings.uses_process_key:
-        say("several workers without state_keys: a tool that asks the user goes wrong when the answer reaches another")
-    store = getattr(app, "store", None)
-    if store is None or store.channel is None:
-        say(
-            "several workers without a store that they share (MCPServer(store='sqlite:///…' or 'redis://…')): sessions "
-            "of the handshake era stay in the worker that opened them; clients start a new one"
-        )
+    return Supervisor(server, sockets, SourceWatch(path), on_started=lambda: announce(host, port)).run()
 
 
 # -- a bridge ---------------------------------------------------------------------------------------------------------
@@ -226,12 +217,12 @@ def _heard(target: Any) -> Any:
 
 def _bridge(server: Any, label: str, http: bool, host: str, port: int, web: dict[str, Any]) -> int:
     try:
-        if http:
-            _run_http(server, host, port, web)
-        else:
-            from ferrule.transports.stdio import run_stdio
+        from ferrule.transports.running import run
 
-            run_stdio(server)
+        if http:
+            run(server, "http", host=host, port=port, on_started=_announce(web), **web)
+        else:
+            run(server)
     except Exception as error:
         if os.environ.get("FERRULE_DEBUG"):
             raise
