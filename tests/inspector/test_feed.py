@@ -92,3 +92,37 @@ async def test_the_end_ends_every_page() -> None:
     await feed.aclose()
     with pytest.raises(StopAsyncIteration):
         await anext(listening)
+
+
+@pytest.mark.anyio
+async def test_many_things_of_one_kind_push_out_no_other() -> None:
+    """Whoever loads the page anew after a thousand calls must still see how the connection stands."""
+    feed = Feed()
+    feed.stands("lane", "main", state="open")
+    for number in range(feed_module.MAX_THINGS + 5):
+        feed.stands("question", f"q{number}", state="gone")
+    listening = feed.listen()
+    found = await take(listening, 2)
+    assert (found[0]["kept"], found[1]["kind"]) == (feed_module.MAX_THINGS + 1, "lane")
+    await listening.aclose()
+
+
+@pytest.mark.anyio
+async def test_everything_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that logs without end is not kept without end, whether somebody reads or not."""
+    monkeypatch.setattr(feed_module, "MAX_HAPPENINGS_BYTES", 10_000)
+    monkeypatch.setattr(feed_module, "MAX_WAITING_BYTES", 10_000)
+    feed = Feed()
+    listening = feed.listen()
+    await take(listening, 2)
+    for number in range(200):
+        feed.happened("log", number=number, text="x" * 1000)
+    assert [event async for event in listening] == []
+    late = feed.listen()
+    assert (await take(late, 1))[0]["kept"] < 10
+    feed.forget("log")
+    feed.happened("log", number=1, text="after")
+    await late.aclose()
+    late = feed.listen()
+    assert (await take(late, 1))[0]["kept"] == 1
+    await late.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -144,3 +145,49 @@ def test_values_that_are_there_are_shown(opened: Watched) -> None:
     assert found["list"] == [1, 2.5]
     assert found["inner"] == {"flag": True}
     assert found["any"] == 4
+
+
+DEEP: Any = {"$ref": "#/properties/x"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": 5},
+        {"type": "object", "properties": "abc", "required": 7},
+        one({"title": {"toString": 1, "valueOf": 1}, "type": "string"}),
+        one({"enum": [{"toString": 1, "valueOf": 1}]}),
+        one({"type": "array", "items": {"enum": ["a"]}, "default": 5}),
+        one({"type": "array", "items": {"enum": ["a"]}, "default": {"includes": 1}}),
+        {"type": "object", "required": 5, "properties": {"x": {"type": "string"}}},
+        {"type": "object", "properties": {f"p{at}": {"type": "string"} for at in range(20_000)}},
+        one({"anyOf": [{"type": "string", "title": str(at)} for at in range(20_000)]}),
+        one({"enum": [str(at) for at in range(200_000)]}),
+        one({"type": "array", "items": {"type": "string"}, "default": ["x"] * 50_000}),
+        one({"type": "array", "uniqueItems": True, "items": {"enum": [str(at) for at in range(50_000)]}}),
+        one(DEEP),
+        one({"type": "object", "properties": {"a": DEEP, "b": DEEP, "c": DEEP, "d": DEEP}}),
+        one({"allOf": [{"allOf": [{"$ref": "#"}]}]}),
+        one({"type": "string", "pattern": "(a+)+$", "minLength": "x"}),
+        one({"$ref": "#/__proto__/toString"}),
+    ],
+)
+def test_no_schema_is_too_strange_or_too_large(opened: Watched, schema: Any) -> None:
+    """A question of the server opens by itself: one that threw, or took a minute, would take the page with it."""
+    with_count = READ.replace("return {", "return { count: work.querySelectorAll('*').length,")
+    found = opened.page.evaluate(with_count, [schema, {}, {}])
+    assert 0 < found["count"] < 10_000
+
+
+def test_names_of_javascript_are_names(opened: Watched) -> None:
+    """What every object inherits is no value of a field, and a field by its name gets no other object's prototype."""
+    names = ["__proto__", "constructor", "toString", "hasOwnProperty"]
+    schema = {"type": "object", "properties": {name: {"type": "integer"} for name in names}}
+    script = READ.replace("return { ...form.read()", "return { text: JSON.stringify(form.read().value), ...{}")
+    # Over JSON, as the page gets it: a literal would set the prototype already in the test.
+    script = script.replace("const { schemaForm }", "schema = JSON.parse(schema); const { schemaForm }")
+    found = opened.page.evaluate(script, [json.dumps(schema), {}, {}])
+    assert found["text"] == "{}"
+    found = opened.page.evaluate(script, [json.dumps(schema), {}, {"0": "1", "1": "2", "2": "3", "3": "4"}])
+    assert json.loads(found["text"]) == dict(zip(names, [1, 2, 3, 4], strict=True))
+    assert opened.page.evaluate("({}).polluted") is None

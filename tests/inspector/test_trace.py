@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ferrule.inspector.feed import Feed
-from ferrule.inspector.trace import LaneTrace, MessageStore, TracingHttpClient
+from ferrule.inspector.trace import ENTRY_BYTES, LaneTrace, MessageStore, TracingHttpClient
 from ferrule.transports.http_client import HttpConnectFailed, HttpRequest
 from ferrule.wire.codec import decode
 
@@ -100,7 +100,9 @@ async def test_each_event_of_a_stream_is_a_message() -> None:
 @pytest.mark.anyio
 async def test_credentials_are_not_kept() -> None:
     """Of either side."""
-    answer = Answer(200, {"content-type": "application/json", "set-cookie": "hush", "x-more": "yes"}, b"{}")
+    answer = Answer(
+        200, {"content-type": "application/json", "set-cookie": "hush", "x-auth-token": "hush", "x-more": "yes"}, b"{}"
+    )
     _, store = await exchange(answer)
     kept = repr([store.get(number) for number in range(1, store.last + 1)])
     assert "hush" not in kept
@@ -142,12 +144,19 @@ async def test_a_request_that_fails_is_noted_and_still_fails() -> None:
 
 def test_the_store_keeps_the_newest_within_its_bound() -> None:
     """A message larger than the bound is kept while it is the last one."""
-    store = MessageStore(max_bytes=100)
+    store = MessageStore(max_bytes=2 * (ENTRY_BYTES + 40) + 20)
     numbers = [store.put(b"x" * 40, None) for _ in range(4)]
     assert [store.get(number) is not None for number in numbers] == [False, False, True, True]
     big = store.put(b"y" * 500, None)
     assert store.get(big) is not None
     assert store.get(numbers[-1]) is None
+
+
+def test_millions_of_tiny_messages_are_bounded_too() -> None:
+    """What a message takes is more than its text: a server that repeats ``{}`` must not fill the memory."""
+    store = MessageStore(max_bytes=100_000)
+    numbers = [store.put(b"{}", {"headers": {"x": "y" * 1000}}) for _ in range(1000)]
+    assert sum(store.get(number) is not None for number in numbers) < 100
 
 
 def test_an_answer_is_matched_by_direction_and_id() -> None:

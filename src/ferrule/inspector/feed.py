@@ -5,7 +5,8 @@ under their key, so a late page gets the last word about each; those that happen
 with an end. Large values never travel here: an event says that there is one, and the page asks for it.
 
 Rule a newcomer would break: a page that does not read must not hold anything up. Its queue is bounded, and a page
-that falls behind is cut off and comes back for a fresh start.
+that falls behind is cut off and comes back for a fresh start. Everything is bounded in bytes, too: how long an event is
+decides the inspected server.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from ferrule.wire.codec import encode
 __all__ = ["Feed"]
 
 MAX_HAPPENINGS: Final = 4000
+MAX_HAPPENINGS_BYTES: Final = 16 << 20
 MAX_THINGS: Final = 1000
+"""Of each kind: a server with a thousand questions must not push out how the connection stands."""
 MAX_WAITING: Final = 20_000
+MAX_WAITING_BYTES: Final = 64 << 20
 
 
 class Feed:
@@ -31,8 +35,9 @@ class Feed:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._happenings: deque[tuple[int, bytes]] = deque(maxlen=MAX_HAPPENINGS)
-        self._things: dict[str, tuple[int, bytes]] = {}
+        self._happenings: deque[tuple[int, bytes]] = deque()
+        self._happenings_bytes = 0
+        self._things: dict[str, dict[str, tuple[int, bytes]]] = {}
         self._listeners: list[_Listener] = []
         self._number = 0
         self._is_closed = False
@@ -45,30 +50,33 @@ class Feed:
         """Something took place."""
         event = self._made(kind, facts)
         self._happenings.append(event)
+        self._happenings_bytes += len(event[1])
+        while len(self._happenings) > MAX_HAPPENINGS or self._happenings_bytes > MAX_HAPPENINGS_BYTES:
+            self._happenings_bytes -= len(self._happenings.popleft()[1])
         self._tell(event)
 
     def stands(self, kind: str, key: str, **facts: Any) -> None:
         """How a thing stands now; replaces what was said about it before."""
         event = self._made(kind, {"key": key, **facts})
-        name = f"{kind} {key}"
-        self._things.pop(name, None)
-        self._things[name] = event
-        while len(self._things) > MAX_THINGS:
-            self._things.pop(next(iter(self._things)))
+        things = self._things.setdefault(kind, {})
+        things.pop(key, None)
+        things[key] = event
+        if len(things) > MAX_THINGS:
+            del things[next(iter(things))]
         self._tell(event)
 
     def forget(self, kind: str) -> None:
         """Keep nothing of this kind for late pages."""
         self._happenings = deque(
-            (event for event in self._happenings if b'"kind":"' + kind.encode() + b'"' not in event[1][:200]),
-            maxlen=MAX_HAPPENINGS,
+            event for event in self._happenings if b'"kind":"' + kind.encode() + b'"' not in event[1][:200]
         )
+        self._happenings_bytes = sum(len(text) for _, text in self._happenings)
 
     async def listen(self) -> AsyncGenerator[bytes]:
         """Everything so far, then all that comes, as JSON; ``b""`` after a silence; ends when the page fell behind."""
         listener = _Listener()
         self._listeners.append(listener)  # before anything is sent: what comes meanwhile must wait, not get lost
-        kept = sorted([*self._happenings, *self._things.values()])
+        kept = sorted([*self._happenings, *(event for things in self._things.values() for event in things.values())])
         try:
             yield encode({"kind": "hello", "now_ms": self.now_ms(), "kept": len(kept)})
             for _, text in kept:
@@ -77,7 +85,7 @@ class Feed:
             yield encode({"kind": "caught_up"})
             while not self._is_closed and not listener.is_lost:
                 while listener.waiting:
-                    number, event = listener.waiting.popleft()
+                    number, event = listener.next()
                     if number > last:
                         yield event
                 if not listener.waiting and not self._is_closed:
@@ -107,13 +115,21 @@ class Feed:
 class _Listener:
     def __init__(self) -> None:
         self.waiting: deque[tuple[int, bytes]] = deque()
+        self.waiting_bytes = 0
         self.came = anyio.Event()
         self.is_lost = False
 
     def put(self, event: tuple[int, bytes]) -> None:
-        if len(self.waiting) >= MAX_WAITING:
+        if self.is_lost:
+            return
+        self.waiting.append(event)
+        self.waiting_bytes += len(event[1])
+        if len(self.waiting) > MAX_WAITING or self.waiting_bytes > MAX_WAITING_BYTES:
             self.is_lost = True
             self.waiting.clear()
-        else:
-            self.waiting.append(event)
         self.came.set()
+
+    def next(self) -> tuple[int, bytes]:
+        event = self.waiting.popleft()
+        self.waiting_bytes -= len(event[1])
+        return event

@@ -1,13 +1,13 @@
 """What the server asks, waiting for an answer from the page.
 
 One question is one event with a form; the call that caused it waits. A call that ends first (cancelled, timed out, the
-connection gone) takes its question with it.
+connection gone) takes its question with it. Beyond `MAX_OPEN` questions the server is refused: no person answers them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ferrule.inspector.feed import Feed
 
 __all__ = ["Questions"]
+
+MAX_OPEN: Final = 100
 
 
 class Questions:
@@ -40,10 +42,12 @@ class Questions:
         """The options of a client whose questions go to the page."""
 
         async def elicit(params: Any) -> Any:
+            if len(self._open) >= MAX_OPEN:
+                return {"action": "cancel"}
             return await self._ask(lane, "elicitation/create", params)
 
         async def sample(params: Any) -> Any:
-            answer = await self._ask(lane, "sampling/createMessage", params)
+            answer = None if len(self._open) >= MAX_OPEN else await self._ask(lane, "sampling/createMessage", params)
             if answer is None:
                 raise SamplingRefused
             return answer

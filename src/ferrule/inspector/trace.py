@@ -9,6 +9,7 @@ Credentials in headers are not kept; what is in a message is, as in a recording 
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -29,8 +30,10 @@ Direction = Literal["out", "in"]
 
 MAX_KEPT_BYTES: Final = 96 << 20
 MAX_MESSAGE_BYTES: Final = 64 << 20
-_SECRET_HEADERS: Final = frozenset(
-    {"authorization", "cookie", "set-cookie", "proxy-authorization", "dpop", "x-api-key"}
+ENTRY_BYTES: Final = 500
+"""What a message takes beside its text, about; a server may send millions of short ones."""
+_SECRET_HEADER: Final = re.compile(
+    r"authorization|cookie|dpop|token|secret|password|credential|key|^x-auth", re.IGNORECASE
 )
 
 
@@ -56,10 +59,9 @@ class MessageStore:
         """Keep a message; its number."""
         self._number += 1
         self._kept[self._number] = (text, http)
-        self._bytes += len(text)
+        self._bytes += _size_of(text, http)
         while self._bytes > self._max_bytes and len(self._kept) > 1:
-            _, (dropped, _) = self._kept.popitem(last=False)
-            self._bytes -= len(dropped)
+            self._bytes -= _size_of(*self._kept.popitem(last=False)[1])
         return self._number
 
     def get(self, number: int) -> tuple[bytes, Mapping[str, Any] | None] | None:
@@ -70,6 +72,11 @@ class MessageStore:
         """Keep nothing of what passed; numbers go on."""
         self._kept.clear()
         self._bytes = 0
+
+
+def _size_of(text: bytes, http: Mapping[str, Any] | None) -> int:
+    headers: Mapping[str, str] = {} if http is None else http.get("headers") or {}
+    return ENTRY_BYTES + len(text) + sum(len(name) + len(value) + 100 for name, value in headers.items())
 
 
 class LaneTrace:
@@ -292,7 +299,7 @@ def _media_type(headers: Mapping[str, str]) -> str:
 
 
 def _kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: "(not kept)" if name.lower() in _SECRET_HEADERS else value for name, value in headers.items()}
+    return {name: "(not kept)" if _SECRET_HEADER.search(name) else value for name, value in headers.items()}
 
 
 def _origin(url: str) -> tuple[str, str]:

@@ -2,16 +2,22 @@
 // where a schema says something that no form can show.
 //
 // A field that is optional and empty is left out. `read()` gives {value, problems}; a problem is shown at its field.
+//
+// A schema is whatever a server sent: of any size and shape. What cannot be shown becomes a field for JSON, and so does
+// a form that cannot be made at all; names are looked up as own properties only, because "__proto__" is a fine name.
 
 import { button, fill, h, newId, say } from "./dom.js";
 
 const MAX_DEPTH = 8;
 const MAX_FIELDS = 400; // a schema that refers to itself many times would never end
+const MAX_CHOICES = 2000;
+const MAX_KINDS = 100;
+const MAX_ROWS = 100;
 
 /** A form for the properties of an object schema. */
 export function schemaForm(schema, initial = {}) {
   const root = schema && typeof schema === "object" ? schema : { type: "object" };
-  const inner = field(root, { root, name: "", required: true, depth: 0, value: initial, isTop: true, left: { fields: MAX_FIELDS } });
+  const inner = topField(root, initial);
   const json = jsonField({ initial: () => inner.peek() });
   let isJson = false;
   const element = h("div", { class: "form" }, inner.element);
@@ -30,6 +36,16 @@ export function schemaForm(schema, initial = {}) {
     firstProblem() { return element.querySelector("[aria-invalid=true]"); },
   };
 }
+
+function topField(root, initial) {
+  try {
+    return field(root, { root, name: "", required: true, depth: 0, value: initial, isTop: true, left: { fields: MAX_FIELDS } });
+  } catch { // "properties": 5, or a title that is no text
+    return jsonField({ value: initial });
+  }
+}
+
+const own = (value, name) => (value && typeof value === "object" && Object.hasOwn(value, name) ? value[name] : undefined);
 
 function resolve(schema, root, depth = 0) {
   if (!schema || typeof schema !== "object" || depth > MAX_DEPTH) return {};
@@ -81,7 +97,8 @@ function field(given, context) {
   context.left.fields -= 1;
   if (context.depth > MAX_DEPTH || context.left.fields < 0) return jsonField({ ...context, schema });
   const choices = choicesOf(schema);
-  if (choices) return choiceField(schema, choices, context);
+  if (choices && choices.length <= MAX_CHOICES) return choiceField(schema, choices, context);
+  if (choices) return plainField(schema, context);
   const [options, nullable] = branches(schema, context.root);
   const outer = { title: schema.title, description: schema.description, default: schema.default };
   const known = Object.fromEntries(Object.entries(outer).filter(([, value]) => value !== undefined));
@@ -89,9 +106,9 @@ function field(given, context) {
     const one = { ...options[0], ...known };
     const ctx = nullable ? { ...context, required: false, nullable: context.required || context.nullable } : context;
     const found = choicesOf(one);
-    return found ? choiceField(one, found, ctx) : plainField(one, ctx);
+    return found && found.length <= MAX_CHOICES ? choiceField(one, found, ctx) : plainField(one, ctx);
   }
-  if (options.length > 1) return unionField({ ...schema, ...known }, options, context);
+  if (options.length > 1 && options.length <= MAX_KINDS) return unionField({ ...schema, ...known }, options, context);
   return jsonField({ ...context, schema });
 }
 
@@ -244,15 +261,18 @@ function jsonField(context) {
 // -- fields with fields inside -----------------------------------------------------------------------------------------
 
 function objectField(schema, context) {
+  if (Object.keys(schema.properties || {}).length > context.left.fields) {
+    return jsonField({ ...context, schema, name: context.isTop ? undefined : context.name });
+  }
   const required = new Set(schema.required || []);
   const initial = initialOf(schema, context) || {};
   const isOptional = !context.isTop && (!context.required || context.nullable);
   const parts = Object.entries(schema.properties || {}).map(([name, sub]) => [name, field(sub, {
     root: context.root, left: context.left, name, required: required.has(name), depth: context.depth + 1,
-    value: initial && typeof initial === "object" ? initial[name] : undefined,
+    value: own(initial, name),
   })]);
   const gather = (method) => {
-    const value = {};
+    const value = Object.create(null);
     const problems = [];
     for (const [name, part] of parts) {
       const found = method === "read" ? part.read() : { value: part.peek(), problems: [] };
@@ -289,8 +309,9 @@ function objectField(schema, context) {
 function listField(schema, context) {
   const items = resolve(schema.items || {}, context.root);
   const choices = choicesOf(items) || choicesOf({ ...items, anyOf: items.anyOf, oneOf: items.oneOf });
-  if (choices && (schema.uniqueItems || choices.length <= 12)) return manyField(schema, choices, context);
+  if (choices && choices.length <= MAX_CHOICES && (schema.uniqueItems || choices.length <= 12)) return manyField(schema, choices, context);
   const initial = initialOf(schema, context);
+  if (Array.isArray(initial) && initial.length > MAX_ROWS) return jsonField({ ...context, schema });
   const rows = [];
   const list = h("div", { class: "list-rows" });
   const label = schema.title || context.name;

@@ -6,12 +6,15 @@ const CHILDREN = 100;
 const OPEN_CHARACTERS = 1200;
 
 export function jsonView(value, { open = true, name = "json" } = {}) {
-  const text = JSON.stringify(value, null, 2) ?? "null";
+  const text = JSON.stringify(value) ?? "null"; // indented only when asked for: deep values would grow a thousandfold
+  const indented = () => {
+    try { return JSON.stringify(value, null, 2) ?? "null"; } catch { return text; }
+  };
   const box = h("div", { class: "json" });
   const bar = h("div", { class: "row json-bar" },
     h("span", { class: "dim" }, size(text.length)),
-    button("Copy JSON", () => copy(text, "JSON copied"), { class: "small" }),
-    text.length > 20000 ? button("Save", () => save(`${name}.json`, new Blob([text])), { class: "small" }) : null);
+    button("Copy JSON", () => copy(indented(), "JSON copied"), { class: "small" }),
+    text.length > 20000 ? button("Save", () => save(`${name}.json`, new Blob([indented()])), { class: "small" }) : null);
   const isSmall = text.length < OPEN_CHARACTERS;
   box.append(bar, h("div", { class: "json-tree", tabindex: 0, role: "group", "aria-label": "JSON" },
     node(null, value, open ? (isSmall ? 12 : 2) : 0)));

@@ -17,15 +17,15 @@ export function promptsView() {
 }
 
 function promptDetail(prompt) {
-  const values = {};
+  const values = Object.create(null);
   const outcome = outcomeView();
-  const fields = (prompt.arguments || []).map((argument) => [argument, completing({
+  const fields = (prompt.arguments || []).slice(0, 100).map((argument) => [argument, completing({
     name: argument.name, description: argument.description, required: argument.required,
     ref: { type: "ref/prompt", name: prompt.name }, others: () => values, oninput: (value) => { values[argument.name] = value; },
   })]);
   const render = (found) => h("div", { class: "blocks" }, found.description ? h("p", { class: "dim" }, say(found.description)) : null,
-    (found.messages || []).map((message) => h("div", { class: `turn ${message.role === "assistant" ? "assistant" : "user"}` },
-      h("p", { class: "eyebrow" }, say(message.role)), (Array.isArray(message.content) ? message.content : [message.content]).map((block) => blockView(block)))));
+    (found.messages || []).slice(0, 200).map((message) => h("div", { class: `turn ${message.role === "assistant" ? "assistant" : "user"}` },
+      h("p", { class: "eyebrow" }, say(message.role)), (Array.isArray(message.content) ? message.content.slice(0, 50) : [message.content]).map((block) => blockView(block)))));
   return [
     h("header", { class: "detail-head" }, h("h2", { tabindex: -1 }, say(prompt.name)), prompt.title ? h("span", { class: "dim" }, say(prompt.title)) : null),
     prompt.description ? longText(prompt.description, { class: "text prose" }) : null,

@@ -99,7 +99,7 @@ function page(asked, answer) {
 function sampling(asked, answer) {
   const text = h("textarea", { id: newId("answer"), rows: 5, "aria-required": "true" });
   const model = h("input", { id: newId("model"), value: "inspector", autocomplete: "off", spellcheck: "false" });
-  const tools = Array.isArray(asked.tools) ? asked.tools : [];
+  const tools = Array.isArray(asked.tools) ? asked.tools.slice(0, 500) : [];
   const tool = h("select", { id: newId("tool") }, h("option", { value: "" }, "an answer in words"), tools.map((each, at) => h("option", { value: String(at) }, `use ${each.name}`)));
   const stop = h("select", { id: newId("stop") }, ["endTurn", "maxTokens", "stopSequence"].map((name) => h("option", {}, name)));
   const messages = Array.isArray(asked.messages) ? asked.messages : [];
@@ -108,7 +108,7 @@ function sampling(asked, answer) {
     element: h("div", { class: "dialog-body" },
       asked.systemPrompt ? h("div", { class: "asked" }, h("p", { class: "eyebrow" }, "system"), longText(String(asked.systemPrompt))) : null,
       messages.slice(0, 50).map((message) => h("div", { class: "asked" }, h("p", { class: "eyebrow" }, say(message.role)),
-        (Array.isArray(message.content) ? message.content : [message.content]).map((block) => blockView(block)))),
+        (Array.isArray(message.content) ? message.content.slice(0, 50) : [message.content]).map((block) => blockView(block)))),
       h("details", {}, h("summary", {}, `Everything it sent (at most ${asked.maxTokens ?? "?"} tokens)`), jsonView(asked)),
       tools.length ? h("div", { class: "field" }, h("label", { for: tool.id }, "The model gives"), tool) : null,
       h("div", { class: "field" }, h("label", { for: text.id }, "The model's answer"), text),

@@ -7,6 +7,8 @@ import { outcomeView } from "./outcome.js";
 import { resourceView } from "./result.js";
 import { main, on, state } from "./store.js";
 
+const MAX_VARIABLES = 50;
+
 export function resourcesView() {
   const view = listView({
     label: "Resources",
@@ -34,7 +36,7 @@ export function resourcesView() {
 }
 
 function read(outcome, uri) {
-  outcome.start("read", { uri }, (found) => h("div", { class: "blocks" }, (found.contents || []).map(resourceView)));
+  outcome.start("read", { uri }, (found) => h("div", { class: "blocks" }, (found.contents || []).slice(0, 200).map(resourceView)));
 }
 
 function head(item, extra) {
@@ -88,10 +90,10 @@ function resourceDetail(item) {
 
 function templateDetail(item) {
   const outcome = outcomeView();
-  const names = [...new Set([...item.uriTemplate.matchAll(/\{[+#./;?&]?([^}]+)\}/g)].flatMap((found) => found[1].split(",").map((part) => part.replace(/[*:].*$/, ""))))];
-  const values = {};
+  const names = [...new Set([...item.uriTemplate.matchAll(/\{[+#./;?&]?([^{}]+)\}/g)].flatMap((found) => found[1].split(",").map((part) => part.replace(/[*:].*$/, ""))))].slice(0, MAX_VARIABLES);
+  const values = Object.create(null);
   const uri = h("input", { id: newId("uri"), spellcheck: "false", autocomplete: "off" });
-  const expanded = () => item.uriTemplate.replace(/\{([+#./;?&]?)([^}]+)\}/g, (all, operator, list) => {
+  const expanded = () => item.uriTemplate.replace(/\{([+#./;?&]?)([^{}]+)\}/g, (all, operator, list) => {
     const parts = list.split(",").map((part) => part.replace(/[*:].*$/, "")).filter((name) => values[name]);
     const plain = operator === "+" || operator === "#" ? encodeURI : encodeURIComponent;
     if (!parts.length) return "";
