@@ -51,7 +51,7 @@ async def raw(app) -> dict:
             {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
         )
         await peer.notify("notifications/initialized")
-        return await peer.send_raw_request("tools/list", None)
+        return await peer.send_raw_request("tools/list")
 
 
 # --8<-- [end:connected]

@@ -193,7 +193,7 @@ class FakeDispatch:
     told: list[tuple[str, Any]] = field(default_factory=list)
     progressed: list[tuple[float, float | None, str | None]] = field(default_factory=list)
 
-    async def send_raw_request(self, method: str, params: Any, opts: Any = None) -> dict[str, Any]:
+    async def send_raw_request(self, method: str, params: Any = None, opts: Any = None) -> dict[str, Any]:
         self.asked.append((method, params))
         if isinstance(self.answer, Exception):
             raise self.answer

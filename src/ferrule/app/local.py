@@ -38,7 +38,7 @@ class _LocalDispatch:
         self._on_progress = on_progress
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         raise NoBackChannel(f"{method} cannot be sent: the call came from this program")
 

@@ -61,7 +61,7 @@ class Link(Protocol):
         ...
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> Any:
         """Ask the server; see `ferrule.kernel.dispatch.Outbound`."""
         ...
@@ -117,7 +117,7 @@ class StreamLink:
         return self._is_ending or self._ended.is_set()
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> Any:
         try:
             if opts and self._is_asyncio and opts.get("timeout_s") is not None:
@@ -283,7 +283,7 @@ class _Call(ProgressSender):
         self.progress_params = None if on_progress is None else {"_meta": {"progressToken": request_id}}
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         raise LocalError("A server asks nothing in this era")  # the connection refuses before this
 
@@ -318,7 +318,7 @@ class DirectLink:
         return self._is_closed
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> Any:
         if self._is_closed:
             raise ConnectionClosed("The connection to the server in this process is closed")

@@ -69,7 +69,7 @@ class NotifyOnly:
         self._outbound = outbound
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         """Always refuses.
 
@@ -117,7 +117,7 @@ class GuardedDispatch:
         return self._inner.can_send_request and not self._connection.is_modern
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         """Refuses where the connection refuses; see `Connection.check_may_ask`."""
         self._connection.check_may_ask(method)
@@ -344,7 +344,7 @@ class Connection:
         return GuardedDispatch(cast("DispatchContext", outbound), self) if self.handling_initialize else outbound
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         """Ask the peer outside any request of its own.
 

@@ -80,7 +80,7 @@ class _Call(ProgressSender):
         self.on_touch: Callable[[], None] | None = None
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         return await self._side.send_raw_request(method, params, opts)
 
@@ -161,7 +161,7 @@ class DirectDispatcher:
             self._peer.close()
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         """Call the peer's handler in this task; see `Outbound.send_raw_request`."""
         peer = await self._other_end()

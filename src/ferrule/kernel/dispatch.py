@@ -71,7 +71,7 @@ class Outbound(Protocol):
     """What this side can say to its peer."""
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         """Ask the peer and wait for its result.
 

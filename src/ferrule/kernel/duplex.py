@@ -112,7 +112,7 @@ class _Inbound(ProgressSender):
         return self.transport.can_send_request
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         if not self.transport.can_send_request:
             raise NoBackChannel(f"{method} cannot be sent over this transport")
@@ -500,7 +500,7 @@ class JSONRPCDispatcher:
     # -- outbound -------------------------------------------------------------------------------------------------
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         """Ask the peer and wait; see `Outbound.send_raw_request`.
 

@@ -109,7 +109,7 @@ class _Asked(ProgressSender):
         return True
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         return await self._http.send_raw_request(method, params, opts)
 
@@ -181,7 +181,7 @@ class StreamableHttp:
     # -- requests -------------------------------------------------------------------------------------------------
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         """Ask the server and wait; see `ferrule.kernel.dispatch.Outbound`.
 

@@ -43,7 +43,7 @@ class Dispatch(RecordingDispatch):
         self.early: list[Any] = []
         self.transport = TransportContext("test") if principal is None else HttpContext(principal=principal)
 
-    async def send_raw_request(self, method: str, params: Any, opts: Any = None) -> Any:
+    async def send_raw_request(self, method: str, params: Any = None, opts: Any = None) -> Any:
         self.asked.append(question_text(method, params or {}))
         assert self.answer_with is not None
         await asyncio.sleep(0)

@@ -49,7 +49,7 @@ async def test_pushing_works_on_any_loop(app):
         return {"roots": [{"uri": "file:///a"}]}
 
     class Plain(Dispatch):
-        async def send_raw_request(self, method: str, params: Any, opts: Any = None) -> Any:
+        async def send_raw_request(self, method: str, params: Any = None, opts: Any = None) -> Any:
             await anyio.sleep(0)
             return await answer(method, params)
 

@@ -63,7 +63,7 @@ class AnsweringDispatch(RecordingDispatch):
         self.asked: list[tuple[str, Any]] = []
         self.answers = answers
 
-    async def send_raw_request(self, method: str, params: Any, opts: Any = None) -> dict[str, Any]:
+    async def send_raw_request(self, method: str, params: Any = None, opts: Any = None) -> dict[str, Any]:
         self.asked.append((method, params))
         answer = self.answers(method, params)
         if isinstance(answer, Exception):

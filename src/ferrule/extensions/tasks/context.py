@@ -51,7 +51,7 @@ class TaskDispatch:
         self.cancel_requested = False
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         """Always refuses: questions are asked through ``ctx.elicit`` and its kind."""
         raise NoBackChannel(f"{method} cannot be sent from a task; use ctx.elicit, ctx.sample or ctx.roots")
@@ -106,7 +106,7 @@ class _Nobody:
     cancel_requested = False
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         raise NoBackChannel(f"{method} cannot be sent from a task")
 

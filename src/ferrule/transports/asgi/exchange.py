@@ -202,7 +202,7 @@ class ModernExchange(ProgressSender):
         await stream.write(encode_event(encode_notification(method, params)))
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         """Always refuses: a modern server asks by returning input requests.
 

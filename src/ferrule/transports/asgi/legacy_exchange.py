@@ -204,7 +204,7 @@ class LegacyExchange(ProgressSender):
             log.debug("dropped %s: the client has gone", method)
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         """Ask the client on this request's stream; it answers in a POST of its own.
 

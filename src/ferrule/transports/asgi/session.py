@@ -191,7 +191,7 @@ class LegacySession:
             log.debug("dropped %s: the client has gone", method)
 
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         """Ask the client on its GET stream.
 
