@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator
@@ -16,15 +15,9 @@ import pytest
 
 from ferrule import Client, Context, MCPError, MCPServer
 from tests.auth.support import serving
+from tests.processes import free_port
 
 CONFIGURATIONS = Path(__file__).resolve().parents[2] / "docs" / "snippets" / "proxy"
-
-
-def free_port() -> int:
-    """A port that nobody uses at the moment."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def nginx(folder: Path, port: int, behind: int) -> list[str]:

@@ -15,14 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import free_port
 from tests.transports.asgi.support import LEGACY, legacy_headers, modern, modern_headers, request
 
 CALL = modern(1, "tools/call", {"name": "greet", "arguments": {"name": "you"}})
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,17 +16,12 @@ from typing import Any
 import pytest
 
 from ferrule import Client, MCPError, StdioServer
+from tests.processes import free_port
 
 pytestmark = pytest.mark.anyio
 
 OFFICIAL = str(Path(__file__).parents[1] / "peers" / "mcp_server.py")
 ROOT = Path(__file__).parents[2]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.conftest import _free_port, wait_until_served
+from tests.processes import free_port, wait_until_served
 
 PROGRAM = Path(__file__).with_name("orders_program.py")
 SCRIPT = Path(__file__).with_name("mcp_orders_script.py")
@@ -47,7 +47,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def started(**environment: str) -> int:
-            port = _free_port()
+            port = free_port()
             log = tmp_path / f"log{port}"
             with log.open("wb") as stream:
                 process = subprocess.Popen(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ import anyio
 import pytest
 
 from ferrule import Client, MCPError
-from tests.interop.conftest import wait_until_served
+from tests.processes import free_port, wait_until_served
 
 pytestmark = pytest.mark.peer
 
@@ -36,9 +35,7 @@ def command() -> list[str]:
 @contextmanager
 def serving(command: list[str], folder: Path) -> Iterator[str]:
     """The URL of a server that a command serves on the port after it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     log = folder / "server.log"
     with log.open("wb") as stream:
         process = subprocess.Popen([*command, str(port)], stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)

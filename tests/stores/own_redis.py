@@ -12,9 +12,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import free_port
+
+KEEP = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")
+
 
 class OwnRedis:
-    """One server on a port of its own; what it holds is written to ``folder`` at once."""
+    """One server on a port of its own.
+
+    Args:
+        folder: for its files.
+        arguments: of its command line; `KEEP` lets it have after a restart what it had before.
+        port: a free one if not said.
+    """
 
     def __init__(self, folder: Path, *arguments: str, port: int | None = None) -> None:
         found = os.environ.get("FERRULE_TEST_REDIS_SERVER") or shutil.which("redis-server")
@@ -58,14 +68,4 @@ class OwnRedis:
     def close(self) -> None:
         """End it."""
         if self._process.poll() is None:
-            self.kill()
-
-
-def free_port() -> int:
-    """A port that nothing listens on, and whose number leaves room for that of a cluster's bus."""
-    while True:
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            port: int = sock.getsockname()[1]
-        if port < 55_000:
-            return port
+            self.kill()  # which ends one that is paused, too

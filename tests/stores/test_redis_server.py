@@ -15,11 +15,10 @@ import pytest
 from ferrule.stores.marks import Mark
 from ferrule.stores.redis import RedisChannel, RedisMarks, RedisRateLimits, RedisServer, RedisSessions
 from ferrule.stores.store import open_store
-from tests.stores.own_redis import OwnRedis, free_port
+from tests.processes import free_port
+from tests.stores.own_redis import KEEP, OwnRedis
 
 pytestmark = pytest.mark.anyio
-
-KEEP = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 @pytest.fixture
