@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,44 @@ def test_hostile_text_is_shown_and_not_obeyed() -> None:
         assert screen.wait() == 0
         assert "\\x1b[2Jgone \\u202eright to left" in screen.seen
     assert ferrule("call", PROBE, "hostile").stdout == "\x1b[2Jgone \u202eright to left\n"
+
+
+def test_hostile_names_of_a_configuration_are_shown_and_not_obeyed(tmp_path: Path) -> None:
+    """Complaints and warnings repeat what they complain of, too."""
+    (tmp_path / "mcp.json").write_text(
+        json.dumps({"mcpServers": {"a\x1b]0;PWN\x07": {"command": "true"}, "b\x9bm": {"url": "ftp://\x1b[2J"}}})
+    )
+    for arguments, status in ((("list", str(tmp_path / "mcp.json")), 2), (("run", str(tmp_path / "mcp.json")), 3)):
+        with terminal(*arguments) as screen:
+            assert screen.wait() == status
+            assert "\\x1b]0;PWN" in screen.seen
+            assert not any(hostile in screen.seen for hostile in ("\x1b]0;", "\x9b", "\x1b[2J"))
+
+
+@pytest.mark.parametrize("how", ["log", "quit", "error"])
+def test_no_way_to_complain_obeys(how: str, capsys: pytest.CaptureFixture[str], caplog: Any) -> None:
+    """A warning without a logging setup, the last words of a command, an exception."""
+    import logging
+
+    import click
+
+    from ferrule.cli.exits import Quit, run_guarded
+
+    @click.command()
+    def bad() -> int:
+        if how == "quit":
+            raise Quit(3, "\x1b]0;PWN\x07")
+        if how == "error":
+            raise OSError("\x1b]0;PWN\x07")
+        record = logging.LogRecord("x", logging.WARNING, "f", 1, "%s", ("\x1b]0;PWN\x07",), None)
+        assert logging.lastResort is not None
+        logging.lastResort.handle(record)
+        return 0
+
+    run_guarded(bad, [])
+    shown = capsys.readouterr().err
+    assert "\\x1b]0;PWN\\x07" in shown
+    assert "\x1b" not in shown
 
 
 def test_hostile_questions_and_names_are_shown_and_not_obeyed() -> None:

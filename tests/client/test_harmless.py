@@ -22,6 +22,9 @@ from ferrule.client.harmless import harmless
         ("safe\u202etxt.exe", "safe\\u202etxt.exe"),
         ("a\u200bb\ufeff", "a\\u200bb\\ufeff"),
         ("half \ud800", "half \\ud800"),
+        ("tag\U000e0041", "tag\\U000e0041"),  # letters that only a model reads
+        ("line\u2028end\u206a", "line\\u2028end\\u206a"),
+        ("👩\u200d💻 می\u200cخواهم", "👩\u200d💻 می\u200cخواهم"),
     ],
 )
 def test_what_steers_is_written_out(text: str, shown: str) -> None:

@@ -59,6 +59,7 @@ class Quit(Exception):
 def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
     """Run a command; every way out is a status."""
     _speak_utf8()
+    _log_harmlessly()
     try:
         status = program.main(
             None if arguments is None else list(arguments), prog_name="ferrule", standalone_mode=False
@@ -68,6 +69,9 @@ def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
+        from ferrule.client.harmless import harmless
+
+        vars(error)["message"] = harmless(error.message)  # it may name what stands in somebody's configuration
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -140,10 +144,26 @@ def _http_status(error: BaseException | None) -> int | None:
 
 
 def _complain(sentence: str) -> None:
+    from ferrule.client.harmless import harmless
+
     try:
-        click.echo(f"ferrule: {sentence}", err=True)
+        click.echo(f"ferrule: {harmless(sentence)}", err=True)
     except (OSError, ValueError):  # nobody listens
         pass
+
+
+def _log_harmlessly() -> None:
+    """Warnings go to stderr where nobody set up logging, and may repeat what a server said."""
+    import logging
+
+    class Harmless(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            from ferrule.client.harmless import harmless
+
+            return harmless(super().format(record))
+
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(Harmless())
 
 
 def _speak_utf8() -> None:

@@ -11,8 +11,11 @@ from typing import Final
 
 __all__ = ["harmless"]
 
-_HIDDEN: Final = frozenset("\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff")
-"""Characters without a shape that reorder or hide text."""
+_UNSEEN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Controls, marks without a shape that reorder or hide text, halves of pairs, and separators of lines."""
+
+_SEEN: Final = frozenset("\u00ad\u200c\u200d\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2")
+"""Characters of category Cf that words and emoji need: they neither hide text nor turn it around."""
 
 
 def harmless(text: str) -> str:
@@ -25,7 +28,7 @@ def harmless(text: str) -> str:
 def _shown(character: str) -> str:
     if character in "\n\t":
         return character
-    if character in _HIDDEN or unicodedata.category(character) in ("Cc", "Cs"):
+    if character not in _SEEN and unicodedata.category(character) in _UNSEEN:
         code = ord(character)
-        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
     return character
