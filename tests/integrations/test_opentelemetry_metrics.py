@@ -12,10 +12,15 @@ pytest.importorskip("opentelemetry")
 from opentelemetry import metrics
 
 from ferrule import Context, MCPServer
+from ferrule.app.middleware import RateLimit, RateLimited
+from ferrule.integrations import opentelemetry_metrics
 from ferrule.integrations.opentelemetry import Metrics
+from ferrule.kernel.runner import ServerRunner
+from ferrule.kernel.server import Server
 from ferrule.protocol.errors import InvalidParams, MethodNotFound
 from ferrule.testing import ManualClock
-from tests.app.support import ask, call
+from ferrule.wire.types import CallToolResult
+from tests.app.support import LATEST, RecordingDispatch, ask, call, connection_of
 from tests.transports.asgi.support import legacy_call, modern, modern_call, open_session, running
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +114,40 @@ async def test_what_clients_invent_makes_no_series(app: MCPServer, recorder: Rec
             await ask(app, f"invented/{number}")
     assert "invented" not in str(recorder.durations)
     assert len({str(attributes) for _, attributes in recorder.durations}) <= 2
+
+
+async def test_names_refused_before_anybody_looked_for_them_make_no_series(recorder: Recorder) -> None:
+    """A limit refuses by the sender, and whoever is over it may go on inventing names."""
+    app = MCPServer("x", middleware=[Metrics(recorder), RateLimit(1, per_s=1000)])
+
+    @app.tool
+    async def work() -> str:
+        return "ok"
+
+    await call(app, "work")
+    for name in ("invented", "work"):
+        with pytest.raises(RateLimited):
+            await call(app, name)
+    named = [attributes.get("gen_ai.tool.name") for _, attributes in recorder.durations]
+    assert named == ["work", None, "work"]
+
+
+async def test_a_server_without_components_names_what_it_answers(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not more names than a metrics store can bear, if it answers to any."""
+    monkeypatch.setattr(opentelemetry_metrics, "_MAX_NAMES", 2)
+    server: Server[Any] = Server("x", middleware=[Metrics(recorder)])
+
+    async def answer(ctx: Any) -> CallToolResult:
+        return CallToolResult(content=[], is_error=ctx.params.name == "bad")
+
+    server.add_request_handler("tools/call", answer)
+    runner = ServerRunner(server, connection_of(LATEST), None)
+    for name in ("bad", "a", "b", "c", "a"):
+        await runner.handle_request(RecordingDispatch(), "tools/call", {"name": name})
+    named = [attributes.get("gen_ai.tool.name") for _, attributes in recorder.durations]
+    assert named == [None, "a", "b", None, "a"]
 
 
 async def test_what_is_open_is_counted_when_somebody_asks(app: MCPServer, recorder: Recorder) -> None:

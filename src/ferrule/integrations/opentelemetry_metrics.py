@@ -34,7 +34,6 @@ from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.kernel.gauges import gauges_of
 from ferrule.kernel.server import Server
 from ferrule.protocol.errors import MCPError
-from ferrule.wire.jsonrpc import JsonRpcErrorCode
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -43,7 +42,7 @@ __all__ = ["Metrics"]
 
 _BOUNDARIES_S: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 _NAMES: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
-_UNKNOWN_NAME: Final = int(JsonRpcErrorCode.INVALID_PARAMS)
+_MAX_NAMES: Final = 1000
 _GAUGES: Final = {
     "sessions": ("{session}", "Legacy HTTP sessions held by this process."),
     "streams": ("{stream}", "Event streams open over HTTP."),
@@ -73,6 +72,7 @@ class Metrics:
         self._clock = clock
         self._observation = metrics.Observation
         self._servers: dict[Server[Any], None] = {}
+        self._answered: set[tuple[str, str]] = set()
         meter = metrics.get_meter("ferrule", __version__, provider)
         self._duration = meter.create_histogram(
             "mcp.server.operation.duration",
@@ -97,17 +97,40 @@ class Metrics:
             outcome = outcome_of(result)
             if outcome == "error":
                 attributes["error.type"] = "tool_error"
+            self._leave_out_unknown(ctx, attributes, is_answered=outcome != "error")
         except BaseException as error:
             if isinstance(error, MCPError):
                 attributes["rpc.response.status_code"] = attributes["error.type"] = str(error.code)
-                if error.code == _UNKNOWN_NAME:  # the name may be one that only the client knows
-                    attributes.pop(_NAMES.get(ctx.method, ""), None)
             else:
                 attributes["error.type"] = type(error).__name__
+            self._leave_out_unknown(ctx, attributes, is_answered=False)
             raise
         finally:
             self._duration.record(self._clock() - began, attributes)
         return result
+
+    def _leave_out_unknown(
+        self, ctx: ServerRequestContext[Any], attributes: dict[str, str], *, is_answered: bool
+    ) -> None:
+        """Names are the client's to invent, also where a limit or a guard refuses before anybody has looked for them.
+
+        A name is one of the server's if it has a component by it, or, in a server without components, if it was
+        answered once; a bound stands behind that, for servers that answer to any name.
+        """
+        key = _NAMES.get(ctx.method, "")
+        name = attributes.get(key)
+        if name is None:
+            return
+        app = getattr(ctx.server, APP_ATTRIBUTE, None)
+        if app is not None:
+            is_known = (app.tools if ctx.method == "tools/call" else app.prompts).index.get(name) is not None
+        else:
+            is_known = (key, name) in self._answered
+            if not is_known and is_answered and len(self._answered) < _MAX_NAMES:
+                self._answered.add((key, name))
+                is_known = True
+        if not is_known:
+            del attributes[key]
 
     def _observed(self, name: str) -> Callable[[Any], Iterable[Any]]:
         def observe(options: Any) -> Iterable[Any]:
