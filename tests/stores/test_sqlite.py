@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sqlite3
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,21 @@ async def test_expired_rows_are_swept_in_passing(tmp_path: Path):
 
     assert await file.run(rows) == 1
     file.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions of another kind")
+async def test_a_new_file_is_its_owners_alone(tmp_path: Path):
+    """Ids of sessions are keys to them. What is there already has the permissions that somebody gave it."""
+    for name, mode in (("new.db", 0o600), ("old.db", 0o640)):
+        path = tmp_path / name
+        if name == "old.db":
+            path.touch()
+            path.chmod(mode)
+        file = SqliteFile(str(path))
+        await SqliteBlobs(file).put("k", b"v", ttl_s=60)
+        for each in tmp_path.glob(f"{name}*"):
+            assert stat.S_IMODE(each.stat().st_mode) == mode, each
+        file.close()
 
 
 async def test_a_file_that_cannot_be_opened_says_so(tmp_path: Path):

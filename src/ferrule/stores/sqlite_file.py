@@ -3,7 +3,7 @@
 In WAL mode readers and the one writer do not wait for each other. A change is either *durable*, then it is on the disk
 before its call returns (``synchronous=FULL``, a few milliseconds), or it is not, then it survives ``kill -9`` of every
 process but not a power cut in the next seconds (``synchronous=NORMAL``, fifty microseconds). The file is whole in both
-cases.
+cases. A new file can be read by its owner only; one that is there keeps its permissions.
 
 Calls run in worker threads, one at a time per process. The file is opened again in a process that was forked: a
 connection must not cross a fork. Not for network file systems, whose locks SQLite cannot trust.
@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import anyio.to_thread
@@ -163,6 +163,11 @@ class SqliteFile:
         return self._connection
 
     def _new(self, timeout_s: float) -> sqlite3.Connection:
+        if not self.path.startswith(":"):
+            # A new file is its owner's alone: session ids and arguments are in it. Those beside it get its permissions.
+            # Never one that is there: closing it would drop every lock that this process has on it.
+            with suppress(OSError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         connection = sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         try:
             self._begin_wal(connection)
