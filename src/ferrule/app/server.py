@@ -107,8 +107,10 @@ class MCPServer(ComponentRegistry[LifespanT]):
         state_ttl_s: seconds that a state may wait for its next round.
         single_use_states: each state opens once, in all processes that share the store. A client that sends a round
             again because the answer was lost must then begin the call again.
-        store: where ``once`` steps are marked and large states kept: ``"memory:"`` for this process,
-            ``"sqlite:///path"`` for all processes of this machine, a `Store`; ``None`` for nowhere.
+        store: where that is kept which outlives one request, and shared with whoever has the same store: legacy
+            sessions and their events, messages between processes, tasks, ``once`` steps, large states, rates.
+            ``"memory:"`` for this process, ``"sqlite:///path"`` for all processes of this machine, ``"redis://host"``
+            for any number of machines, a `Store`; ``None`` for nowhere.
         max_rounds: rounds that one call may take.
         inline_state_bytes: a larger state is kept in the store.
         auth: who may send HTTP requests: a `ResourceServer`, an issuer's URL, or what judges tokens; ``None`` for all.

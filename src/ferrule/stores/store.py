@@ -1,7 +1,8 @@
 """Choosing a store by its URL, and what one store offers.
 
 ``memory:`` lives in this process, ``sqlite:///jobs.db`` in a file that all processes of one machine share (three
-slashes and a relative path, four and an absolute one, as other libraries have it). More schemes are one line in
+slashes and a relative path, four and an absolute one, as other libraries have it), ``redis://host`` on a server that
+any number of machines share. More schemes are one line in
 `register_scheme`; a module named there is imported when the first URL of its scheme is opened.
 """
 
