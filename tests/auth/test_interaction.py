@@ -67,6 +67,26 @@ async def test_the_browser_comes_back_to_a_free_port(any_backend: str) -> None:
     assert b"abc" not in pages[2]
 
 
+async def test_who_does_not_know_the_state_does_not_end_the_waiting() -> None:
+    """Every page in the browser can try the ports of this machine, and a wrong answer must not be the answer."""
+    interaction = BrowserInteraction(open_url=lambda url: True)
+    uri = await interaction.start(None)
+    answers: list[str] = []
+    pages: list[bytes] = []
+
+    async def authorize() -> None:
+        answers.append(await interaction.authorize(f"{AUTHORIZE}&state=a%2Bb"))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(authorize)
+            wrong = ("error=access_denied", "code=evil&state=guess", "state=", "code=evil", "state=x&state=a%2Bb")
+            pages += [await visit(uri, f"/callback?{query}") for query in wrong]
+            pages.append(await visit(uri, "/callback?code=abc&state=a%2Bb"))
+    assert [page.split()[1] for page in pages] == [b"404"] * 5 + [b"200"]
+    assert answers[0].endswith("/callback?code=abc&state=a%2Bb")
+
+
 async def test_a_registered_port_is_taken_again_or_replaced() -> None:
     """A registration from the last run names a port; if somebody else has it now, another one is registered."""
     first = BrowserInteraction(open_url=lambda url: True)
@@ -109,7 +129,18 @@ async def test_a_browser_that_does_not_open_is_no_end(capfd: pytest.CaptureFixtu
 
 @pytest.mark.parametrize(
     "url",
-    ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "http://example.com/", "vbscript:x"],
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "http://example.com/",
+        "vbscript:x",
+        "https://a.example/\x1b[2J",
+        "https://a.example/\x9b2J",
+        "https://a.example/\u202e",
+        "https://a.example/ b",
+        "http://localhost\\@evil.example/",
+    ],
 )
 async def test_only_web_addresses_are_opened(url: str) -> None:
     """SB-6: what opens a URL opens anything."""

@@ -15,6 +15,7 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from unicodedata import category
 from urllib.parse import SplitResult, urlsplit
 
 from ferrule.auth.errors import UnsafeUrl
@@ -27,6 +28,7 @@ __all__ = [
     "class_of_host",
     "covers_resource",
     "origin_of",
+    "split_url",
     "well_known_url",
 ]
 
@@ -119,7 +121,7 @@ class UrlPolicy:
         Raises:
             UnsafeUrl: it may not be used.
         """
-        parts = _split(url)
+        parts = split_url(url)
         host = parts.hostname
         if parts.scheme not in ("https", "http") or not host:
             raise UnsafeUrl(url, "only http and https URLs with a host are")
@@ -132,8 +134,14 @@ class UrlPolicy:
             raise UnsafeUrl(url, "plain http is for loopback only (insecure_hosts= names exceptions)")
 
 
-def _split(url: str) -> SplitResult:
-    if any(ord(char) <= 0x20 or ord(char) == 0x7F or char == "\\" for char in url):
+def split_url(url: str) -> SplitResult:
+    """The parts of a URL; one with spaces, controls or characters that turn text around is none, nor one with a
+    backslash, which a browser takes for a slash.
+
+    Raises:
+        UnsafeUrl: it is none.
+    """
+    if "\\" in url or any(category(char)[0] in "CZ" for char in url):
         raise UnsafeUrl(url, "it holds characters that no URL has")
     try:
         parts = urlsplit(url)

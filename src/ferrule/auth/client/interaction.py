@@ -12,13 +12,13 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 from anyio import to_thread
 
 from ferrule.auth.errors import InteractionFailed, UnsafeUrl
-from ferrule.auth.urls import HostClass, class_of_host
+from ferrule.auth.urls import HostClass, class_of_host, split_url
 
 if TYPE_CHECKING:
     from anyio.abc import SocketStream
@@ -78,7 +78,7 @@ def check_openable(url: str) -> None:
     Raises:
         UnsafeUrl: it may not.
     """
-    parts = urlsplit(url)
+    parts = split_url(url)
     is_loopback = class_of_host(parts.hostname or "") is HostClass.LOOPBACK
     if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and is_loopback)):
         raise UnsafeUrl(url, "a browser is sent to https URLs only")
@@ -134,6 +134,7 @@ class BrowserInteraction:
     async def authorize(self, url: str) -> str:
         """See `Interaction`."""
         check_openable(url)
+        state = _state_of(url)
         listener, self._listener = self._listener, None
         if listener is None:
             raise InteractionFailed("Nothing listens for the browser's return")
@@ -147,6 +148,9 @@ class BrowserInteraction:
                     return
                 path, _, query = target.partition("?")
                 wanted = path == self._path and any(f"{name}=" in query for name in ("code", "error", "state"))
+                # Any page and any program can knock here. Who does not know the state is not the one waited for
+                # (RFC 6749, 4.1.2 and 4.1.2.1: it comes back with every answer), and must not end the waiting.
+                wanted = wanted and (state is None or _state_of(target) == state)
                 await stream.send(_reply(wanted))
                 if wanted and not came_back:
                     came_back.append(f"http://{self._host}{target}")
@@ -184,6 +188,11 @@ class BrowserInteraction:
         listener, self._listener = self._listener, None
         if listener is not None:
             await listener.aclose()
+
+
+def _state_of(url: str) -> str | None:
+    found = parse_qs(url.partition("#")[0].partition("?")[2]).get("state")
+    return found[0] if found else None
 
 
 def _address(host: str) -> str:
