@@ -21,7 +21,7 @@ from ferrule.app.rounds.keys import scoped
 from ferrule.app.rounds.questions import elicit_question, roots_question, sample_question
 from ferrule.app.rounds.run import rounds_of
 from ferrule.app.rounds.settings import RoundsSettings
-from ferrule.testing.bodies import run_in_rounds, run_pushed
+from ferrule.testing.bodies import question_text, run_in_rounds, run_pushed
 
 BODIES = int(os.environ.get("FERRULE_BODIES", "400"))
 BATCH = 100
@@ -229,10 +229,25 @@ async def compare_in_order(seed: int) -> None:
     def settings() -> RoundsSettings:
         return RoundsSettings(state_keys=[KEY], max_rounds=200, replay_wait_s=2)
 
-    pushed_effects: list[str] = []
-    pushed = await run_pushed(body_with(pushed_effects), answer, order=order)
+    # The rounds come first: a reply may go out before a busy branch has asked, so they decide what is answered when.
+    given: list[str] = []
+
+    def noted(method: str, params: Mapping[str, Any]) -> Any:
+        given.append(question_text(method, params))
+        return answer(method, params)
+
     effects: list[str] = []
-    replayed = await run_in_rounds(body_with(effects), answer, order=order, settings=settings)
+    replayed = await run_in_rounds(body_with(effects), noted, order=order, settings=settings)
+
+    def as_given(text: str) -> int:
+        return given.index(text) if text in given else len(given)
+
+    def taken(method: str, params: Mapping[str, Any]) -> Any:
+        given.remove(question_text(method, params))
+        return answer(method, params)
+
+    pushed_effects: list[str] = []
+    pushed = await run_pushed(body_with(pushed_effects), taken, order=as_given)
     assert (replayed.value, replayed.error) == (pushed.value, pushed.error), tree
     assert sorted(effects) == sorted(pushed_effects), tree
 
