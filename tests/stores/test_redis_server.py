@@ -209,3 +209,19 @@ async def test_a_store_that_was_given_is_left_to_its_maker(redis_url: str) -> No
     assert cast("RedisMarks", store.marks)._server._clients is not None
     await store.aclose()
     assert cast("RedisMarks", store.marks)._server._clients is None
+
+
+@pytest.mark.parametrize("pause_s", [0, 0.01, 0.25])
+async def test_a_listener_whose_connections_were_closed_can_be_cancelled(redis_url: str, pause_s: float) -> None:
+    """Or the process of a server would not end: its loop waits for the listener."""
+    server = RedisServer(redis_url)
+    ready = asyncio.Event()
+    listening = asyncio.create_task(RedisChannel(server).listen(lambda _: None, ready.set))
+    async with asyncio.timeout(20):
+        await ready.wait()
+        await server.aclose()
+        await asyncio.sleep(pause_s)
+        listening.cancel()
+        await asyncio.wait([listening])
+    assert listening.cancelled() or listening.done()
+    await server.aclose()

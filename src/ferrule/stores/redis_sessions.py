@@ -136,7 +136,7 @@ class RedisChannel:
 
     async def listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None = None) -> None:
         """See `Channel`."""
-        while True:
+        while not _is_cancelled():
             try:
                 await self._server.translated(lambda _: self._listen(on_message, on_ready))
             except (ConnectionError, TimeoutError):
@@ -147,7 +147,7 @@ class RedisChannel:
         try:
             await pubsub.subscribe(self._name)
             is_asked = False
-            while True:
+            while not _is_cancelled():
                 message: Any = await pubsub.get_message(timeout=_QUIET_S)
                 if message is None:
                     if is_asked:  # no answer for as long again: the other end has gone without a word
@@ -162,3 +162,9 @@ class RedisChannel:
                     on_ready()
         finally:
             await pubsub.aclose()
+
+
+def _is_cancelled() -> bool:
+    """redis-py may lose a cancellation that meets a subscription being made anew (seen in 8.1 on uvloop)."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -211,8 +211,7 @@ class HttpEndpoint(HttpGate):
     async def _serve_other(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             self.health.is_draining = False
-            await self.life.serve_lifespan(receive, send)
-            await self._forget()
+            await self.life.serve_lifespan(receive, send, self._forget)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
 

@@ -11,6 +11,7 @@ response.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -83,8 +84,15 @@ class ServerLife:
             run.stop.set()
             await run.stopped.wait()
 
-    async def serve_lifespan(self, receive: Receive, send: Send) -> None:
-        """Follow the ASGI lifespan protocol (its startup and shutdown events)."""
+    async def serve_lifespan(
+        self, receive: Receive, send: Send, before_stop: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Follow the ASGI lifespan protocol (its startup and shutdown events).
+
+        Args:
+            receive, send: of the application.
+            before_stop: ends what uses things that the lifespan is going to close.
+        """
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
@@ -96,6 +104,8 @@ class ServerLife:
                     return
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
+                if before_stop is not None:
+                    await before_stop()
                 await self.stop()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
