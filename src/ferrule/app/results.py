@@ -31,7 +31,7 @@ from ferrule.app import adapters
 from ferrule.app.annotations import shape_of
 from ferrule.app.arguments import say, split_path
 from ferrule.app.content import Content
-from ferrule.app.errors import ResultError, SignatureError
+from ferrule.app.errors import ResultError
 from ferrule.app.guards import is_array, is_object
 from ferrule.app.shapes import Shape, native
 from ferrule.wire.codec import decode, encode
@@ -459,15 +459,3 @@ def _lazy_validator(schema: dict[str, Any]) -> Validate:
         made[0](plain)
 
     return validate
-
-
-def check_output_annotation(returns: Any) -> None:
-    """Fail at registration if a return annotation cannot be served.
-
-    Raises:
-        SignatureError: with the reason.
-    """
-    try:
-        _read_annotation(returns)
-    except SignatureError as error:
-        raise SignatureError(f"the return type: {error.reason}") from error

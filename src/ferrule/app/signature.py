@@ -21,7 +21,7 @@ import msgspec
 from ferrule.app.annotations import shape_of
 from ferrule.app.errors import SignatureError
 from ferrule.app.hints import EMPTY, Declaration, FunctionKind, RawParameter, declaration_of, remember_callers
-from ferrule.app.shapes import FieldShape, Shape, decode_hook
+from ferrule.app.shapes import FieldShape, decode_hook
 
 __all__ = ["FunctionSpec", "SchemaMode", "compile_function"]
 
@@ -314,8 +314,3 @@ def _injection(raw: RawParameter) -> tuple[str | None, Any]:
 
 def _is_union(annotation: Any) -> bool:
     return typing.get_origin(annotation) in (typing.Union, types.UnionType)
-
-
-def is_simple(shape: Shape) -> bool:
-    """A scalar without constraints or notes: its exact schema is what every model API accepts."""
-    return shape.kind == "scalar" and not shape.keywords

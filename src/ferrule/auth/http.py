@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlencode, urljoin
 
-from ferrule.auth.errors import AuthError, UnsafeUrl
+from ferrule.auth.errors import UnsafeUrl
 from ferrule.auth.urls import HostClass, UrlPolicy, class_of_address
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError
@@ -182,15 +182,3 @@ def run_flow(flow: Flow[T], answer: Callable[[Step], Any]) -> T:
                 error = raised
     finally:
         flow.close()
-
-
-def expect_object(response: AuthResponse, what: str) -> dict[str, Any]:
-    """The JSON object of an answer.
-
-    Raises:
-        AuthError: it holds none.
-    """
-    found = response.json()
-    if found is None:
-        raise AuthError(f"{what} answered HTTP {response.status} without a JSON object")
-    return found
