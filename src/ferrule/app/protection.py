@@ -124,6 +124,26 @@ class Guard:
         principal = getattr(ctx.transport, "principal", _ABSENT)
         return principal is _ABSENT or bool(self._allow(principal))
 
+    def check_completion(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any]) -> bool:
+        """As `check`, while arguments are being filled in; false where a function of scopes lacks one to judge by.
+
+        Raises:
+            InsufficientScope: they do not suffice.
+        """
+        try:
+            self.check(ctx, arguments)
+        except LookupError:
+            return False
+        return True
+
+    def may_hear(self, principal: Any, arguments: dict[str, Any]) -> bool:
+        """Whether a principal may be told that the component changed: it exists for it, and its scopes suffice."""
+        if self._allow is not None and not self._allow(principal):
+            return False
+        scopes = self._scopes
+        needed = tuple(scopes(principal, arguments)) if callable(scopes) else scopes
+        return set(getattr(principal, "scopes", ())).issuperset(needed)
+
     def check(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> None:
         """Refuse a use for which the token's scopes do not suffice.
 

@@ -11,6 +11,7 @@ directory is refused as not found; ``guard_paths=False`` turns that off for temp
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from ferrule.kernel.server import Server
 
 __all__ = ["ResourceComponent", "ResourceSet", "is_safe_path"]
+
+logger = logging.getLogger("ferrule.app")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -172,6 +175,24 @@ class ResourceSet:
         self._server = server
         self._threads = threads
         self._page_size = page_size
+        server.hearing_rule = self._hearing_rule
+
+    def _hearing_rule(self, principal: Any) -> Callable[[str], bool]:
+        """Updates of a resource are for those who may read it."""
+
+        def may_hear(uri: str) -> bool:
+            if not (self.fixed.is_guarded or self.templates.is_guarded):
+                return True
+            found = self.find(uri)
+            if found is None or found[0].guard is None:
+                return True
+            try:
+                return found[0].guard.may_hear(principal, found[1])
+            except Exception:  # of the author's function; whoever published is not to hear of it
+                logger.exception("Whether somebody may hear of %s could not be told", uri)
+                return False
+
+        return may_hear
 
     def add(
         self,

@@ -6,7 +6,7 @@ them touches connection state that the runner has not let it touch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.kernel.bus import ListenFilter
 from ferrule.kernel.context import ServerRequestContext
@@ -94,6 +94,7 @@ async def subscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
     listener = ctx.session.connection.listener
     if listener is None:
         raise InvalidParams("Updates cannot reach this connection: it has no channel outside its requests")
+    _bind(ctx, listener.filter)
     listener.filter.uris.add(ctx.params.uri)
     return EmptyResult()
 
@@ -106,6 +107,13 @@ async def unsubscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
     if listener is not None:
         listener.filter.uris.discard(ctx.params.uri)
     return EmptyResult()
+
+
+def _bind(ctx: ServerRequestContext[Any], filter: ListenFilter) -> None:
+    """What the sender must not see it must not hear of either; who has no principal started us, or is part of us."""
+    rule = ctx.server.hearing_rule
+    if rule is not None and filter.may_hear is None and hasattr(ctx.transport, "principal"):
+        filter.may_hear = rule(cast("Any", ctx.transport).principal)
 
 
 def granted_filter(server: Server[Any], wanted: SubscriptionFilter) -> tuple[dict[str, Any], ListenFilter]:
@@ -135,6 +143,7 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
     ``notifications/cancelled`` follows it: the revision asks for the one on one page and for the other on another.
     """
     granted, filter = granted_filter(ctx.server, ctx.params.notifications)
+    _bind(ctx, filter)
     for key, grant in ctx.server.filter_grants.items():
         if key in ctx.params.notifications:
             value, topics = await grant(ctx, ctx.params.notifications[key])

@@ -73,9 +73,13 @@ class ListenFilter:
         kinds: of ``"tools"``, ``"prompts"``, ``"resources"``.
         uris: a URI also covers what lies below it (``a/b`` covers ``a/b/c``).
         topics: ``(method, topic)`` pairs of extensions' notifications.
+
+    Attributes:
+        may_hear: whether the listener may know of a resource; ``None``: of all. Asked for each event and not for what
+            is subscribed to, because a URI covers others that nobody could name.
     """
 
-    __slots__ = ("kinds", "topics", "uris")
+    __slots__ = ("kinds", "may_hear", "topics", "uris")
 
     def __init__(
         self, kinds: Iterable[str] = (), uris: Iterable[str] = (), topics: Iterable[tuple[str, str]] = ()
@@ -83,13 +87,15 @@ class ListenFilter:
         self.kinds = {LIST_CHANGED_METHODS[kind] for kind in kinds}
         self.uris = set(uris)
         self.topics = set(topics)
+        self.may_hear: Callable[[str], bool] | None = None
 
     def matches(self, event: Event) -> bool:
         """Whether the listener wants this event."""
         if event.topic in self.kinds:
             return True
         if event.method == _RESOURCE_UPDATED:
-            return event.topic in self.uris or self._covers(event.topic)
+            is_wanted = event.topic in self.uris or self._covers(event.topic)
+            return is_wanted and (self.may_hear is None or self.may_hear(event.topic))
         return (event.method, event.topic) in self.topics
 
     def _covers(self, uri: str) -> bool:

@@ -90,6 +90,7 @@ class Server(Generic[LifespanT]):
             any; whoever registers a tool keeps it. HTTP refuses a modern call whose headers contradict it.
         name_params: method → the param that the ``Mcp-Name`` header mirrors; extensions add theirs.
         filter_grants: key of a listen filter → what an extension grants of it.
+        hearing_rule: principal of an HTTP request → whether it may hear of the resource with a URI.
         capability_sources: ``revision -> capabilities``: what extensions add to what is announced.
     """
 
@@ -133,6 +134,7 @@ class Server(Generic[LifespanT]):
         self.result_types: dict[str, str] = {}
         self.name_params: dict[str, str] = dict(NAME_PARAMS)
         self.filter_grants: dict[str, GrantTopics] = {}
+        self.hearing_rule: Callable[[Any], Callable[[str], bool]] | None = None
         self.capability_sources: list[Callable[[Revision], Mapping[str, Any]]] = []
         self.attachments: dict[Any, Any] = {}
         self._lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]] = lifespan or _no_lifespan

@@ -9,7 +9,7 @@ is sent, so that two requests never share it and a client may use it again the m
 
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ferrule.kernel.bus import ListenFilter
@@ -211,8 +211,14 @@ class LegacySession:
         if connection.listener is not None or self.is_stateless or self.is_over:
             return
         if server.list_changed or server.resource_updates:
-            connection.listener = server.bus.listen(ListenFilter(self._kinds()))
+            connection.listener = server.bus.listen(self._filter())
             connection.listener.on_wake(self.pump)
+
+    def _filter(self, uris: Iterable[str] = ()) -> ListenFilter:
+        made = ListenFilter(self._kinds(), uris)
+        rule = self._server.hearing_rule
+        made.may_hear = None if rule is None else rule(self.principal)
+        return made
 
     def _kinds(self) -> list[str]:
         return [kind for kind in ("tools", "prompts", "resources") if kind in self._server.list_changed]
@@ -233,7 +239,7 @@ class LegacySession:
                 if listener.ended and not self.is_over:
                     # Too much happened while the client had no stream. It was told of the newest; hear on.
                     uris = listener.filter.uris
-                    self.connection.listener = self._server.bus.listen(ListenFilter(self._kinds(), uris))
+                    self.connection.listener = self._server.bus.listen(self._filter(uris))
                     self.connection.listener.on_wake(self.pump)
         finally:
             self._is_pumping = False

@@ -1,0 +1,138 @@
+"""Who may not read a resource does not hear of it, and who may not use a component gets no suggestions for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from ferrule import MCPServer
+from ferrule.auth.server.refusals import InsufficientScope
+from ferrule.kernel.bus import Event, ListenFilter
+from ferrule.transports.asgi.context import HttpContext
+from tests.app.support import V1125, RecordingDispatch, ask, connection_of
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass(frozen=True)
+class Somebody:
+    """A principal."""
+
+    id: str
+    scopes: frozenset[str] = frozenset()
+
+
+ADA = Somebody("ada", frozenset({"notes"}))
+BOB = Somebody("bob")
+
+
+class From(RecordingDispatch):
+    """A request over HTTP."""
+
+    __slots__ = ("transport",)
+
+    def __init__(self, principal: Any) -> None:
+        super().__init__()
+        self.transport = HttpContext(principal=principal)
+
+
+def made() -> MCPServer:
+    """A server with resources that not everybody may read."""
+    app = MCPServer("x")
+
+    @app.resource("data://open/{name}")
+    async def open_(name: str) -> str:
+        return name
+
+    @app.resource("data://owned/{owner}", allow=lambda principal: principal == ADA)
+    async def owned(owner: str) -> str:
+        return owner
+
+    @app.resource("data://noted/{name}", scopes="notes")
+    async def noted(name: str) -> str:
+        return name
+
+    @app.resource("data://by-owner/{owner}/x", scopes=lambda principal, arguments: [f"of:{arguments['owner']}"])
+    async def by_owner(owner: str) -> str:
+        return owner
+
+    @app.resource("data://broken", allow=lambda principal: bool(1 // 0))
+    async def broken() -> str:
+        return ""
+
+    @app.prompt(scopes="notes")
+    async def ask_for(name: str) -> str:
+        return name
+
+    @app.prompt(scopes=lambda principal, arguments: [f"of:{arguments['owner']}"])
+    async def ask_owner(owner: str, name: str) -> str:
+        return owner + name
+
+    for prompt in (ask_for, ask_owner):
+        app.complete(prompt, "name")(lambda typed: ["secret"])
+    app.complete("data://noted/{name}", "name")(lambda typed: ["secret"])
+    return app
+
+
+HEARD = {
+    "data://open/a": (True, True),
+    "data://owned/ada": (True, False),
+    "data://noted/a": (True, False),
+    "data://by-owner/ada/x": (False, False),
+    "data://broken": (False, False),
+    "data://nobody": (True, True),  # what no component serves nobody guards
+}
+
+
+@pytest.mark.parametrize("is_mounted", [False, True])
+async def test_a_subscription_tells_only_of_what_its_owner_may_read(is_mounted: bool) -> None:
+    """Also one of a parent, which covers URIs that its owner could not even name."""
+    app = made()
+    if is_mounted:
+        host = MCPServer("host")
+        host.mount(app)
+        app = host
+    app.lowlevel.resource_updates = True
+    for who, principal in enumerate((ADA, BOB)):
+        connection = connection_of(V1125, listener=app.lowlevel.bus.listen(ListenFilter()))
+        await ask(
+            app, "resources/subscribe", {"uri": "data:/"}, version=V1125, connection=connection,
+            dispatch=From(principal),
+        )  # fmt: skip
+        for uri in HEARD:
+            app.notify_resource_updated(uri)
+        heard = [event.topic for event in connection.listener.drain()]
+        assert heard == [uri for uri, may in HEARD.items() if may[who]]
+
+
+async def test_on_stdio_everything_is_heard() -> None:
+    """There the peer started this program."""
+    app = made()
+    app.lowlevel.resource_updates = True
+    connection = connection_of(V1125, listener=app.lowlevel.bus.listen(ListenFilter()))
+    await ask(app, "resources/subscribe", {"uri": "data:/"}, version=V1125, connection=connection)
+    for uri in HEARD:
+        app.lowlevel.bus.publish(Event.resource_updated(uri))
+    assert [event.topic for event in connection.listener.drain()] == list(HEARD)
+
+
+async def completed(app: MCPServer, ref: dict[str, Any], principal: Any, **context: str) -> list[str]:
+    """Suggestions for ``name``."""
+    params = {"ref": ref, "argument": {"name": "name", "value": ""}, "context": {"arguments": context}}
+    return (await ask(app, "completion/complete", params, dispatch=From(principal)))["completion"]["values"]
+
+
+async def test_suggestions_need_the_scopes_of_what_they_are_for() -> None:
+    """A completer reads what the component reads. A scope by an argument counts once the argument is there."""
+    app = made()
+    for ref in ({"type": "ref/prompt", "name": "ask_for"}, {"type": "ref/resource", "uri": "data://noted/{name}"}):
+        assert await completed(app, ref, ADA) == ["secret"]
+        with pytest.raises(InsufficientScope):
+            await completed(app, ref, BOB)
+    by_owner = {"type": "ref/prompt", "name": "ask_owner"}
+    assert await completed(app, by_owner, BOB) == []
+    with pytest.raises(InsufficientScope):
+        await completed(app, by_owner, BOB, owner="ada")
+    assert await completed(app, by_owner, Somebody("ada", frozenset({"of:ada"})), owner="ada") == ["secret"]
