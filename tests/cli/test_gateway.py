@@ -109,6 +109,30 @@ async def test_a_resource_is_found_that_was_never_listed() -> None:
 
 
 @pytest.mark.anyio
+async def test_what_is_remembered_of_resources_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A template makes any number of URIs, and a gateway runs for weeks; what was dropped is found again."""
+    app: MCPServer[Any] = MCPServer("many")
+    app.resource("many://{number}")(lambda number: f"number {number}")
+    monkeypatch.setattr("ferrule.cli.gateway.MAX_OWNED", 3)
+    dropped: list[str] = []
+
+    class Owners(dict[str, Any]):
+        def __delitem__(self, uri: str) -> None:
+            dropped.append(uri)
+            super().__delitem__(uri)
+
+    server = gateway({"docs": docs(), "many": app})
+    handler: Any = server.get_request_handler
+    async with Client(server) as client:
+        entry = handler("resources/read")
+        entry.handler.__self__._owners = Owners()
+        for number in range(5):
+            assert (await client.read_resource(f"many://{number}")).contents[0].text == f"number {number}"
+        assert dropped == ["many://0", "many://1"]
+        assert (await client.read_resource("many://0")).contents[0].text == "number 0"
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("before", ERAS)
 @pytest.mark.parametrize("behind", ERAS)
 async def test_changes_of_every_server_are_heard(before: str, behind: str) -> None:

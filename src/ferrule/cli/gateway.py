@@ -38,6 +38,8 @@ logger = logging.getLogger("ferrule.cli.gateway")
 RETRY_S: Final = 10.0
 """Seconds after which a list tries a server again that was not there."""
 MAX_PAGES: Final = 1000
+MAX_OWNED: Final = 10_000
+"""URIs whose server is remembered: templates make any number of them. The oldest is looked for anew."""
 _LISTS: Final[Mapping[str, str]] = {
     "tools/list": "tools",
     "prompts/list": "prompts",
@@ -179,8 +181,12 @@ class _Gateway:
             for item in items:
                 if key in ("tools", "prompts"):
                     item = structs.replace(item, name=f"{member.prefix}_{item.name}")
-                elif key == "resources" and self._owners.setdefault(str(item.uri), member) is not member:
-                    continue  # the first server that has this URI keeps it
+                elif key == "resources":
+                    uri = str(item.uri)
+                    if uri not in self._owners:
+                        self._remember(uri, member)
+                    elif self._owners[uri] is not member:
+                        continue  # the first server that has this URI keeps it
                 made.append(item)
         if key == "resource_templates":
             self._templates = _compiled(found)
@@ -235,9 +241,14 @@ class _Gateway:
                     raise
                 last = error
             else:
-                self._owners[uri] = member
+                self._remember(uri, member)
                 return found
         raise last or ResourceNotFound(uri, code=ctx.revision.missing_resource_code)
+
+    def _remember(self, uri: str, member: _Member) -> None:
+        if uri not in self._owners and len(self._owners) >= MAX_OWNED:
+            del self._owners[next(iter(self._owners))]
+        self._owners[uri] = member
 
     def _owner(self, uri: str) -> _Member | None:
         owner = self._owners.get(uri)
