@@ -57,8 +57,10 @@ async def test_every_call(target: Any, mode: str) -> None:
             assert result.data == Sum(3)
         assert [resource.uri for resource in await client.list_resources()] == ["memo://today"]
         assert len(await client.list_resource_templates()) == 1
+        assert len((await client.list_resource_templates_page()).resource_templates) == 1
         assert (await client.read_resource("memo://mon/tea")).contents[0].text == "tea on mon"
         assert [prompt.name for prompt in await client.list_prompts()] == ["greet"]
+        assert [prompt.name for prompt in (await client.list_prompts_page()).prompts] == ["greet"]
         prompt = await client.get_prompt("greet", {"name": "Ada"})
         assert prompt.messages[0].content.text == "Greet Ada."
         await client.ping()
