@@ -65,7 +65,8 @@ class Steered:
     @asynccontextmanager
     async def serving(self, limits: HttpLimits = LIMITS, **options: Any) -> AsyncIterator[int]:
         """Served on a free port until the block ends."""
-        self.endpoint = endpoint = self.app.asgi(**{"loopback": True, "disconnect_grace_s": 0.0, **options})
+        given: dict[str, Any] = {"loopback": True, "disconnect_grace_s": 0.0, **options}
+        self.endpoint = endpoint = self.app.asgi(**given)
 
         async def drain() -> None:
             await endpoint.drain()

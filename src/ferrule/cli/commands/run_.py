@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -139,9 +139,10 @@ def _serve_workers(path: Path, attribute: str | None, host: str, port: int, work
     from ferrule.cli.loading import load_app
     from ferrule.transports.workers import WorkerError
 
-    app = load_app(path, attribute)  # here, too: what workers must share is asked of it, and it shows its mistakes once
-    if not isinstance(app, MCPServer):
+    found = load_app(path, attribute)  # here, too: what workers must share is asked of it; its mistakes show once
+    if not isinstance(found, MCPServer):
         raise click.UsageError("--workers needs an MCPServer: start several processes of a low-level server yourself")
+    app = cast("MCPServer[Any]", found)
     app.check()
     options = {**web, "on_started": _announce(web)}
     try:
