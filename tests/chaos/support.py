@@ -1,6 +1,6 @@
 """Servers as real processes that the tests may hurt, and what they wrote down meanwhile.
 
-``FERRULE_CHAOS_SEED`` repeats a run, ``FERRULE_CHAOS_KILLS`` makes it longer (the default is 50).
+``FERRULE_CHAOS_SEED`` repeats a run, ``FERRULE_CHAOS_KILLS`` makes it longer (the default is 50, what is promised).
 """
 
 from __future__ import annotations
@@ -8,10 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -65,6 +63,7 @@ class Program:
     """
 
     def __init__(self, folder: Path, text: str, store: str) -> None:
+        folder.mkdir(exist_ok=True)
         self.script = folder / "program.py"
         self.script.write_text(HEAD + text)
         self.notes_file = folder / "notes"
@@ -169,48 +168,3 @@ class Traffic:
                 await asyncio.sleep(0.05)
             else:
                 self.done += 1
-
-
-def free_port() -> int:
-    """One that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class OwnRedis:
-    """A Redis of one test, which it may stop; what was written survives a restart.
-
-    Args:
-        server: path of the program.
-        folder: for its file.
-    """
-
-    def __init__(self, server: str, folder: Path) -> None:
-        self.port = free_port()
-        self._command = [server, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(folder)]
-        self._command += ["--save", "", "--appendonly", "yes", "--appendfsync", "always"]
-        self.start()
-
-    @property
-    def url(self) -> str:
-        """Its address."""
-        return f"redis://127.0.0.1:{self.port}/0"
-
-    def start(self) -> None:
-        """Begin, or begin again."""
-        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-            except OSError:
-                time.sleep(0.05)
-            else:
-                return
-        raise RuntimeError("redis-server did not start")
-
-    def stop(self) -> None:
-        """End, at once and without a word to anybody."""
-        self.process.kill()
-        self.process.wait()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import shutil
 import signal
 import sys
 from collections.abc import Generator
@@ -16,7 +15,8 @@ import pytest
 from ferrule import Client
 from ferrule.client.tasks import TaskHandle
 from ferrule.protocol.errors import RemoteError
-from tests.chaos.support import STUCK_S, OwnRedis, Program, repeated_effects
+from tests.chaos.support import STUCK_S, Program, Running, repeated_effects
+from tests.stores.own_redis import KEEP, OwnRedis
 from tests.transports.test_workers import call
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="no workers there")]
@@ -58,15 +58,11 @@ if __name__ == "__main__":
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Generator[OwnRedis]:
     """A Redis that the test may stop."""
-    server = os.environ.get("FERRULE_TEST_REDIS_SERVER") or shutil.which("redis-server")
-    if not server:
-        pytest.skip("no redis-server: scripts/test finds one and sets FERRULE_TEST_REDIS_SERVER")
     folder = tmp_path / "redis"
     folder.mkdir()
-    redis = OwnRedis(server, folder)
+    redis = OwnRedis(folder, *KEEP)
     yield redis
-    redis.process.send_signal(signal.SIGCONT)
-    redis.stop()
+    redis.close()
 
 
 async def answers(client: Client, tool: str) -> object:
@@ -80,17 +76,17 @@ async def answers(client: Client, tool: str) -> object:
 
 
 async def pause(redis: OwnRedis) -> None:
-    """It stands still for five seconds, with all that it knows."""
-    redis.process.send_signal(signal.SIGSTOP)
-    await asyncio.sleep(5)
-    redis.process.send_signal(signal.SIGCONT)
+    """It stands still for three leases, with all that it knows."""
+    redis.pause()
+    await asyncio.sleep(3)
+    redis.go_on()
 
 
 async def restart(redis: OwnRedis) -> None:
     """It dies, and another takes its place with what it had written."""
-    redis.stop()
+    redis.kill()
     await asyncio.sleep(1)
-    redis.start()
+    await asyncio.to_thread(redis.start)
 
 
 @pytest.mark.parametrize("trouble", [pause, restart])
@@ -110,7 +106,7 @@ async def test_a_redis_that_is_away_costs_time_and_nothing_else(
             async with listening.listen(tools=True) as changes:
                 troubled = asyncio.ensure_future(trouble(own_redis))  # type: ignore[operator]
                 while not troubled.done():
-                    async with asyncio.timeout(2):
+                    async with asyncio.timeout(STUCK_S):
                         assert (await modern.call_tool("pid")).data
                     await asyncio.sleep(0.1)
                 await troubled
@@ -120,12 +116,12 @@ async def test_a_redis_that_is_away_costs_time_and_nothing_else(
                 async with asyncio.timeout(STUCK_S):
                     results = [(await handle.result()).text for handle in handles]
                 assert [text.split()[0] for text in results] == ["task0", "task1", "task2", "task3"]
-                await asyncio.sleep(1)  # the workers' channel stands again
-                for _ in range(4):
-                    await modern.call_tool("change")
+                heard = asyncio.ensure_future(anext(changes))
                 async with asyncio.timeout(STUCK_S):
-                    async for _ in changes:
-                        break
+                    while not heard.done():  # as soon as the workers' channel stands again
+                        await modern.call_tool("change")
+                        await asyncio.sleep(0.1)
+                await heard
     assert repeated_effects(program.notes()) == []
 
 
@@ -134,7 +130,7 @@ async def test_two_workers_that_finish_one_task_agree(redis_url: str, tmp_path: 
     program = Program(tmp_path, TEXT, f"{redis_url}?prefix=twice-{secrets.token_hex(6)}")
     with program.running(CHAOS_WORKERS="3") as server:
         async with Client(server.url, mode="2026-07-28") as client, asyncio.timeout(60):
-            handle = await client.start_tool("work", {"name": "x", "steps": 6, "pause_s": 0.3})
+            handle = await client.start_tool("work", {"name": "x", "steps": 4, "pause_s": 0.3})
             first = await worker_of(handle, "1")
             os.kill(first, signal.SIGSTOP)
             try:
@@ -143,13 +139,13 @@ async def test_two_workers_that_finish_one_task_agree(redis_url: str, tmp_path: 
             finally:
                 os.kill(first, signal.SIGCONT)
             assert not outcome.endswith(f" {first}")
-            await asyncio.sleep(3)  # the first has come to its own end by now
+            await asyncio.sleep(1.5)  # the first has had the time of all steps to come to its own end
             for _ in range(4):
                 async with Client(server.url, mode="2026-07-28") as another:
                     assert (await another.task(str(handle.task_id)).result()).text == outcome
     notes = program.notes()
     assert repeated_effects(notes) == []
-    assert {name for word, name in notes if word == "effect"} == {f"x/{number}" for number in range(6)}
+    assert {name for word, name in notes if word == "effect"} == {f"x/{number}" for number in range(4)}
 
 
 async def worker_of(handle: TaskHandle, step: str) -> int:
@@ -176,15 +172,17 @@ async def test_clocks_that_differ_by_two_seconds_change_nothing(redis_url: str, 
     store = f"{redis_url}?prefix=clocks-{secrets.token_hex(6)}"
     program = Program(tmp_path, TEXT, store)
     with program.running(CHAOS_CLOCK_OFFSET="2") as early, program.running() as late:
-        for one, other in ((early, late), (late, early)):
-            async with asyncio.timeout(40):
-                async with Client(one.url, mode="2026-07-28") as here, Client(other.url, mode="2026-07-28") as there:
-                    name = secrets.token_hex(4)
-                    handle = await here.start_tool("work", {"name": name, "steps": 6, "pause_s": 0.3})
-                    result = await there.task(str(handle.task_id)).result()
-                    assert result.text == f"{name} by {one.process.pid}"  # nobody took it away from a living process
-                    state = await there.task(str(handle.task_id)).status()
-                    assert state.is_over
+
+        async def begun_and_asked_for(one: Running, other: Running) -> None:
+            async with Client(one.url, mode="2026-07-28") as here, Client(other.url, mode="2026-07-28") as there:
+                name = secrets.token_hex(4)
+                handle = await here.start_tool("work", {"name": name, "steps": 6, "pause_s": 0.3})
+                result = await there.task(str(handle.task_id)).result()
+                assert result.text == f"{name} by {one.process.pid}"  # nobody took it away from a living process
+                assert (await there.task(str(handle.task_id)).status()).is_over
+
+        async with asyncio.timeout(40):
+            await asyncio.gather(begun_and_asked_for(early, late), begun_and_asked_for(late, early))
     notes = program.notes()
     assert repeated_effects(notes) == []
     effects = [name for word, name in notes if word == "effect"]
@@ -193,18 +191,21 @@ async def test_clocks_that_differ_by_two_seconds_change_nothing(redis_url: str, 
 
 async def test_a_dead_workers_task_goes_on_under_another_clock(redis_url: str, tmp_path: Path) -> None:
     """Leases are counted by Redis: a clock that is ahead takes nothing early, one that is behind leaves nothing."""
-    program = Program(tmp_path, TEXT, f"{redis_url}?prefix=lease-{secrets.token_hex(6)}")
-    for offset in ("2", "-2"):
-        name = secrets.token_hex(4)
+
+    async def taken_over(offset: str) -> None:
+        store = f"{redis_url}?prefix=lease-{secrets.token_hex(6)}"
+        program = Program(tmp_path / offset, TEXT, store)
         with program.running() as one, program.running(CHAOS_CLOCK_OFFSET=offset) as other:
             async with Client(one.url, mode="2026-07-28") as here, asyncio.timeout(40):
-                handle = await here.start_tool("work", {"name": name, "steps": 4, "pause_s": 0.3})
+                handle = await here.start_tool("work", {"name": "x", "steps": 4, "pause_s": 0.3})
                 await worker_of(handle, "1")
             one.process.kill()
             async with Client(other.url, mode="2026-07-28") as there, asyncio.timeout(40):
                 result = await there.task(str(handle.task_id)).result()
-                assert result.text == f"{name} by {other.process.pid}"
-    assert repeated_effects(program.notes()) == []
+                assert result.text == f"x by {other.process.pid}"
+        assert repeated_effects(program.notes()) == []
+
+    await asyncio.gather(taken_over("2"), taken_over("-2"))
 
 
 async def test_rounds_of_a_call_hold_under_two_clocks(redis_url: str, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ async def test_random_kills_cost_calls_in_flight_and_nothing_else(redis_url: str
             clients = (calls, calls, sessions, streams, streams, tasks, tasks, tasks, listeners)
             async with traffic.going(*clients, last=changes):
                 for _ in range(KILLS):
-                    await asyncio.sleep(rng.uniform(0.05, 0.8))
+                    await asyncio.sleep(rng.uniform(0.02, 0.5))
                     workers = await asyncio.to_thread(server.workers)
                     if workers:
                         os.kill(rng.choice(workers), signal.SIGKILL)

@@ -24,6 +24,9 @@ import sys
 import anyio
 from ferrule import Context, MCPServer
 
+from ferrule.transports.asgi import shared
+
+shared._ALIVE_S, shared._BEAT_S = 2.0, 0.5  # so that a test need not wait for long to see a worker missed
 app = MCPServer("many", store=sys.argv[1])
 
 @app.tool
@@ -113,17 +116,24 @@ class Server:
         return session
 
 
-@pytest.fixture(params=["redis", "sqlite"])
-def two(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[Server, Server]]:
-    script = tmp_path / "program.py"
+def two_on(store: str, folder: Path) -> Generator[tuple[Server, Server]]:
+    """Two processes on one store, until the generator is asked again."""
+    script = folder / "program.py"
     script.write_text(PROGRAM)
-    store = f"sqlite:///{tmp_path}/store.db"
-    if request.param == "redis":
-        store = f"{request.getfixturevalue('redis_url')}?prefix=chaos-{secrets.token_hex(6)}"
     servers = (Server(script, store), Server(script, store))
     yield servers
     for server in servers:
         server.close()
+
+
+@pytest.fixture(scope="module", params=["redis", "sqlite"])
+def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Server, Server]]:
+    """Shared by all tests but one: each has a session of its own."""
+    folder = tmp_path_factory.mktemp("two")
+    store = f"sqlite:///{folder}/store.db"
+    if request.param == "redis":
+        store = f"{request.getfixturevalue('redis_url')}?prefix=chaos-{secrets.token_hex(6)}"
+    yield from two_on(store, folder)
 
 
 def events(response: Any) -> Generator[tuple[str | None, Any]]:
@@ -237,9 +247,17 @@ def test_a_cancellation_that_arrives_elsewhere_stops_the_call(two: tuple[Server,
     connection.close()
 
 
-def test_a_killed_worker_costs_its_calls_in_flight_and_no_session(two: tuple[Server, Server]) -> None:
+@pytest.fixture(params=["redis", "sqlite"])
+def two_to_kill(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[Server, Server]]:
+    store = f"sqlite:///{tmp_path}/store.db"
+    if request.param == "redis":
+        store = f"{request.getfixturevalue('redis_url')}?prefix=chaos-{secrets.token_hex(6)}"
+    yield from two_on(store, tmp_path)
+
+
+def test_a_killed_worker_costs_its_calls_in_flight_and_no_session(two_to_kill: tuple[Server, Server]) -> None:
     """The session goes on; a stream of the dead one ends with an error, or its client would come back for ever."""
-    one, other = two
+    one, other = two_to_kill
     session = one.initialize()
     assert one.call(session, "keep", value="brass") == "kept"
     params = {"name": "slow", "arguments": {"seconds": 60}, "_meta": {"progressToken": "p"}}

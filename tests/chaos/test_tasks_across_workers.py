@@ -36,7 +36,7 @@ async def work(ctx: Context) -> str:
     for number in range(4):
         done.append(await ctx.step(f"step{number}", effect, f"{number}"))
         await ctx.set_status(f"{number} {os.getpid()}")
-        await anyio.sleep(1.0)
+        await anyio.sleep(0.4)
     return " ".join(done)
 
 if __name__ == "__main__":
