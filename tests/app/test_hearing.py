@@ -9,7 +9,9 @@ import pytest
 
 from ferrule import MCPServer
 from ferrule.auth.server.refusals import InsufficientScope
+from ferrule.kernel import builtin
 from ferrule.kernel.bus import Event, ListenFilter
+from ferrule.protocol.errors import InvalidParams
 from ferrule.transports.asgi.context import HttpContext
 from tests.app.support import V1125, RecordingDispatch, ask, connection_of
 
@@ -136,3 +138,22 @@ async def test_suggestions_need_the_scopes_of_what_they_are_for() -> None:
     with pytest.raises(InsufficientScope):
         await completed(app, by_owner, BOB, owner="ada")
     assert await completed(app, by_owner, Somebody("ada", frozenset({"of:ada"})), owner="ada") == ["secret"]
+
+
+async def test_what_a_connection_subscribes_to_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server remembers it for as long as the session lives, and the client chooses how much it is."""
+    monkeypatch.setattr(builtin, "MAX_SUBSCRIBED", 2)
+    app = made()
+    app.lowlevel.resource_updates = True
+    connection = connection_of(V1125, listener=app.lowlevel.bus.listen(ListenFilter()))
+
+    async def subscribe(uri: str) -> None:
+        await ask(app, "resources/subscribe", {"uri": uri}, version=V1125, connection=connection)
+
+    for uri in ("a:1", "a:2", "a:1"):
+        await subscribe(uri)
+    for uri in ("a:3", "a:" + "x" * 10_000):
+        with pytest.raises(InvalidParams):
+            await subscribe(uri)
+    await ask(app, "resources/unsubscribe", {"uri": "a:1"}, version=V1125, connection=connection)
+    await subscribe("a:3")

@@ -177,9 +177,14 @@ class Journal:
     def _write(self, records: list[Record]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         text = json.dumps([asdict(record) for record in records], indent=1, ensure_ascii=False)
-        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")  # 0600
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            os.replace(temporary, self.path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
 
 
 def _state_folder() -> Path:

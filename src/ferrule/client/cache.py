@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ferrule.stores.cache import CacheStore, MemoryCacheStore
 from ferrule.wire.codec import decode, encode
@@ -22,6 +22,9 @@ from ferrule.wire.codec import decode, encode
 __all__ = ["CacheStore", "MemoryCacheStore", "ResultCache"]
 
 logger = logging.getLogger(__name__)
+
+MAX_TTL_MS: Final = 365 * 86_400_000
+"""A year: a server may say any number, and stores count milliseconds in 64 bits."""
 
 
 class ResultCache:
@@ -58,14 +61,19 @@ class ResultCache:
     async def put(self, method: str, params: Mapping[str, Any] | None, result: Mapping[str, Any], mark: int) -> None:
         """Keep a complete result for as long, and for whom, it says."""
         ttl_ms = result.get("ttlMs")
-        if not isinstance(ttl_ms, int | float) or ttl_ms <= 0 or self._changes.get(method, 0) != mark:
+        if (
+            isinstance(ttl_ms, bool)
+            or not isinstance(ttl_ms, int | float)
+            or not ttl_ms > 0
+            or self._changes.get(method, 0) != mark
+        ):
             return
         if params is not None and ("inputResponses" in params or "requestState" in params):
             return
         owner = "" if result.get("cacheScope") == "public" else self.partition
         key = f"{owner}\n{self._suffix(method, params)}"
         try:
-            await self._store.put(self._group(method), key, encode(result), ttl_s=ttl_ms / 1000)
+            await self._store.put(self._group(method), key, encode(result), ttl_s=min(ttl_ms, MAX_TTL_MS) / 1000)
         except OSError as error:
             logger.warning("The cache cannot be reached: %s", error)
 

@@ -29,6 +29,10 @@ __all__ = ["SUBSCRIPTION_ID_KEY", "granted_filter", "register_builtins"]
 
 SUBSCRIPTION_ID_KEY: Final = META_SUBSCRIPTION_ID
 
+MAX_SUBSCRIBED: Final = 10_000
+MAX_SUBSCRIBED_CHARS: Final = 8000
+"""Bounds of what one legacy connection has the server remember; a modern subscription is as long as its request."""
+
 
 def register_builtins(server: Server[Any]) -> None:
     """Register them on a new server."""
@@ -95,7 +99,10 @@ async def subscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
     if listener is None:
         raise InvalidParams("Updates cannot reach this connection: it has no channel outside its requests")
     _bind(ctx, listener.filter)
-    listener.filter.uris.add(ctx.params.uri)
+    uris = listener.filter.uris
+    if (len(uris) >= MAX_SUBSCRIBED and ctx.params.uri not in uris) or len(ctx.params.uri) > MAX_SUBSCRIBED_CHARS:
+        raise InvalidParams(f"A connection subscribes to {MAX_SUBSCRIBED} resources at most, by URIs of usual length")
+    uris.add(ctx.params.uri)
     return EmptyResult()
 
 

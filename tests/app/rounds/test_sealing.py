@@ -113,3 +113,13 @@ def test_held_states_expire_and_are_bounded():
 def test_the_default_key_is_of_one_process():
     with pytest.raises(StateUnknownKey):
         sealer_for(None).open(sealer_for(None).seal(1))
+
+
+def test_held_states_are_bounded_in_bytes() -> None:
+    """A state holds what the client sent, and a client may begin any number of calls that it never finishes."""
+    held = HeldStates(max_bytes=10_000)
+    tokens = [held.seal("x" * 1000) for _ in range(50)]
+    assert [held.open(token) for token in tokens[-9:]] == ["x" * 1000] * 9
+    for token in tokens[:40]:
+        with pytest.raises(StateUnknownKey):
+            held.open(token)

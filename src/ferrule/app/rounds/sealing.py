@@ -121,17 +121,25 @@ class KeyRing:
 class HeldStates:
     """States kept in this process under unguessable handles: what is left where no cipher is installed.
 
-    Bounded in number (the oldest goes) and in time. It cannot serve several workers; `sealer_for` says so.
+    Bounded in number and bytes (the oldest goes), and in time. It cannot serve several workers; `sealer_for` says so.
 
     Args:
         max_states: how many are kept.
+        max_bytes: of all together; a state holds what the client sent.
         ttl_s: seconds that one is kept.
         clock: seconds, for tests.
     """
 
     def __init__(
-        self, *, max_states: int = 10_000, ttl_s: float = 3600, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        max_states: int = 10_000,
+        max_bytes: int = 64 << 20,
+        ttl_s: float = 3600,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._max_states = max_states
         self._ttl_s = ttl_s
         self._clock = clock
@@ -139,11 +147,14 @@ class HeldStates:
 
     def seal(self, payload: Any) -> str:
         """See `Sealer`."""
-        now = self._clock()
-        while self._states and (len(self._states) >= self._max_states or self._oldest() <= now):
-            self._states.popitem(last=False)
+        now, state = self._clock(), encode(payload)
+        self._bytes += len(state)
+        while self._states and (
+            len(self._states) >= self._max_states or self._bytes > self._max_bytes or self._oldest() <= now
+        ):
+            self._bytes -= len(self._states.popitem(last=False)[1][1])
         handle = f"held.{secrets.token_urlsafe(24)}"
-        self._states[handle] = (now + self._ttl_s, encode(payload))
+        self._states[handle] = (now + self._ttl_s, state)
         return handle
 
     def open(self, token: str) -> Any:
