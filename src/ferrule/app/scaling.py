@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.rounds.settings import settings_of
@@ -49,8 +50,17 @@ def check_can_scale(app: MCPServer[Any], options: dict[str, Any]) -> None:
 
 
 def make_payload(app: MCPServer[Any], host: str, port: int, options: dict[str, Any]) -> dict[str, Any]:
-    """What each worker is given: options, and a key for the state between rounds where the author set none."""
+    """What each worker is given: options, and a key for the state between rounds where the author set none.
+
+    One process alone keeps such states itself where no cipher is installed; several cannot, which is told here and
+    not only by the first call that asks something.
+    """
     key = secrets.token_bytes(32) if settings_of(app.lowlevel).uses_process_key else None
+    if find_spec("cryptography") is None:
+        logger.warning(
+            "Calls that ask a modern client something will fail: several workers seal the state between the rounds of "
+            "a call, and the cryptography library is missing: pip install 'ferrule[auth]'"
+        )
     return {"host": host, "port": port, "options": options, "state_key": key}
 
 
