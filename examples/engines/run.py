@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -66,6 +67,8 @@ async def story(port: int, said: IO[str]) -> None:
 
 def main() -> None:
     """Start the processes, play the story, end them."""
+    if find_spec("docket") is None:
+        raise SystemExit("docket is not installed: pip install 'ferrule[docket]'")
     store = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("FERRULE_TEST_REDIS_URL", "redis://localhost:6379/0")
     environment = {
         **os.environ,

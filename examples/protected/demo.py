@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from issuer import make_issuer
@@ -144,6 +145,8 @@ async def expire(storage: MemoryStorage) -> None:
 
 async def main() -> None:
     """Start both servers and walk."""
+    if find_spec("joserfc") is None:
+        raise SystemExit("What signs tokens is not installed: pip install 'ferrule[auth]'")
     issuer_place, server_place = Later(), Later()
     async with listening(issuer_place) as issuer_url, listening(server_place) as origin:
         issuer = issuer_place.app = make_issuer(issuer_url)
