@@ -180,6 +180,10 @@ def test_a_wrong_path_is_corrected(tmp_path: Path) -> None:
         assert troubles(found) == {"wrong-path"}
         assert found["wrong-path"]["facts"]["url"] == server.url
         assert troubles(doctor(server.url.replace("http:", "https:"))) == {"tls"}
+        done = ferrule("list", server.url.replace("/mcp", "/"))  # who does not ask the doctor is sent there
+        assert (done.returncode, "`ferrule doctor URL` looks for it" in done.stderr) == (4, True)
+        done = ferrule("read", server.url, "memo://", "--mode", "2026-07-28")
+        assert (done.returncode, "doctor" in done.stderr) == (4, False)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,8 @@ def run_tests(project: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_new_project_works_and_its_tests_can_fail(tmp_path: Path) -> None:
     """The newcomer's path: made, called, tested, broken."""
-    assert ferrule("new", "My Tools", cwd=tmp_path).returncode == 0
+    done = ferrule("new", "My Tools", cwd=tmp_path)
+    assert (done.returncode, "next: cd 'My Tools' && ferrule call" in done.stdout + done.stderr) == (0, True)
     project = tmp_path / "My Tools"
     assert ferrule("call", "server.py", "add", "a=2", "b=40", cwd=project).stdout == "42\n"
     done = run_tests(project)

@@ -120,7 +120,10 @@ def explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, RemoteError) and error.code == JsonRpcErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY:
         return EXIT_NO_ANSWER, f"{text}. Questions are asked where stdin and stderr are a terminal"
     if isinstance(error, RemoteError):
-        return EXIT_REFUSED, f"the server answered with the error {error.code}: {harmless(error.message)}"
+        sentence = f"the server answered with the error {error.code}: {harmless(error.message)}"
+        if _http_status(error) == 404 and error.code != JsonRpcErrorCode.METHOD_NOT_FOUND:  # that is a 404 by the book
+            sentence += ". Is the path right, such as /mcp? `ferrule doctor URL` looks for it"
+        return EXIT_REFUSED, sentence
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         return EXIT_NO_CONNECTION, "the address is in use: choose another port with --port (0 takes a free one)"
     if isinstance(error, LocalError | OSError):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -163,4 +165,7 @@ def command(folder: Path, name: str | None) -> None:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
     say(f"made {folder}: {', '.join(files)}")
-    say(f"next: cd {folder} && ferrule call server.py add a=2 b=40 && python -m pytest")
+    has_pytest = find_spec("pytest") is not None
+    steps = [f"cd {shlex.quote(str(folder))}", "ferrule call server.py add a=2 b=40"]
+    steps += ["python -m pytest"] if has_pytest else ["pip install pytest", "python -m pytest"]
+    say(f"next: {' && '.join(steps)}")

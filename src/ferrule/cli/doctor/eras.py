@@ -84,7 +84,8 @@ async def _count_tools(client: Any) -> str:
     if client.server_capabilities.tools is None:
         return "no tools"
     try:
-        return f"{len(await client.list_tools())} tools"
+        count = len(await client.list_tools())
+        return "1 tool" if count == 1 else f"{count} tools"
     except (FerruleError, MCPError):
         return "its tools cannot be listed"
 
