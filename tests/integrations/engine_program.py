@@ -22,7 +22,7 @@ def executor() -> TaskExecutor:
     if os.environ["ENGINE"] == "docket":
         from ferrule.integrations.docket import DocketExecutor
 
-        return DocketExecutor(url, name=name)
+        return DocketExecutor(url, name=name, redelivery_s=3)
     from examples.engines.dramatiq_engine import DramatiqExecutor
 
     return DramatiqExecutor(url, name=name)

@@ -35,8 +35,8 @@ class DocketExecutor:
         url: of Redis or Valkey as docket reads it; ``redis+cluster://`` for a cluster, ``redis+sentinel://`` for
             Sentinel. It need not be that of the server's store.
         name: of the queue, and prefix of its keys.
-        redelivery_s: seconds after which docket hands on what a silent worker had; the task's own lease decides
-            whether that matters.
+        redelivery_s: seconds after which docket hands on what a silent worker had fetched. A task that it had begun
+            goes on sooner, by its own lease; one that it had not waits for this.
 
     Raises:
         ImportError: docket is not installed.
