@@ -175,6 +175,26 @@ def config(tmp_path: Path, **entries: Any) -> Path:
     return path
 
 
+@pytest.mark.anyio
+async def test_no_server_stands_in_the_place_of_another() -> None:
+    """A tool ``b_c`` of the server ``a`` would lend its description to ``c`` of ``a_b``, which a call reaches."""
+    servers: dict[str, MCPServer[Any]] = {"a": MCPServer("a"), "a_b": MCPServer("a_b")}
+
+    @servers["a"].tool
+    def b_c() -> str:
+        """Harmless."""
+        return "a"
+
+    @servers["a_b"].tool
+    def c() -> str:
+        """Dangerous."""
+        return "a_b"
+
+    async with Client(gateway(servers)) as client:
+        assert [(tool.name, tool.description) for tool in await client.list_tools()] == [("a_b_c", "Dangerous.")]
+        assert (await client.call_tool("a_b_c")).text == "a_b"
+
+
 def test_a_configuration_is_served_over_either_transport(tmp_path: Path) -> None:
     """``ferrule run mcp.json``, and the same of an installed host."""
     probe = {"command": sys.executable, "args": ["-m", "ferrule", "run", PROBE]}

@@ -180,7 +180,10 @@ class _Gateway:
         for member, items in found:
             for item in items:
                 if key in ("tools", "prompts"):
-                    item = structs.replace(item, name=f"{member.prefix}_{item.name}")
+                    name = f"{member.prefix}_{item.name}"
+                    if self._named(name) is not member:
+                        continue  # "b_c" of "a" would stand there in the place of "c" of "a_b", which a call reaches
+                    item = structs.replace(item, name=name)
                 elif key == "resources":
                     uri = str(item.uri)
                     if uri not in self._owners:
@@ -215,13 +218,17 @@ class _Gateway:
         return await _hand_on(member, replace(ctx, params=structs.replace(ctx.params, name=own)))
 
     def _split(self, name: str) -> tuple[_Member, str]:
-        # The longest name first: of "a" and "a_b", "a_b_c" belongs to the latter.
-        for member in sorted(self._members, key=lambda member: -len(member.prefix)):
-            if name.startswith(f"{member.prefix}_"):
-                if not member.is_up:
-                    raise MCPError(f"The server {member.name!r} is not there", code=JsonRpcErrorCode.INTERNAL_ERROR)
-                return member, name[len(member.prefix) + 1 :]
-        raise InvalidParams(f"{name!r} begins with the name of no server")
+        member = self._named(name)
+        if member is None:
+            raise InvalidParams(f"{name!r} begins with the name of no server")
+        if not member.is_up:
+            raise MCPError(f"The server {member.name!r} is not there", code=JsonRpcErrorCode.INTERNAL_ERROR)
+        return member, name[len(member.prefix) + 1 :]
+
+    def _named(self, name: str) -> _Member | None:
+        """The server that a name begins with. The longest first: of "a" and "a_b", "a_b_c" belongs to the latter."""
+        fitting = [member for member in self._members if name.startswith(f"{member.prefix}_")]
+        return max(fitting, key=lambda member: len(member.prefix), default=None)
 
     async def _to_owner(self, ctx: ServerRequestContext[Any]) -> Any:
         """To the server whose resource it is: as listed, or as a template says, or whichever has it."""
