@@ -6,6 +6,7 @@ hooks) hold. Its own time-outs hold too, so a read time-out shorter than a tool'
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -162,12 +163,22 @@ class _AiohttpResponse:
         self._response.close() if not self._response.content.at_eof() else self._response.release()
 
 
+def _reason(error: Exception) -> str:
+    """What the system says, where that is known: aiohttp's sentence around it names the address once more."""
+    cause = getattr(error, "os_error", None)
+    if isinstance(cause, ConnectionError) and cause.errno:
+        return os.strerror(cause.errno)
+    if isinstance(cause, OSError) and type(error).__name__ == "ClientConnectorDNSError":
+        return cause.strerror or str(cause)
+    return str(error)
+
+
 def _translated(error: Exception, url: str, *, is_silent: bool) -> Exception:
     """One family for what these libraries raise, told by the names of the exceptions: they are not imported."""
     if isinstance(error, HttpConnectFailed | HttpConnectionLost):
         return error
     names = {cls.__name__ for cls in type(error).__mro__}
-    why = str(error) or type(error).__name__
+    why = _reason(error) or type(error).__name__
     if names & {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol", "ClientConnectorError"}:
         return HttpConnectFailed(_public(url), why)
     if names & {"TransportError", "ClientError", "StreamError", "TimeoutException", "OSError", "TimeoutError"}:
