@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ferrule.cli.inspecting import TokenCost
 from tests.cli.support import PROBE, ferrule
 
 SERVER = """\
@@ -49,6 +50,23 @@ def test_every_revision_has_its_own_capabilities() -> None:
     assert all(each["tools"] == {"listChanged": True} for each in found["revisions"].values())
     assert [prompt["name"] for prompt in found["prompts"]] == ["ask"]
     assert found["problems"] == []
+
+
+def test_people_see_uris_and_the_names_of_extensions(tmp_path: Path) -> None:
+    """An extension's settings are often empty, and it is there all the same."""
+    (tmp_path / "s.py").write_text(
+        "from ferrule import MCPServer\napp = MCPServer('s')\n"
+        "@app.resource('memo://{name}')\ndef memo(name: str) -> str:\n    return name\n"
+        "@app.tool(task='optional')\nasync def press() -> int:\n    return 1\n"
+    )
+    lines = ferrule("inspect", "s.py", cwd=tmp_path).stdout.splitlines()
+    assert any("extensions(io.modelcontextprotocol/tasks)" in line for line in lines)
+    assert any(line.split() == ["URI", "DESCRIPTION"] for line in lines)
+
+
+def test_a_row_without_toon_gives_no_advice() -> None:
+    """It is given once, below all of them."""
+    assert TokenCost(7, 2).words() == "JSON 7 bytes, about 2 tokens"
 
 
 def test_what_others_refuse_is_named_with_its_reason(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ class TokenCost:
         """For people."""
         text = f"JSON {self.json_bytes} bytes, about {self.json_tokens} tokens"
         if self.toon_bytes is None or self.toon_tokens is None:
-            return f"{text}; TOON unknown: pip install 'ferrule[toon]'"
+            return text
         gain = 100 - round(100 * self.toon_tokens / max(1, self.json_tokens))
         return f"{text}; TOON {self.toon_bytes} bytes, about {self.toon_tokens} tokens ({gain:+d} % saved)"
 

@@ -111,7 +111,7 @@ def _print(picture: dict[str, Any]) -> None:
     for kind, label in (("tools", "name"), ("resources", "uri"), ("templates", "uriTemplate"), ("prompts", "name")):
         items = picture[kind]
         rows = [(each[label], (each.get("description") or "").partition("\n")[0]) for each in items]
-        print_rows(f"{kind.capitalize()} ({len(items)})", (label.upper(), "DESCRIPTION"), rows)
+        print_rows(f"{kind.capitalize()} ({len(items)})", (label.removesuffix("Template").upper(), "DESCRIPTION"), rows)
     rows = [(each["tool"], each["problem"]) for each in picture["problems"]]
     print_rows(f"Questionable ({len(rows)})", ("TOOL", "WHY"), rows)
     cost = picture["cost"]
@@ -121,6 +121,8 @@ def _print(picture: dict[str, Any]) -> None:
     if "result" in cost:
         rows.append(("the result", TokenCost(**cost["result"]).words()))
     print_rows("What it costs a model (estimated)", ("WHAT", "SIZE"), rows)
+    if cost["tools"].get("toon_bytes") is None:
+        say("what TOON would cost is shown with the extra: pip install 'ferrule[toon]'")
     if not picture["problems"]:
         say("nothing questionable was found")
 
@@ -130,6 +132,6 @@ def _words(capabilities: dict[str, Any]) -> str:
     made: list[str] = []
     for name, bundle in capabilities.items():
         facts = cast("dict[str, Any]", bundle) if isinstance(bundle, dict) else {}
-        inner = " ".join(key for key, value in facts.items() if value)
+        inner = " ".join(key for key, value in facts.items() if value or name == "extensions")  # {} is a yes there
         made.append(f"{name}({inner})" if inner else name)
     return " ".join(made) or "none"
