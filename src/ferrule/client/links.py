@@ -114,11 +114,13 @@ class StreamLink:
 
     @property
     def is_closed(self) -> bool:
+        """See `Link`."""
         return self._is_ending or self._ended.is_set()
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> Any:
+        """See `Link`."""
         try:
             if opts and self._is_asyncio and opts.get("timeout_s") is not None:
                 return await self._send_within(method, params, opts)
@@ -155,9 +157,11 @@ class StreamLink:
         return error
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """See `Link`."""
         await self._dispatcher.notify(method, params)
 
     async def wait_closed(self) -> None:
+        """See `Link`."""
         await self._ended.wait()
 
     async def aclose(self) -> None:
@@ -196,6 +200,7 @@ class StdioLink(StreamLink):
 
     @property
     def is_closed(self) -> bool:
+        """See `Link`."""
         return super().is_closed or self.process.returncode is not None
 
     async def _why_closed(self, error: ConnectionClosed) -> ConnectionClosed:
@@ -221,6 +226,7 @@ class MemoryLink(StreamLink):
         )
 
     async def aclose(self) -> None:
+        """See `Link`."""
         await self._ours.aclose()
         await super().aclose()
 
@@ -315,11 +321,13 @@ class DirectLink:
 
     @property
     def is_closed(self) -> bool:
+        """See `Link`."""
         return self._is_closed
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> Any:
+        """See `Link`."""
         if self._is_closed:
             raise ConnectionClosed("The connection to the server in this process is closed")
         id = self._ids.next()
@@ -385,7 +393,9 @@ class DirectLink:
         """In this era a client has nothing to tell a server in its own process: cancelling is cancelling."""
 
     async def wait_closed(self) -> None:
+        """See `Link`."""
         await anyio.sleep_forever()
 
     async def aclose(self) -> None:
+        """See `Link`."""
         self._is_closed = True

@@ -143,6 +143,7 @@ class Tasks(Extension):
     # -- what it adds ---------------------------------------------------------------------------------------------
 
     def methods(self) -> Mapping[str, ExtensionMethod]:
+        """See `Extension`."""
         legacy = self._legacy
         return {
             "tasks/get": ExtensionMethod(self._get, GetTaskRequestParams, "taskId"),
@@ -153,21 +154,26 @@ class Tasks(Extension):
         }
 
     def result_types(self) -> Iterable[str]:
+        """See `Extension`."""
         return ("task",)
 
     def filters(self) -> Mapping[str, GrantTopics]:
+        """See `Extension`."""
         return {"taskIds": self._grant}
 
     def capabilities(self, revision: Revision) -> Mapping[str, Any]:
+        """See `Extension`."""
         if not revision.task_methods:
             return {}
         return {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
 
     def install(self, server: Server[Any]) -> None:
+        """See `Extension`."""
         super().install(server)
         self.desk.serve(server)
 
     def attach(self, app: MCPServer[Any]) -> None:
+        """See `Extension`."""
         if self._store is None and app.store is not None:
             self._store = app.store.tasks
         self._has_channel = app.store is not None and app.store.channel is not None
@@ -177,6 +183,7 @@ class Tasks(Extension):
         super().attach(app)
 
     def prepare_tool(self, tool: ToolComponent) -> None:
+        """See `Extension`."""
         tool.wrap = self.wrap
         if tool.task != "forbidden":
             self._upkeep.tools[tool.name] = tool
@@ -407,6 +414,7 @@ class Tasks(Extension):
     # -- the process ----------------------------------------------------------------------------------------------
 
     def running(self, server: Server[Any], state: Any) -> AbstractAsyncContextManager[Any]:
+        """See `Extension`."""
         return self._upkeep.running(server, state)
 
     async def work(self, *, concurrency: int = 16) -> None:

@@ -66,6 +66,7 @@ class MemoryEventStore:
         return self._size_bytes
 
     async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
+        """See `EventStore`."""
         streams = self._sessions.get(session_id)
         if streams is None:
             streams = self._sessions[session_id] = OrderedDict()
@@ -89,6 +90,7 @@ class MemoryEventStore:
         return f"{stream_id}-{log.first + len(log.events) - 1}"
 
     async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
+        """See `EventStore`."""
         stream_id, _, number = last_event_id.rpartition("-")
         streams = self._sessions.get(session_id)
         log = None if streams is None else streams.get(stream_id)
@@ -103,6 +105,7 @@ class MemoryEventStore:
         return Replay(stream_id, [StoredEvent(f"{stream_id}-{seen + 1 + i}", data) for i, data in enumerate(kept)])
 
     async def forget(self, session_id: str) -> None:
+        """See `EventStore`."""
         for stream_id in list(self._sessions.get(session_id, ())):
             self._drop_stream(session_id, stream_id)
 
