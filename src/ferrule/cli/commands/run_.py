@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -142,8 +142,8 @@ def _serve_workers(path: Path, attribute: str | None, host: str, port: int, work
     found = load_app(path, attribute)  # here, too: what workers must share is asked of it; its mistakes show once
     if not isinstance(found, MCPServer):
         raise click.UsageError("--workers needs an MCPServer: start several processes of a low-level server yourself")
-    app: MCPServer[Any] = found
-    app.check()
+    found.check()
+    app: Any = cast("Any", found)
     options = {**web, "on_started": _announce(web)}
     try:
         serve_workers(app, host, port, workers, options, partial(load_app, path.resolve(), attribute))
