@@ -376,3 +376,14 @@ def test_nothing_of_a_project_is_watched_that_is_not_its_own(tmp_path: Path) -> 
     shutil.rmtree(tmp_path / "sub")
     assert watch.changed() == [str(tmp_path / "sub" / "c.py")]
     assert watch.changed() == []
+
+
+def test_a_refused_declaration_is_shown_in_its_file(tmp_path: Path) -> None:
+    """Also to a client, which sees the last lines of a server's words: ours are of no use there."""
+    (tmp_path / "s.py").write_text(
+        "from ferrule import MCPServer\napp = MCPServer('s')\n"
+        "@app.resource('memo://{name}')\ndef memo(nam: str) -> str:\n    return nam\n"
+    )
+    for command in ("run", "list"):
+        told = ferrule(command, "s.py", cwd=tmp_path).stderr
+        assert ('s.py", line 3' in told, "registry.py" in told, "SignatureError: memo()" in told) == (True, False, True)

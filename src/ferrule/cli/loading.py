@@ -64,12 +64,18 @@ def load_app(path: Path, attribute: str | None) -> Any:
 
 
 def _place_in(error: Exception, path: Path) -> str:
-    """The traceback from the file on, without what leads to it."""
+    """The traceback from the file on, without what leads to it; and without our frames where we refuse it in words."""
     import traceback
+
+    from ferrule.wire.faults import FerruleError
 
     frames = traceback.extract_tb(error.__traceback__)
     own = next((at for at, frame in enumerate(frames) if Path(frame.filename) == path.resolve()), len(frames))
-    return "".join(traceback.format_list(frames[own:]))
+    shown = frames[own:]
+    if isinstance(error, FerruleError):  # a client quotes the last lines only, and the file's own would be lost
+        ours = Path(__file__).resolve().parents[1]
+        shown = [frame for frame in shown if not Path(frame.filename).is_relative_to(ours)]
+    return "".join(traceback.format_list(shown))
 
 
 def _told(error: Exception) -> str:
