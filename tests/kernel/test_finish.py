@@ -90,21 +90,3 @@ def test_a_result_of_an_extensions_method_is_the_extensions_affair() -> None:
     assert check_result(revision, "tools/list", odd, True) is odd
     with pytest.raises(InternalError):
         check_result(revision, "tools/list", odd, False)
-
-
-def test_a_bad_result_is_logged_by_path_and_type_and_in_full_for_who_asks(caplog: pytest.LogCaptureFixture) -> None:
-    """Results hold users' data, and may be large."""
-    bad = {"content": [{"type": "text", "text": ["secret"] * 1000}]}
-    with pytest.raises(InternalError):
-        check_result(REVISIONS[LATEST_MODERN_VERSION], "tools/call", bad, False)
-    with pytest.raises(InternalError):
-        finished(LATEST_MODERN_VERSION, "tools/call", {"resultType": "secret" * 1000})
-    (first, second) = (record.getMessage() for record in caplog.records if record.levelname == "ERROR")
-    assert "$.content[0].text" in first
-    assert "dict" in first
-    assert "secret" not in first
-    assert len(second) < 500
-    caplog.clear()
-    with caplog.at_level("DEBUG", "ferrule.kernel.finish"), pytest.raises(InternalError):
-        check_result(REVISIONS[LATEST_MODERN_VERSION], "tools/call", bad, False)
-    assert "secret" in caplog.text

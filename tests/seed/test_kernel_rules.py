@@ -419,8 +419,7 @@ BAD = {
 async def test_a_bad_result_is_logged_in_full_and_told_without_detail(
     bad: Any, era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """-32603; the author finds the value in the log (at DEBUG: results hold users' data), the peer learns nothing."""
-    caplog.set_level("DEBUG", "ferrule.kernel.finish")
+    """-32603; the author finds the value in the log, the peer learns nothing of it."""
 
     async def give(ctx: Context) -> Any:
         return bad

@@ -30,7 +30,6 @@ __all__ = ["INPUT_METHODS", "bad_result", "check_result", "finish_result"]
 
 logger = logging.getLogger(__name__)
 
-_MAX_WHY_CHARS: Final = 300
 _NO_META: Final[Mapping[str, Any]] = {}
 
 _projections: dict[tuple[Revision, type[Any]], Callable[[Any], Any] | None] = {}
@@ -44,7 +43,7 @@ def check_result(revision: Revision, method: str, result: Any, is_extension: boo
     """What an untrusted handler returned, if it is a result of its method.
 
     Raises:
-        InternalError: it is not; see `bad_result`.
+        InternalError: it is not; logged in full, told without detail.
     """
     if result is None:
         result = {}
@@ -74,7 +73,7 @@ def finish_result(server: Server[Any], connection: Connection, method: str, resu
 
     Raises:
         InternalError: the result may not be given here (an unknown ``resultType``, input requests on a method that
-            has none); see `bad_result`.
+            has none); logged in full.
         MissingRequiredClientCapability: it asks for something that the client did not declare.
     """
     if isinstance(result, Encoded):
@@ -161,15 +160,6 @@ def _check_interim(server: Server[Any], connection: Connection, method: str, kin
 
 
 def bad_result(method: str, why: str, result: Any) -> InternalError:
-    """Log why a result cannot be sent; the error to raise tells the peer nothing of it.
-
-    An ordinary log says what is wrong with which part of what type, never the values: a result holds users' data, and
-    may be large. Whoever turns DEBUG on for this logger gets the result in full.
-    """
-    logger.error("The result of %s cannot be sent: %s; it was a %s", method, _bounded(why), type(result).__name__)
-    logger.debug("The result of %s in full: %r", method, result)
+    """Log a result that cannot be sent, in full; the error to raise tells the peer nothing of it."""
+    logger.error("The result of %s cannot be sent: %s; it was %r", method, why, result)
     return InternalError()
-
-
-def _bounded(text: str) -> str:
-    return text if len(text) <= _MAX_WHY_CHARS else f"{text[:_MAX_WHY_CHARS]}…"

@@ -217,7 +217,7 @@ async def test_an_error_after_the_first_word_is_the_last_event() -> None:
 
 
 async def test_a_result_that_cannot_be_written_is_an_internal_error() -> None:
-    """Logged here, told without detail."""
+    """Logged in full, told without detail."""
     server: Server[Any] = Server("x")
 
     async def bad(ctx: Any) -> Any:
