@@ -182,7 +182,10 @@ def sealer_for(keys: Iterable[StateKey | bytes | str] | None) -> Sealer:
         return KeyRing(ring if ring is not None else [StateKey(secrets.token_bytes(32))])
     except ModuleNotFoundError as error:
         if ring is not None:
-            raise ImportError("state_keys need the cryptography library: pip install 'ferrule[auth]'") from error
+            raise ImportError(
+                "The state between rounds, which several processes open (workers, state_keys), is sealed with the "
+                "cryptography library: pip install 'ferrule[auth]'"
+            ) from error
         return HeldStates()
 
 
