@@ -100,7 +100,8 @@ class CompletionSet:
         if parameter is None:
             raise InvalidParams(f"{owner} has no argument {name!r}")
         if component.guard is not None:  # what a completer knows is as secret as what it helps to ask for
-            filled = (ctx.params.context.arguments if ctx.params.context is not None else None) or {}
+            context = ctx.params.context
+            filled: Mapping[str, Any] = {} if context is None else context.arguments or {}
             if not component.guard.check_completion(ctx, {**filled, name: ctx.params.argument.value}):
                 return CompleteResult(Completion([]))
         completer, home = self._completers.get((owner, name), (None, component.home))
