@@ -188,6 +188,17 @@ def test_wrong_settings_fail_where_they_are_written():
         MCPServer("x").run("carrier pigeon")  # type: ignore[arg-type]
 
 
+def test_a_misspelt_option_is_answered_with_the_right_one():
+    """`ToolSet.add() got an unexpected keyword argument` names a function that the author never called."""
+    app: Any = MCPServer("x")  # type checkers find these by themselves
+    with pytest.raises(TypeError, match="A tool has no option 'tsk'; did you mean 'task'"):
+        app.tool(tsk="optional")(lambda: None)
+    with pytest.raises(TypeError, match="A resource has no option 'mime'; did you mean"):
+        app.resource("data://x", mime="text/plain")(lambda: None)
+    with pytest.raises(TypeError, match="A prompt has no option 'q'; there are name, title"):
+        app.prompt(q=1)(lambda: None)
+
+
 @pytest.mark.slow
 def test_type_checkers_see_the_decorated_functions(tmp_path):
     """D39: neither Any nor an error, bare or with arguments, sync or async."""

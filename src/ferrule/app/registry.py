@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from ferrule.app.completion import CompletionSet
 from ferrule.app.errors import RegistrationError
-from ferrule.app.options import PromptOptions, ResourceOptions, ToolDefaults, ToolOptions
+from ferrule.app.options import PromptOptions, ResourceOptions, ToolDefaults, ToolOptions, check_options
 from ferrule.app.prompts import PromptComponent, PromptSet
 from ferrule.app.resources import ResourceComponent, ResourceSet
 from ferrule.app.threads import WorkerThreads
@@ -143,6 +143,7 @@ class ComponentRegistry(Generic[LifespanT]):
 
     def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> ToolComponent:
         """`tool` without the decorator: gives the component."""
+        check_options("A tool", options, ToolOptions)
         component = self.tools.add(function, **options)
         self._added_tool(component)
         return component
@@ -190,6 +191,7 @@ class ComponentRegistry(Generic[LifespanT]):
         self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
     ) -> ResourceComponent:
         """`resource` without the decorator: gives the component."""
+        check_options("A resource", options, ResourceOptions)
         component = self.resources.add(uri, function, **options)
         if component.template is not None:
             self.completions.notice(component.spec)
@@ -236,6 +238,7 @@ class ComponentRegistry(Generic[LifespanT]):
 
     def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> PromptComponent:
         """`prompt` without the decorator: gives the component."""
+        check_options("A prompt", options, PromptOptions)
         component = self.prompts.add(function, **options)
         self.completions.notice(component.spec)
         return component
