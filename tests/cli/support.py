@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -107,6 +108,8 @@ def terminal(*arguments: str, home: Path | None = None, cwd: Path | None = None,
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
 
     def take_terminal() -> None:
+        # A terminal's programs can be interrupted, whatever the tests were started by (a shell's `&` ignores it).
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
