@@ -301,3 +301,177 @@ def test_arguments_that_are_no_object_are_told_so():
 
     with pytest.raises(InvalidArguments, match="expected object"):
         compile_function(function).bind([1])  # type: ignore[arg-type]
+
+
+def test_a_flood_of_unknown_names_costs_what_is_shown(monkeypatch):
+    """A peer chooses how many names it sends; a suggestion is looked for only where it is shown."""
+    asked: list[str] = []
+
+    def counted(name, *_args, **_options):
+        asked.append(name)
+        return []
+
+    monkeypatch.setattr("difflib.get_close_matches", counted)
+
+    def function(city_name: str, amount: int = 0): ...
+
+    with pytest.raises(InvalidArguments) as caught:
+        bind(function, **{f"city_nam{number}": 1 for number in range(25_000)})
+    assert len(asked) < 20
+    assert len(caught.value.problems) == 20
+    assert len(str(caught.value)) < 3_000
+
+
+@pytest.mark.parametrize("count", [1, 30, 31, 32, 33, 500])
+def test_every_part_is_mended_however_many_there_are(count):
+    """What is taken depends on the value and its type, never on how many of them came."""
+
+    def function(numbers: list[int], table: dict[str, int], model: Rows): ...
+
+    texts = [str(number) for number in range(count)]
+    made = bind(
+        function, numbers=texts, table=dict.fromkeys(texts, "7"), model={"rows": [f"[{text}]" for text in texts]}
+    )
+    assert made["numbers"] == list(range(count))
+    assert set(made["table"].values()) == {7}
+    assert made["model"].rows == [[number] for number in range(count)]
+
+
+class Rows(pydantic.BaseModel):
+    rows: list[list[int]]
+
+
+@dataclass
+class Left:
+    left: int
+    more: int = 0
+
+
+@dataclass
+class Right:
+    right: str
+    more: int = 0
+
+
+def test_a_union_of_classes_blames_the_one_that_was_meant():
+    """The path of a mistake inside one member is not shown as if another member had it."""
+
+    def function(p: Left | Right): ...
+
+    for value, path in (({"left": "x"}, "p.left"), ({"right": 5}, "p.right")):
+        with pytest.raises(InvalidArguments) as caught:
+            bind(function, p=value)
+        assert [problem.path for problem in caught.value.problems] == [path]
+    with pytest.raises(InvalidArguments) as caught:
+        bind(function, p={"more": 1})
+    assert [problem.path for problem in caught.value.problems] == ["p"]
+    assert "`left`" in str(caught.value)
+    assert "`right`" in str(caught.value)
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "expected"),
+    [
+        (Level | float, 3, 3.0),
+        (Level | float, 1, Level.LOW),
+        (Literal[1] | float, 2, 2.0),
+        (Annotated[int, Field(ge=0)] | float, -1, -1.0),
+        (Annotated[int, Field(ge=0)] | float, 1, 1),
+        (Literal[1.5, 2.0], 2, 2.0),
+        (Level, 1.0, Level.LOW),
+    ],
+)
+def test_a_number_that_one_member_refuses_is_another_members(hint, value, expected):
+    """A schema with ``anyOf`` takes what any member takes, and 2 and 2.0 are one number in JSON."""
+
+    def function(p): ...
+
+    function.__annotations__["p"] = hint
+    made = bind(function, p=value)["p"]
+    assert made == expected
+    assert type(made) is type(expected)
+
+
+def test_a_truth_value_is_no_number():
+    """JSON Schema tells them apart; pydantic's lax mode does not."""
+
+    class Numbers(pydantic.BaseModel):
+        i: int = 0
+        f: float = 0
+        b: bool = False
+
+    def function(model: Numbers): ...
+
+    function.__annotations__["model"] = Numbers
+    for wrong in ({"i": True}, {"f": False}, {"b": 1}, {"b": 0.0}):
+        with pytest.raises(InvalidArguments):
+            bind(function, model=wrong)
+    assert bind(function, model={"i": 3.0, "f": 2, "b": True})["model"] == Numbers(i=3, f=2, b=True)
+
+
+class Strict(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True)
+
+    day: dt.date
+    metal: Metal
+    key: uuid.UUID
+    pair: tuple[int, str]
+    unique: set[int]
+    price: Decimal = Decimal(1)
+
+
+def test_a_strict_model_takes_what_its_schema_takes():
+    """JSON has no dates and no tuples; strict means no guessing, not no values."""
+
+    def function(model: Strict, day: Annotated[dt.date, pydantic.Field(strict=True)]): ...
+
+    made = bind(
+        function,
+        model={
+            "day": "2026-01-02",
+            "metal": "brass",
+            "key": "12345678-1234-5678-1234-567812345678",
+            "pair": [1, "a"],
+            "unique": [1, 2],
+            "price": "1.5",
+        },
+        day="2026-01-02",
+    )
+    assert made["model"].day == made["day"] == dt.date(2026, 1, 2)
+    assert made["model"].metal is Metal.BRASS
+    assert made["model"].pair == (1, "a")
+    with pytest.raises(InvalidArguments):
+        bind(function, model={"day": "2026-01-02", "metal": "brass", "pair": "1"}, day="2026-01-02")
+
+
+def test_bytes_of_a_model_are_read_as_its_schema_says():
+    """With ``val_json_bytes`` the JSON text is base64, which reading as Python values would take literally."""
+
+    class Blob(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(val_json_bytes="base64")
+        data: bytes
+
+    def function(blob): ...
+
+    function.__annotations__["blob"] = Blob
+    assert bind(function, blob={"data": "aGk="})["blob"].data == b"hi"
+
+
+def test_what_is_missing_is_named_by_its_schema():
+    """A model that is told to send an object for an integer sends one."""
+
+    def function(count: Annotated[int, pydantic.Field(ge=1)], where: Path, model: Rows, level: Level): ...
+
+    with pytest.raises(InvalidArguments) as caught:
+        bind(function)
+    reasons = {problem.path: problem.reason for problem in caught.value.problems}
+    assert reasons == {
+        "count": "required, send integer",
+        "where": "required, send string",
+        "model": "required, send object",
+        "level": "required, send one of 1",
+    }

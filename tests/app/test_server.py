@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
+import pydantic
 import pytest
 
-from ferrule import MCPServer
+from ferrule import Client, MCPServer
 from ferrule.app.errors import SignatureError
 from ferrule.kernel.bus import ListenFilter
 from ferrule.protocol.errors import InvalidParams
@@ -176,6 +178,94 @@ def test_a_signature_that_stays_pending_stops_the_start():
     app.tool(later)
     with pytest.raises(SignatureError, match="NeverDefined"):
         app.run("stdio")
+
+
+@pytest.mark.parametrize("kind", ["parameter", "return", "resource", "prompt", "mounted"])
+async def test_a_name_that_never_comes_stops_every_way_to_start(kind):
+    """A list that fails whole at the first client hides all the other tools."""
+    app = MCPServer("x")
+    owner = MCPServer("guest") if kind == "mounted" else app
+    app.tool("good")(lambda: 1)
+
+    def later(p: str = ""): ...
+
+    later.__annotations__["return" if kind == "return" else "p"] = "NeverDefined"
+    if kind == "resource":
+        app.resource("data://{p}")(later)
+    elif kind == "prompt":
+        app.prompt(later)
+    else:
+        owner.tool(later)
+    if kind == "mounted":
+        app.mount(owner, prefix="g")
+    with pytest.raises(SignatureError, match="NeverDefined"):
+        async with Client(app):
+            pass
+    with pytest.raises(SignatureError, match="NeverDefined"):
+        async with app.lowlevel.lifespan():
+            pass
+    with pytest.raises(SignatureError, match="NeverDefined"):
+        app.run("http")
+
+
+async def test_a_tool_without_a_schema_that_comes_while_serving_does_not_take_the_list_along(caplog):
+    """Nothing could refuse it at the start; the operator reads which one it is."""
+    app = MCPServer("x")
+    app.tool("good")(lambda: 1)
+    app.prompt("fine")(lambda: "x")
+
+    def later(p): ...
+
+    later.__annotations__["p"] = "NeverDefined"
+    async with Client(app) as client:
+        app.tool(later)
+        app.prompt(later)
+        assert [tool.name for tool in await client.list_tools()] == ["good"]
+        assert [prompt.name for prompt in await client.list_prompts()] == ["fine"]
+    assert "NeverDefined" in caplog.text
+
+
+class NoSchema(pydantic.BaseModel):
+    call: Callable[[int], int]
+
+
+class FailingSchema(pydantic.BaseModel):
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> Any:
+        raise RuntimeError("out of order")
+
+
+@pytest.mark.parametrize("model", [NoSchema, FailingSchema])
+@pytest.mark.parametrize("place", ["p", "return"])
+@pytest.mark.parametrize("wrap", [lambda hint: hint, lambda hint: list[hint], lambda hint: hint | None])
+def test_a_type_without_a_schema_is_refused_at_registration(model, place, wrap):
+    """The library that owns the class says why, and the author reads it where the tool is written."""
+    app = MCPServer("x")
+
+    def function(p: Any = None) -> Any: ...
+
+    function.__annotations__[place] = wrap(model)
+    with pytest.raises(SignatureError, match=f"function.*{model.__name__}"):
+        app.tool(function)
+    assert app.list_tools() == []
+
+
+async def test_a_model_that_names_a_later_class_is_served_once_that_is_there():
+    """Modules define classes in any order."""
+    app = MCPServer("x")
+    app.tool(takes_early)
+    Early.model_rebuild(_types_namespace={"Late": int})
+    async with Client(app) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["takes_early"]
+        assert (await client.call_tool("takes_early", {"early": {"late": 1}})).structured_content == {"late": 1}
+
+
+class Early(pydantic.BaseModel):
+    late: Late  # type: ignore[name-defined]  # noqa: F821
+
+
+def takes_early(early: Early) -> Early:
+    return early
 
 
 def test_wrong_settings_fail_where_they_are_written():

@@ -26,7 +26,7 @@ from ferrule.app import adapters
 from ferrule.app.adapters.base import class_hints
 from ferrule.app.errors import SignatureError
 from ferrule.app.markers import checked_marker, decoder_marker, foreign_marker, msgspec_accepts, shape_marker
-from ferrule.app.shapes import FieldShape, NoneType, Shape, decode_hook
+from ferrule.app.shapes import FieldShape, NoneType, Shape, decode_hook, kinds_of
 
 __all__ = ["enum_schema", "shape_of"]
 
@@ -37,22 +37,49 @@ _UNION: Any = Union
 _TUPLE: Any = tuple
 _DICT: Any = dict
 
+_BASE64 = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+}
+_TIME = r"([0-9]{1,8}H([0-9]{1,8}M)?(SEC)?|[0-9]{1,8}M(SEC)?|SEC)".replace("SEC", r"[0-9]{1,8}(\.[0-9]{1,6})?S")
+
 _SCALARS: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
     int: {"type": "integer"},
     float: {"type": "number"},
     bool: {"type": "boolean"},
     NoneType: {"type": "null"},
+    bytes: _BASE64,
+    bytearray: _BASE64,
+    memoryview: _BASE64,
+    datetime.datetime: {"type": "string", "format": "date-time"},
+    datetime.date: {"type": "string", "format": "date"},
+    # No `format`: "time" demands an offset, "duration" allows years and months, and none is known for decimals.
+    datetime.time: {
+        "type": "string",
+        "pattern": r"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?$",
+    },
+    datetime.timedelta: {"type": "string", "pattern": f"^[+-]?P([0-9]{{1,8}}D(T{_TIME})?|T{_TIME})$"},
+    uuid.UUID: {"type": "string", "format": "uuid"},
+    decimal.Decimal: {
+        "type": "string",
+        "pattern": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,6})?$",
+    },
+}
+"""What is accepted."""
+
+_SENT: dict[Any, dict[str, Any]] = {
     bytes: {"type": "string", "contentEncoding": "base64"},
     bytearray: {"type": "string", "contentEncoding": "base64"},
     memoryview: {"type": "string", "contentEncoding": "base64"},
-    datetime.datetime: {"type": "string", "format": "date-time"},
-    datetime.date: {"type": "string", "format": "date"},
-    datetime.time: {"type": "string", "format": "time"},
-    datetime.timedelta: {"type": "string", "format": "duration"},
-    uuid.UUID: {"type": "string", "format": "uuid"},
-    decimal.Decimal: {"type": "string", "format": "decimal"},
+    datetime.datetime: {"type": "string"},  # RFC 3339 demands an offset, and the value may have none
+    datetime.time: {"type": "string"},
+    datetime.timedelta: {"type": "string"},
+    decimal.Decimal: {"type": "string"},  # `NaN` is one
 }
+"""What is sent, where that says less: a client that checks a result must find nothing that a value may break."""
+
 _ANY = frozenset({Any, object, msgspec.Raw})
 _ARRAYS: dict[Any, Any] = dict.fromkeys(
     (list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable, abc.Iterator), list
@@ -60,7 +87,7 @@ _ARRAYS: dict[Any, Any] = dict.fromkeys(
 _MAPS = frozenset({dict, abc.Mapping, abc.MutableMapping})
 _TRANSPARENT = frozenset({"Required", "NotRequired", "ReadOnly", "Final"})
 
-_scalar_shapes = {tp: Shape("scalar", tp, schema=schema) for tp, schema in _SCALARS.items()}
+_scalar_shapes = {tp: Shape("scalar", tp, schema=schema, sent=_SENT.get(tp)) for tp, schema in _SCALARS.items()}
 _any_shape = Shape("any", Any)
 
 
@@ -157,7 +184,8 @@ class _Reader:
                 "of attrs or pydantic"
             )
         if adapter.is_opaque:
-            return Shape("custom", annotation, source=annotation, adapter=adapter)
+            told = None if adapter.name == "pydantic" else adapter.schema(annotation, output=False)
+            return Shape("custom", annotation, schema=told, source=annotation, adapter=adapter)
         shape = Shape("object", annotation, source=annotation, adapter=adapter, fields=[], items=[])
         traits = adapter.traits(annotation)
         shape.is_closed = "closed" in traits
@@ -240,7 +268,7 @@ class _Reader:
         items = [self.read(arg) for arg in args]
         shape = Shape("union", None, all(item.is_plain for item in items), items=items)
         hint = _UNION[tuple(item.hint for item in items)]
-        if msgspec_accepts(hint):
+        if msgspec_accepts(hint) and not _overlap(items):
             shape.hint = hint
         else:
             shape.is_plain = False
@@ -260,6 +288,9 @@ class _Reader:
         shape.keywords = inner.keywords | _keywords(found.metas, inner)
         shape.checks = inner.checks + found.checks
         shape.is_plain = inner.is_plain and found.is_plain
+        zones = {meta.tz for meta in found.metas} - {None}
+        if zones and inner.sent is not None:
+            shape.schema, shape.sent = _zoned(inner, True in zones)
         bounds = [meta for meta in found.metas if _has_bounds(meta)]
         hint = inner.hint
         if bounds:
@@ -274,6 +305,19 @@ class _Reader:
         return shape
 
 
+def _overlap(items: list[Shape]) -> bool:
+    """Whether a value that a narrow member refuses may be another member's: msgspec asks one member per JSON kind."""
+    kinds = [{"number" if kind in ("int", "float") else kind for kind in kinds_of(item)} for item in items]
+    return any(
+        (item.values or item.keywords.keys() & _NARROWING)
+        and kinds[at] & set[str]().union(*kinds[:at], *kinds[at + 1 :])
+        for at, item in enumerate(items)
+    )
+
+
+_NARROWING = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+
+
 # -- Annotated ---------------------------------------------------------------------------------------------------------
 
 
@@ -283,7 +327,15 @@ class _Notes(msgspec.Struct):
     is_plain: bool = True
 
 
-_BOUND_NAMES = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "pattern")
+_BOUND_NAMES = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "pattern", "tz")
+
+
+def _zoned(shape: Shape, has_offset: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The schemas of a point in time that must have, or must not have, an offset."""
+    if has_offset:
+        made = {"type": "string", "format": "date-time" if shape.hint is datetime.datetime else "time"}
+        return made, made
+    return {"type": "string"}, {"type": "string"}
 
 
 def _has_bounds(meta: msgspec.Meta) -> bool:

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from ferrule.app.errors import SignatureError
 from ferrule.app.guards import is_array, is_object
-from ferrule.app.shapes import FieldShape, Shape, native
+from ferrule.app.shapes import FieldShape, Shape, flat_members, json_kind, kinds_of, native, split_path
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError, FerruleError
 
@@ -32,14 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ArgumentProblem", "InvalidArguments", "bind_slowly", "lenient"]
 
-_MAX_REPAIRS = 32
 _MAX_PROBLEMS = 20
 _MAX_NAME_CHARS = 60
 
-_PATH = re.compile(r"^(?P<reason>.*?) - at `\$(?P<path>[^`]*)`(?P<outer>(?: - at `\$[^`]*`)*)$", re.DOTALL)
-_OUTER = re.compile(r" - at `\$([^`]*)`")
 _GOT = re.compile(r"^Expected `(?P<expected>[^`]*)`(?P<rest>.*), got `(?P<got>[^`]*)`$", re.DOTALL)
-_STEPS = re.compile(r"\[(?P<index>\d+)\]|\[\.\.\.\]|\.(?P<name>[^.\[]+)")
 _WORDS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
@@ -77,7 +73,7 @@ def bind_slowly(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
         InvalidArguments: with every problem that was found.
     """
     if not isinstance(arguments, Mapping):
-        raise InvalidArguments([ArgumentProblem("arguments", "expected object")], describe(spec.parameters))
+        raise InvalidArguments([ArgumentProblem("arguments", "expected object")], spec.told_parameters())
     given = cast("Mapping[str, Any]", arguments)
     problems: list[ArgumentProblem] = []
     kwargs: dict[str, Any] = {}
@@ -96,100 +92,112 @@ def bind_slowly(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
             problems.append(ArgumentProblem(part.name, f"required, send {_kind_of(part.shape)}"))
         else:
             kwargs[part.name] = part.default
-    names = [part.name for part in spec.parameters]
+    names = {part.name for part in spec.parameters}
     for name in given:
         if name in names:
             continue
         if spec.takes_keywords and name not in spec.injected:
             kwargs[name] = given[name]
-        else:
-            problems.append(_unknown(name, names))
+            continue
+        if len(problems) >= _MAX_PROBLEMS:  # a peer chooses how many there are; only these are shown
+            break
+        problems.append(_unknown(name, names))
     if problems:
-        raise InvalidArguments(problems[:_MAX_PROBLEMS], describe(spec.parameters))
+        raise InvalidArguments(problems[:_MAX_PROBLEMS], spec.told_parameters())
     return kwargs
 
 
 def lenient(value: Any, shape: Shape) -> Any:
     """``value`` as ``shape``, with the repairs that the head of this file lists.
 
+    Every part is repaired, however many there are, in one walk beside the type; time grows with the size of the value.
+
     Raises:
-        msgspec.ValidationError: it does not fit, repaired or not; of several failures the first.
+        msgspec.ValidationError: it does not fit, repaired or not.
+        RecursionError: it is nested too deeply.
     """
-    first: msgspec.ValidationError | None = None
-    for _ in range(_MAX_REPAIRS):
-        try:
-            return native(value, shape)
-        except msgspec.ValidationError as error:
-            first = first or error
-            mended, changed = _mend(value, str(error))
-            if not changed:
-                raise first from None
-            value = mended
-        except TypeError as error:
-            raise SignatureError(str(error)) from error
-    raise cast("msgspec.ValidationError", first)
+    try:
+        return native(value, shape)
+    except msgspec.ValidationError as error:
+        first = error
+    except TypeError as error:
+        raise SignatureError(str(error)) from error
+    mended = _mend(value, shape)
+    if mended is value:
+        raise first
+    try:
+        return native(mended, shape)
+    except msgspec.ValidationError as error:
+        # What was sent is told, unless the first complaint is one that the repair has answered.
+        raise (first if _tells_of_text(first, error) else error) from None
 
 
-def _mend(value: Any, message: str) -> tuple[Any, bool]:
-    reason, path = split_path(message)
-    found = _GOT.match(reason)
-    if found is None:
-        return value, False
-    expected = found["expected"].split(" | ")
-    if found["got"] == "str" and "str" not in expected:
-        return _replace(value, path, _from_text)
-    if found["got"] == "float" and "int" in expected:
-        return _replace(value, path, _whole)
-    return value, False
+def _tells_of_text(first: msgspec.ValidationError, second: msgspec.ValidationError) -> bool:
+    """Whether the second failure is inside what the first one is about, which was decoded by us and not sent."""
+    sent, found = split_path(str(first))[1], split_path(str(second))[1]
+    return found.startswith(sent)
 
 
-def _from_text(value: Any) -> tuple[Any, bool]:
-    if not isinstance(value, str):
-        return value, False
+def _mend(value: Any, shape: Shape) -> Any:
+    """``value`` with the parts repaired that cannot be what ``shape`` says; itself where there are none."""
+    if isinstance(value, str):
+        return _from_text(value, shape)
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and _wants_integer(shape) else value
+    if shape.kind == "union":
+        member = _member_for(value, shape)
+        return value if member is None else _mend(value, member)
+    if is_array(value):
+        return _mend_array(value, shape)
+    return _mend_object(value, shape) if is_object(value) else value
+
+
+def _from_text(value: str, shape: Shape) -> Any:
+    """What JSON text spells, where the type takes no text at all."""
+    kinds = kinds_of(shape)
+    if "str" in kinds or "any" in kinds or shape.kind == "custom":  # pydantic's classes look for themselves
+        return value
     try:
         made = decode(value)
     except DecodeError:
-        return value, False
-    return (value, False) if isinstance(made, str) else (made, True)
+        return value
+    return value if isinstance(made, str) else _mend(made, shape)
 
 
-def _whole(value: Any) -> tuple[Any, bool]:
-    return (int(value), True) if isinstance(value, float) and value.is_integer() else (value, False)
+def _wants_integer(shape: Shape) -> bool:
+    kinds = kinds_of(shape)
+    return "int" in kinds and "float" not in kinds and "any" not in kinds
 
 
-def _replace(value: Any, path: str, mend: Callable[[Any], tuple[Any, bool]]) -> tuple[Any, bool]:
-    """``value`` with the part at a JSON path mended; what is on the way is copied, never changed."""
-    if not path:
-        return mend(value)
-    step = _STEPS.match(path)
-    if step is None:
-        return value, False
-    rest = path[step.end() :]
-    if step["index"] is not None and is_array(value):
-        items = list(value)
-        index = int(step["index"])
-        if index >= len(items):
-            return value, False
-        items[index], changed = _replace(items[index], rest, mend)
-        return items, changed
-    if not is_object(value):
-        return value, False
-    made = dict(value)
-    any_changed = False
-    for name in [step["name"]] if step["name"] is not None else list(made):  # `[...]`: some value of a dict
-        if name in made:
-            made[name], changed = _replace(made[name], rest, mend)
-            any_changed = any_changed or changed
-    return made, any_changed
+def _member_for(value: Any, shape: Shape) -> Shape | None:
+    """The member of a union that a container is meant for: of several classes the one that knows most of its names."""
+    kind = json_kind(value)
+    fitting = [member for member in flat_members(shape) if kind in kinds_of(member) and member.kind != "custom"]
+    if len(fitting) < 2 or kind != "object":
+        return fitting[0] if fitting else None
+    names = cast("dict[str, Any]", value).keys()
+    return max(fitting, key=lambda member: len(names & {field.wire_name for field in member.fields}))
 
 
-def split_path(message: str) -> tuple[str, str]:
-    """A conversion's message without its path, and the path below ``$``, as ``.tags[0]``."""
-    found = _PATH.match(message)
-    if found is None:
-        return message, ""
-    outer = _OUTER.findall(found["outer"])
-    return found["reason"], "".join(reversed(outer)) + found["path"]
+def _mend_array(value: list[Any], shape: Shape) -> Any:
+    if shape.kind == "array":
+        made = [_mend(item, shape.items[0]) for item in value]
+    elif shape.kind == "tuple":
+        made = [_mend(item, part) for item, part in zip(value, shape.items, strict=False)] + value[len(shape.items) :]
+    else:
+        return value
+    return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
+
+
+def _mend_object(value: dict[str, Any], shape: Shape) -> Any:
+    if shape.kind == "map":
+        parts = dict.fromkeys(value, shape.items[1])
+    elif shape.kind == "object":
+        parts = {field.wire_name: field.shape for field in shape.fields}
+    else:
+        return value
+    made = {name: _mend(part, parts[name]) if name in parts else part for name, part in value.items()}
+    return made if any(made[name] is not part for name, part in value.items()) else value
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
@@ -212,7 +220,7 @@ def say(reason: str) -> str:
     return reason[:1].lower() + reason[1:]
 
 
-def _unknown(name: str, names: list[str]) -> ArgumentProblem:
+def _unknown(name: str, names: set[str]) -> ArgumentProblem:
     shown = name if len(name) <= _MAX_NAME_CHARS else name[:_MAX_NAME_CHARS] + "…"
     near = difflib.get_close_matches(name[:_MAX_NAME_CHARS], names, n=1)
     hint = f", did you mean `{near[0]}`?" if near else ""
@@ -220,20 +228,27 @@ def _unknown(name: str, names: list[str]) -> ArgumentProblem:
 
 
 def _kind_of(shape: Shape) -> str:
-    """What a parameter takes, in a word or two."""
-    if shape.values:
-        values = [getattr(value, "value", value) for value in shape.values]
+    """What a parameter takes, in a word or two: what its schema says."""
+    from ferrule.app.schema import exact_schema
+
+    made = exact_schema(shape)
+    return _in_a_word(made, made.get("$defs", {}))
+
+
+def _in_a_word(schema: dict[str, Any], defs: dict[str, Any], *, depth: int = 0) -> str:
+    if depth > 20:
+        return "any value"
+    if isinstance(ref := schema.get("$ref"), str):
+        return _in_a_word(defs.get(ref.rpartition("/")[2], {}), defs, depth=depth + 1)
+    if "enum" in schema or "const" in schema:
+        values: list[Any] = schema.get("enum", [schema.get("const")])
         return "one of " + ", ".join(msgspec.json.encode(value).decode() for value in values[:12])
-    if shape.kind == "union":
-        kinds = dict.fromkeys(_kind_of(item) for item in shape.items)
-        return " or ".join(kinds)
-    if shape.kind in ("array", "tuple"):
-        return "array"
-    if shape.kind in ("map", "object", "custom"):
-        return "object" if shape.kind != "custom" or shape.schema is None else "value"
-    schema = shape.schema or {}
-    words: str = schema.get("type", "any value")
-    return f"{words} ({schema['format']})" if "format" in schema else words
+    parts: list[dict[str, Any]] = schema.get("anyOf", schema.get("oneOf", []))
+    if parts:
+        return " or ".join(dict.fromkeys(_in_a_word(part, defs, depth=depth + 1) for part in parts))
+    words: str | list[str] = schema.get("type", "any value")
+    word = words if isinstance(words, str) else " or ".join(words)
+    return f"{word} ({schema['format']})" if "format" in schema else word
 
 
 def describe(parameters: list[FieldShape]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from ferrule.app import adapters
-from ferrule.app.shapes import Shape, decode_hook, json_kind, kinds_of, native, prefix_path
+from ferrule.app.shapes import Shape, decode_hook, json_kind, kinds_of, native, prefix_path, split_path
 
 __all__ = ["checked_marker", "decoder_marker", "foreign_marker", "msgspec_accepts", "shape_marker"]
 
@@ -99,7 +99,8 @@ def _decode_object(shape: Shape, value: Any) -> Any:
 def _decode_value(shape: Shape, value: Any) -> Any:
     for member in shape.values:
         plain = member.value if isinstance(member, enum.Enum) else member
-        if member is value or (plain == value and type(plain) is type(value)):
+        # 2 and 2.0 are one number in JSON; `True` is none.
+        if member is value or (plain == value and isinstance(plain, bool) is isinstance(value, bool)):
             return member
     raise ValueError(f"Invalid enum value {value!r}" if isinstance(value, int | str) else "Invalid enum value")
 
@@ -107,24 +108,35 @@ def _decode_value(shape: Shape, value: Any) -> Any:
 def _decode_union(shape: Shape, value: Any) -> Any:
     """The first member that fits; among classes the one whose fields explain most of the object."""
     best: tuple[int, Any] | None = None
-    problems: list[str] = []
+    problems: list[tuple[int, str]] = []
     ranked = sorted(shape.items, key=lambda item: item.kind not in ("enum", "literal"))
+    kind = json_kind(value)
     for item in ranked:
+        is_class = item.kind == "object" and kind == "object"
+        known = len(value.keys() & {field.wire_name for field in item.fields}) if is_class else 0
         try:
             made = native(value, item)
         except msgspec.ValidationError as error:
-            problems.append(str(error))
+            if kind in kinds_of(item):
+                problems.append((known, str(error)))
             continue
-        if item.kind != "object" or not isinstance(value, dict):
+        if not is_class:
             return made
-        known = len(cast("dict[str, Any]", value).keys() & {field.wire_name for field in item.fields})
         if best is None or known > best[0]:
             best = (known, made)
     if best is not None:
         return best[1]
-    if len(problems) == 1:
-        raise ValueError(problems[0])
-    kinds = " | ".join(dict.fromkeys(kind for item in shape.items for kind in kinds_of(item)))
-    if json_kind(value) not in kinds.split(" | "):
-        raise ValueError(f"Expected `{kinds}`, got `{json_kind(value)}`")
-    raise ValueError(f"no member of the union fits: {'; '.join(dict.fromkeys(problems))}")
+    if not problems:
+        kinds = " | ".join(dict.fromkeys(kind for item in shape.items for kind in kinds_of(item)))
+        raise ValueError(f"Expected `{kinds}`, got `{kind}`")
+    problems.sort(key=lambda problem: -problem[0])
+    if len(problems) == 1 or problems[0][0] > problems[1][0]:  # it is clear which member was meant
+        raise ValueError(problems[0][1])
+    # A path inside one member is told in words: at the end of the message the path of the whole is read.
+    told = dict.fromkeys(_in_words(text) for _, text in problems)
+    raise ValueError(f"no member of the union fits: {'; '.join(told)}")
+
+
+def _in_words(message: str) -> str:
+    reason, path = split_path(message)
+    return f"{reason} (`{path.lstrip('.')}`)" if path else reason

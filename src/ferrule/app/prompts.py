@@ -7,6 +7,7 @@ names the role, and every content helper is a message of its own.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from ferrule.kernel.server import Server
 
 __all__ = ["PromptComponent", "PromptSet"]
+
+logger = logging.getLogger("ferrule.app")
 
 
 class PromptComponent:
@@ -212,7 +215,13 @@ class PromptSet:
 
 
 def _prompts_page(members: list[PromptComponent], next_cursor: str | None, _: Revision) -> ListPromptsResult:
-    return ListPromptsResult([member.definition() for member in members], next_cursor=next_cursor)
+    listed: list[Prompt] = []
+    for member in members:
+        try:
+            listed.append(member.definition())
+        except SignatureError as error:  # registered while the server runs, so nothing could refuse it at the start
+            logger.error("Prompt %r is left out of the list, since it cannot be described: %s", member.name, error)
+    return ListPromptsResult(listed, next_cursor=next_cursor)
 
 
 def _messages(value: Any) -> list[PromptMessage]:

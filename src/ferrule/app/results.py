@@ -29,11 +29,11 @@ from msgspec import UNSET
 
 from ferrule.app import adapters
 from ferrule.app.annotations import shape_of
-from ferrule.app.arguments import say, split_path
+from ferrule.app.arguments import say
 from ferrule.app.content import Content
 from ferrule.app.errors import ResultError
 from ferrule.app.guards import is_array, is_object
-from ferrule.app.shapes import Shape, native
+from ferrule.app.shapes import Shape, native, split_path
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import EncodeError
 from ferrule.wire.types import InputRequiredResult, ResourceContents, ToolContentBlock, ToolResult
@@ -77,13 +77,14 @@ class ResultPlan:
         kind: see the head of the file.
         schema: the published output schema; ``None`` when there is none.
         wraps: whether older revisions get the value under ``result``.
+        has_opaque_part: whether a library describes some part by itself.
     """
 
     __slots__ = (
         "_checks_itself",
-        "_has_opaque",
         "_may_hold_tuples",
         "encoder",
+        "has_opaque_part",
         "kind",
         "max_bytes",
         "project",
@@ -118,9 +119,9 @@ class ResultPlan:
         self.wraps = wraps
         self.validate = validate
         parts = [] if shape is None else list(shape.walk())
-        self._has_opaque = any(part.kind == "custom" for part in parts)
+        self.has_opaque_part = any(part.kind == "custom" for part in parts)
         # Instances of dataclasses and their kin do not check their own fields; pydantic's do, and dicts were converted.
-        self._checks_itself = self._has_opaque or not any(
+        self._checks_itself = self.has_opaque_part or not any(
             part.kind == "object" and part.adapter is not None and part.adapter.name != "typeddict" for part in parts
         )
         self._may_hold_tuples = shape is None or any(part.kind in ("tuple", "any") for part in parts)
@@ -205,7 +206,7 @@ class ResultPlan:
         shape = self.shape
         if shape is None:
             return
-        if self._has_opaque:
+        if self.has_opaque_part:
             from ferrule.app.schema import exact_schema
             from ferrule.app.validation import validator_for
 

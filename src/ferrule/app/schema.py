@@ -99,6 +99,8 @@ class _Writer:
         kind = shape.kind
         if kind == "any":
             return {}
+        if shape.sent is not None and self.output:
+            return dict(shape.sent)
         if shape.schema is not None:
             return dict(shape.schema)
         if kind == "array":

@@ -212,6 +212,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
     def _life(
         self, lifespan: Callable[[MCPServer[LifespanT]], AbstractAsyncContextManager[LifespanT]] | None
     ) -> AbstractAsyncContextManager[LifespanT]:
+        self.check()
         nothing: AbstractAsyncContextManager[Any] = nullcontext(cast("Any", {}))
         own = nothing if lifespan is None else lifespan(self)
         if self.mounts:
@@ -352,16 +353,21 @@ class MCPServer(ComponentRegistry[LifespanT]):
         return self._local
 
     def check(self) -> None:
-        """Resolve every signature that named something undefined when it was registered; `run` does this first.
+        """Resolve every signature that named something undefined when it was registered; every start does this first.
 
         Raises:
             SignatureError: a name is still undefined, or has no JSON form.
         """
-        for tool in self.tools.index:
-            if tool.spec.is_pending:
-                _ = tool.plan
         for component in (*self.resources.fixed, *self.resources.templates, *self.prompts.index):
-            component.spec.finish()
+            if component.spec.is_pending:
+                component.spec.finish()
+        unchecked = self.tools.unchecked
+        while unchecked:
+            if self.tools.index.get(unchecked[-1].name) is unchecked[-1]:
+                unchecked[-1].check()
+            unchecked.pop()
+        for mount in self.mounts:
+            mount.guest.check()
 
     # -- transports ------------------------------------------------------------------------------------------------
 

@@ -6,16 +6,31 @@ Shapes are made by `ferrule.app.annotations.shape_of`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
 from ferrule.app import adapters
 
-__all__ = ["FieldShape", "Kind", "Shape", "decode_hook", "json_kind", "kinds_of", "native", "prefix_path"]
+__all__ = [
+    "FieldShape",
+    "Kind",
+    "Shape",
+    "decode_hook",
+    "flat_members",
+    "json_kind",
+    "kinds_of",
+    "native",
+    "prefix_path",
+    "split_path",
+]
 
 NoneType = type(None)
+
+_PATH = re.compile(r"^(?P<reason>.*?) - at `\$(?P<path>[^`]*)`(?P<outer>(?: - at `\$[^`]*`)*)$", re.DOTALL)
+_OUTER = re.compile(r" - at `\$([^`]*)`")
 
 Kind = Literal["any", "scalar", "enum", "literal", "array", "tuple", "map", "object", "union", "custom"]
 
@@ -43,6 +58,8 @@ class Shape(msgspec.Struct, eq=False, weakref=True):
     """The class, or the enum, that the shape was read from."""
     schema: dict[str, Any] | None = None
     """The JSON Schema of a scalar, of literals and of enums."""
+    sent: dict[str, Any] | None = None
+    """The JSON Schema of a scalar in results, where it promises less than ``schema``."""
     values: tuple[Any, ...] = ()
     items: list[Shape] = []
     fields: list[FieldShape] = []
@@ -68,6 +85,10 @@ class Shape(msgspec.Struct, eq=False, weakref=True):
         for field in self.fields:
             yield from field.shape.walk(seen)
 
+    def has_opaque_part(self) -> bool:
+        """Whether a library describes some part by itself, which may fail."""
+        return any(part.kind == "custom" and part.schema is None for part in self.walk())
+
 
 def decode_hook(tp: Any, value: Any) -> Any:
     """``dec_hook`` of every conversion in this layer: what msgspec does not know, by marker or by adapter."""
@@ -89,6 +110,15 @@ def native(value: Any, shape: Shape) -> Any:
     return msgspec.convert(value, shape.hint, dec_hook=decode_hook, str_keys=True)
 
 
+def flat_members(shape: Shape, *, _depth: int = 0) -> list[Shape]:
+    """The members of a union, of unions inside it too; a shape that is no union is its only member."""
+    if shape.kind != "union":
+        return [shape]
+    if _depth > 20:
+        return []
+    return [inner for item in shape.items for inner in flat_members(item, _depth=_depth + 1)]
+
+
 def kinds_of(shape: Shape, *, _depth: int = 0) -> list[str]:
     """The JSON kinds that a value of this shape may have, in msgspec's words."""
     if _depth > 20:
@@ -97,12 +127,37 @@ def kinds_of(shape: Shape, *, _depth: int = 0) -> list[str]:
         return [kind for item in shape.items for kind in kinds_of(item, _depth=_depth + 1)]
     if shape.kind in ("array", "tuple"):
         return ["array"]
-    if shape.kind in ("map", "object", "custom"):
+    if shape.kind in ("map", "object"):
         return ["object"]
     if shape.kind in ("enum", "literal"):
         return list(dict.fromkeys(json_kind(getattr(value, "value", value)) for value in shape.values))
-    kind: str = (shape.schema or {}).get("type", "any")
-    return [{"string": "str", "integer": "int", "number": "float", "boolean": "bool"}.get(kind, kind)]
+    if shape.kind == "custom" and shape.schema is None:
+        return list(_opaque_kinds(shape))
+    return [_KINDS.get(kind, kind) for kind in _types_of(shape.schema or {}, {})]
+
+
+_KINDS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
+
+
+def _opaque_kinds(shape: Shape) -> tuple[str, ...]:
+    adapter = cast("adapters.Adapter", shape.adapter)
+    made = adapter.schema(shape.source, output=False)
+    return tuple(_KINDS.get(kind, kind) for kind in _types_of(made, made.get("$defs", {})))
+
+
+def _types_of(schema: dict[str, Any], defs: dict[str, Any], *, _depth: int = 0) -> list[str]:
+    """The JSON types that a schema names; ``["any"]`` where it names none."""
+    if _depth > 20:
+        return ["any"]
+    if isinstance(ref := schema.get("$ref"), str):
+        return _types_of(defs.get(ref.rpartition("/")[2], {}), defs, _depth=_depth + 1)
+    if isinstance(kinds := schema.get("type"), str | list):
+        return [kinds] if isinstance(kinds, str) else cast("list[str]", kinds)
+    for word in ("anyOf", "oneOf"):
+        if word in schema:
+            found = [kind for part in schema[word] for kind in _types_of(part, defs, _depth=_depth + 1)]
+            return list(dict.fromkeys(found))
+    return ["any"]
 
 
 def json_kind(value: Any) -> str:
@@ -123,3 +178,12 @@ def prefix_path(message: str, step: str) -> str:
     """``message`` of a conversion below ``step``, with its JSON path seen from above."""
     reason, found, path = message.rpartition(" - at `$")
     return f"{reason} - at `${step}{path}" if found else f"{message} - at `${step}`"
+
+
+def split_path(message: str) -> tuple[str, str]:
+    """A conversion's message without its path, and the path below ``$``, as ``.tags[0]``."""
+    found = _PATH.match(message)
+    if found is None:
+        return message, ""
+    outer = _OUTER.findall(found["outer"])
+    return found["reason"], "".join(reversed(outer)) + found["path"]

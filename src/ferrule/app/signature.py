@@ -62,6 +62,7 @@ class FunctionSpec:
         "_descriptions",
         "_positional",
         "_struct",
+        "_told",
         "bind",
         "context_parameter",
         "dependencies",
@@ -83,6 +84,7 @@ class FunctionSpec:
         self._declaration: Declaration | None = declaration
         self._struct: type[msgspec.Struct] | None = None
         self._descriptions: dict[str, str] | None = None
+        self._told: str | None = None
         self.function: Callable[..., Any] = declaration.function
         self.name = declaration.name
         self.kind: FunctionKind = declaration.kind
@@ -238,6 +240,14 @@ class FunctionSpec:
             self._descriptions = {}
             self.description()
         return self._descriptions
+
+    def told_parameters(self) -> str:
+        """The parameters in one line, for whoever sent wrong arguments; made once."""
+        if self._told is None:
+            from ferrule.app.arguments import describe
+
+            self._told = describe(self.parameters)
+        return self._told
 
     def input_schema(self, mode: SchemaMode = "model") -> dict[str, Any]:
         """The schema of the arguments; always an object that refuses unknown names."""

@@ -68,6 +68,7 @@ TaskSupport = Literal["forbidden", "optional", "required"]
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HEADER_KEYWORD = "x-mcp-header"
+_ALWAYS_DESCRIBED = frozenset({"scalar", "enum", "literal", "any"})
 _NO_ARGUMENTS: dict[str, Any] = {}
 _PLAIN_RETURNS = frozenset({str, int, float, bool, dict, list})
 
@@ -188,9 +189,8 @@ class ToolComponent:
             self.spec.finish()
             try:
                 self._plan = plan_result(self.spec.returns, mode=self.schema_mode, **self._plan_options)
-            except (SignatureError, NameError) as error:
-                reason = error.reason if isinstance(error, SignatureError) else str(error)
-                raise SignatureError(f"the return type: {reason}", function=self.spec.name) from error
+            except SignatureError as error:
+                raise SignatureError(f"the return type: {error.reason}", function=self.spec.name) from error
         return self._plan
 
     def input_schema(self) -> dict[str, Any]:
@@ -215,6 +215,43 @@ class ToolComponent:
             execution=None if self.task == "forbidden" else ToolExecution(task_support=self.task),
             meta=self.meta,
         )
+
+    def can_be_described(self, *, at_last: bool = False) -> bool:
+        """Whether its schemas can be made; ``False`` while they name something that is not defined yet.
+
+        Args:
+            at_last: what is not defined now is an error.
+
+        Raises:
+            SignatureError: they never can.
+        """
+        spec = self.spec
+        try:
+            if not self.has_own_schema:
+                for part in spec.parameters:
+                    if part.shape.kind not in _ALWAYS_DESCRIBED and part.shape.has_opaque_part():
+                        self.input_schema()
+                        break
+            returns = spec.returns
+            if not (type(returns) is type and returns in _PLAIN_RETURNS) and self.plan.has_opaque_part:
+                self.plan.output_schema()
+        except NameError as error:
+            self._plan = None
+            if at_last:
+                raise SignatureError(str(error), function=spec.name) from error
+            return False
+        except SignatureError as error:
+            raise error if error.function else SignatureError(error.reason, function=spec.name) from error
+        return True
+
+    def check(self) -> None:
+        """Resolve what was pending when it was registered.
+
+        Raises:
+            SignatureError: it cannot be served.
+        """
+        self.spec.finish()
+        self.can_be_described(at_last=True)
 
     # -- calling ---------------------------------------------------------------------------------------------------
 
@@ -303,6 +340,9 @@ class ToolSet:
         on_change: called after every change.
         protection: makes the challenges of guarded tools; ``None`` for a server without ``auth=``.
         defaults: for every tool that does not say otherwise.
+
+    Attributes:
+        unchecked: tools that name something which was not defined when they were registered.
     """
 
     def __init__(
@@ -316,6 +356,7 @@ class ToolSet:
         defaults: ToolDefaults,
     ) -> None:
         self.index: ComponentIndex[ToolComponent] = ComponentIndex("tool", on_change, protection)
+        self.unchecked: list[ToolComponent] = []
         self._defaults = defaults
         self._server = server
         self._threads = threads
@@ -400,10 +441,12 @@ class ToolSet:
             from ferrule.app.validation import check_schema
 
             check_schema(dict(output_schema))
-        returns = spec.returns
-        if not spec.is_pending and not (type(returns) is type and returns in _PLAIN_RETURNS):
-            _ = component.plan
-        mirrored = any(_HEADER_KEYWORD in part.shape.keywords for part in spec.parameters)
+        if spec.is_pending or not component.can_be_described():
+            self.unchecked.append(component)
+        mirrored = False
+        for part in spec.parameters:
+            if _HEADER_KEYWORD in part.shape.keywords:
+                mirrored = True
         if mirrored or component.has_own_schema:
             try:
                 plan = compile_param_plan(component.input_schema())
@@ -462,7 +505,13 @@ class ToolSet:
 
 
 def _tools_page(members: list[ToolComponent], next_cursor: str | None, revision: Revision) -> ListToolsResult:
-    return ListToolsResult([member.definition(revision) for member in members], next_cursor=next_cursor)
+    listed: list[Tool] = []
+    for member in members:
+        try:
+            listed.append(member.definition(revision))
+        except Exception as error:  # registered while the server runs, so nothing could refuse it at the start
+            logger.error("Tool %r is left out of the list, since it cannot be described: %s", member.name, error)
+    return ListToolsResult(listed, next_cursor=next_cursor)
 
 
 def check_name(name: str) -> None:

@@ -1,65 +1,128 @@
 """pydantic models, its dataclasses and its annotated validators: decoded, described and dumped by pydantic.
 
-Imported only when an annotation uses pydantic. Validation is pydantic's own (lax) mode; a `str` field keeps its text
-there too. Where a list, dict or model is declared and JSON text arrives, the text is decoded; see
-`ferrule.app.arguments` for the rule.
+Imported only when an annotation uses pydantic. A value is read as JSON and strictly first, so that everything is taken
+that the published schema accepts, also by classes that are strict; then as pydantic's lax mode does, except that a
+truth value is no number and a number no truth value, as everywhere else. A `str` field keeps its text. Where a list,
+dict or model is declared and JSON text arrives, the text is decoded; see `ferrule.app.arguments` for the rule.
 """
 
 from __future__ import annotations
 
 import typing
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from ferrule.app.adapters.base import Opaque
+from ferrule.app.errors import SignatureError
 from ferrule.app.guards import is_array, is_object
 
 __all__ = ["PYDANTIC"]
 
 _MAX_PROBLEMS = 5
-_MAX_REPAIRS = 16
+_MAX_LEVELS = 16
+"""JSON text inside JSON text is decoded so many times."""
 _CONTAINER_ERRORS = frozenset(
     f"{kind}_type"
     for kind in ("list", "dict", "set", "frozen_set", "tuple", "model", "model_attributes", "dataclass", "mapping")
 )
+_NUMBER_ERRORS = frozenset({"int_type", "float_type", "decimal_type"})
+_NOT_YET = frozenset({"class-not-fully-defined", "undefined-annotation"})
+_SAFE_FORMATS = frozenset({"date", "date-time", "uuid", "uuid4", "ipv4", "binary", "base64url", "base64"})
+"""Formats of results that no value breaks; ``date-time`` where the type demands an offset."""
 
 
 class _Schemas(GenerateJsonSchema):
-    """Without the titles that repeat a field's name."""
+    """Without the titles that repeat a field's name, and in results without formats that a value may break."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def datetime_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().datetime_schema(schema)
+        has_offset = schema.get("tz_constraint") not in (None, "naive")
+        return made if has_offset or self.mode == "validation" else {"type": "string"}
 
 
 class _Pydantic(Opaque):
     name = "pydantic"
 
     def decode(self, annotation: Any, value: Any) -> Any:
-        validate = _validator(annotation)
-        try:
-            return validate(value)
-        except ValidationError as error:
-            problem = error
-        for _ in range(_MAX_REPAIRS):
-            value, changed = _decode_json_text(value, problem)
-            if not changed:
-                break
+        validators = _validators(annotation)
+        for left in reversed(range(_MAX_LEVELS)):
             try:
-                return validate(value)
+                return _validate(validators, value)
             except ValidationError as error:
-                problem = error
-        raise ValueError(_tell(problem)) from problem
+                value, changed = _decode_json_texts(value, error)
+                if not changed or not left:
+                    raise ValueError(_tell(error)) from error
+        raise AssertionError
 
     def schema(self, annotation: Any, *, output: bool) -> dict[str, Any]:
-        made = _adapter(annotation).json_schema(
-            mode="serialization" if output else "validation", schema_generator=_Schemas, by_alias=True
-        )
+        """As `Adapter.schema`.
+
+        Raises:
+            NameError: the class names something that is not defined yet.
+            SignatureError: pydantic has no schema for it, or a method of its author's that makes one fails.
+        """
+        try:
+            made = _adapter(annotation).json_schema(
+                mode="serialization" if output else "validation", schema_generator=_Schemas, by_alias=True
+            )
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            if isinstance(error, NameError) or getattr(error, "code", None) in _NOT_YET:
+                _class_adapter.cache_clear()  # what it holds for the class would stay unfinished
+                raise NameError(reason) from error
+            raise SignatureError(f"pydantic cannot describe {_name(annotation)}: {reason}") from error
         _drop_class_titles(made, annotation)
+        if output:
+            _drop_formats(made)
         return made
+
+
+def _name(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
+def _validate(validators: tuple[Any, Any], value: Any) -> Any:
+    read_python, read_json = validators
+    try:
+        text = msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError):  # it holds what a caller in this process has: instances
+        return read_python(value)
+    try:
+        return read_json(text, strict=True)
+    except ValidationError as error:
+        strictly = error
+    if _mixes_truth_and_numbers(strictly):
+        raise strictly
+    return read_python(value)
+
+
+def _mixes_truth_and_numbers(error: ValidationError) -> bool:
+    for problem in error.errors(include_url=False, include_context=False):
+        kind, given = problem["type"], problem["input"]
+        if isinstance(given, bool) and kind in _NUMBER_ERRORS:
+            return True
+        if kind == "bool_type" and isinstance(given, int | float) and not isinstance(given, bool):
+            return True
+    return False
+
+
+def _drop_formats(schema: Any) -> None:
+    if is_object(schema):
+        if schema.get("type") == "string" and schema.get("format", "date") not in _SAFE_FORMATS:
+            del schema["format"]
+        for name, part in schema.items():
+            if name not in ("default", "examples", "enum", "const"):
+                _drop_formats(part)
+    elif is_array(schema):
+        for part in schema:
+            _drop_formats(part)
 
 
 @lru_cache(maxsize=1024)
@@ -75,17 +138,20 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
 
 
 @lru_cache(maxsize=1024)
-def _class_validator(annotation: Any) -> Any:
+def _class_validators(annotation: Any) -> tuple[Any, Any]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation.model_validate
-    return _adapter(annotation).validate_python
+        return annotation.model_validate, annotation.model_validate_json
+    adapter = _adapter(annotation)
+    return adapter.validate_python, adapter.validate_json
 
 
-def _validator(annotation: Any) -> Any:
+def _validators(annotation: Any) -> tuple[Any, Any]:
+    """What reads Python values, and what reads JSON."""
     try:
-        return _class_validator(annotation)
+        return _class_validators(annotation)
     except TypeError:
-        return _adapter(annotation).validate_python
+        adapter = _adapter(annotation)
+        return adapter.validate_python, adapter.validate_json
 
 
 def _drop_class_titles(schema: dict[str, Any], annotation: Any) -> None:
@@ -97,8 +163,9 @@ def _drop_class_titles(schema: dict[str, Any], annotation: Any) -> None:
             del part["title"]
 
 
-def _decode_json_text(value: Any, error: ValidationError) -> tuple[Any, bool]:
-    """``value`` with the first JSON text put where a container is declared, as the container that it spells."""
+def _decode_json_texts(value: Any, error: ValidationError) -> tuple[Any, bool]:
+    """``value`` with every JSON text put where a container is declared, as the container that it spells."""
+    made, changed = value, False
     for problem in error.errors(include_url=False, include_context=False):
         text = problem["input"]
         if problem["type"] not in _CONTAINER_ERRORS or not isinstance(text, str):
@@ -108,23 +175,33 @@ def _decode_json_text(value: Any, error: ValidationError) -> tuple[Any, bool]:
         except msgspec.DecodeError:
             continue
         if isinstance(decoded, dict | list):
-            return _replaced(value, problem["loc"], text, decoded)
-    return value, False
+            if not changed:
+                made, changed = _copy(value), True
+            made = _put(made, problem["loc"], text, decoded)
+    return made, changed
 
 
-def _replaced(value: Any, path: tuple[Any, ...], text: str, decoded: Any) -> tuple[Any, bool]:
-    if value is text or (not path and value == text):
-        return decoded, True
-    if not path:
-        return value, False
-    step, *rest = path
-    if is_object(value) and step in value:
-        inner, changed = _replaced(value[step], tuple(rest), text, decoded)
-        return ({**value, step: inner}, True) if changed else (value, False)
-    if is_array(value) and isinstance(step, int) and step < len(value):
-        inner, changed = _replaced(value[step], tuple(rest), text, decoded)
-        return ([*value[:step], inner, *value[step + 1 :]], True) if changed else (value, False)
-    return _replaced(value, tuple(rest), text, decoded)  # a step that names a union's member, not a place
+def _copy(value: Any) -> Any:
+    """The containers anew: what the caller sent is never changed."""
+    if is_object(value):
+        return {name: _copy(part) for name, part in value.items()}
+    return [_copy(part) for part in value] if is_array(value) else value
+
+
+def _put(root: Any, path: tuple[Any, ...], text: str, decoded: Any) -> Any:
+    """``root`` with ``decoded`` in the place of ``text``; a step that is no place names a union's member."""
+    parent: Any = None
+    place: Any = None
+    node = root
+    for step in path:
+        if (is_object(node) and step in node) or (is_array(node) and isinstance(step, int) and step < len(node)):
+            parent, place, node = node, step, cast("Any", node)[step]
+    if node != text:
+        return root
+    if parent is None:
+        return decoded
+    parent[place] = decoded
+    return root
 
 
 def _tell(error: ValidationError) -> str:
