@@ -14,6 +14,8 @@ if [ -d "$VENV/Scripts" ] || [ "${OS:-}" = Windows_NT ]; then BIN=Scripts; else 
 PYTHON=$VENV/$BIN/python
 
 MCP_PEER_VERSION=2.3.0
+# What hosts that are not kept up to date still run.
+OLD_MCP_PEER_VERSIONS="1.6.0 1.9.4 1.12.4"
 FASTMCP_PEER_VERSION=4.2.3
 INSPECTOR_VERSION=2.12.0
 CONFORMANCE_VERSION=0.2.0-alpha.12
@@ -141,6 +143,14 @@ _install_mcp_peer() {
     pip_install "$dir" "mcp==$MCP_PEER_VERSION"
 }
 
+# _install_old_mcp_peer VERSION
+_install_old_mcp_peer() {
+  local dir=$CACHE/peer-mcp-$1
+  say "installing the official mcp $1 into its own environment"
+  make_venv "$dir" &&
+    pip_install "$dir" "mcp==$1" "pydantic==2.11.10"  # newer ones lack what these versions import
+}
+
 _install_server_peers() {
   local dir=$CACHE/peer-servers
   say "installing published servers ($SERVERS_PYTHON_VERSION) into an environment of their own"
@@ -173,6 +183,10 @@ JSON
 # The official client, and the npm programs on the Node of our own environment; exports where they are.
 ensure_peers() {
   once "$CACHE/stamps/peer-mcp" "$(stamp_of "$MCP_PEER_VERSION")" _install_mcp_peer
+  local version
+  for version in $OLD_MCP_PEER_VERSIONS; do
+    once "$CACHE/stamps/peer-mcp-$version" "$version" _install_old_mcp_peer "$version"
+  done
   once "$CACHE/stamps/peer-servers" "$(stamp_of "$SERVERS_PYTHON_VERSION")" _install_server_peers
   once "$CACHE/stamps/node" "$(stamp_of "$INSPECTOR_VERSION" "$CONFORMANCE_VERSION" "$SERVERS_NODE_VERSION" \
     "$OIDC_PROVIDER_VERSION" "$TYPESCRIPT_CLIENT_VERSION" "$TYPESCRIPT_SDK_VERSION" "$TYPESCRIPT_TASKS_VERSION")" \

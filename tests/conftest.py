@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,19 @@ def peer_python() -> str:
     if not found.exists():
         _missing_peer("no environment with the official mcp package")
     return str(found)
+
+
+@pytest.fixture(scope="session")
+def old_peer_python() -> Callable[[str], str]:
+    """Gives the interpreter of the environment that holds one version of the official ``mcp`` 1.x package."""
+
+    def find(version: str) -> str:
+        found = _cache_dir() / f"peer-mcp-{version}" / ("Scripts" if os.name == "nt" else "bin") / "python"
+        if not found.exists():
+            _missing_peer(f"no environment with mcp {version}")
+        return str(found)
+
+    return find
 
 
 @pytest.fixture(scope="session")

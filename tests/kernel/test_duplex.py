@@ -955,3 +955,57 @@ async def test_a_batch_of_answers_settles_its_questions() -> None:
         peer.send([result(2, {"a": 2}), result(1, {"a": 1})])
         await settled()
         assert sorted(answer["a"] for answer in found) == [1, 2]
+
+
+class DelayingWriter:
+    """A write stream that records what is sent and when an answer was held back."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.events: list[str] = []
+
+    async def send(self, item: StreamMessage) -> None:
+        message: Any = item.message
+        self.events.append(message.method if isinstance(message, JsonRpcNotification) else f"answer {message.id}")
+        await self.inner.send(item)
+
+    async def wait_until_read(self) -> None:
+        self.events.append("wait until read")
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+@pytest.mark.parametrize("outcome", ["result", "error", "answered early"])
+async def test_an_answer_waits_until_the_progress_before_it_was_read(outcome: str) -> None:
+    """A client that drops a call's progress handler with its answer would lose what comes out of the same read."""
+
+    async def work(dctx: DispatchContext, _: Any) -> Any:
+        await dctx.progress(1)
+        if outcome == "error":
+            raise InvalidParams("no")
+        if outcome == "answered early":
+            await dctx.answer({})  # type: ignore[attr-defined]
+        return {}
+
+    async def quiet(_: DispatchContext, __: Any) -> Any:
+        return {}
+
+    async def on_request(dctx: DispatchContext, method: str, params: Any) -> Any:
+        return await {"work": work, "quiet": quiet}[method](dctx, params)
+
+    async def on_notify(_: DispatchContext, __: str, ___: Any) -> None: ...
+
+    to_us, reads = anyio.create_memory_object_stream[Any](10)
+    writes, from_us = anyio.create_memory_object_stream[Any](10)
+    writer = DelayingWriter(writes)
+    with to_us, reads, writes, from_us:
+        await to_us.send(request(1, "work", {"_meta": {"progressToken": "t"}}))
+        await to_us.send(request(2, "work"))  # wants no progress
+        await to_us.send(request(3, "quiet", {"_meta": {"progressToken": "t"}}))
+        await to_us.aclose()
+        await JSONRPCDispatcher(reads, writer).run(on_request, on_notify)
+    answered = writer.events.index("answer 1")
+    assert writer.events.index("notifications/progress") < writer.events.index("wait until read") < answered
+    assert writer.events.count("wait until read") == 1
+    assert {"answer 2", "answer 3"} <= set(writer.events)

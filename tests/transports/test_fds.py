@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.transports._fds import NonBlockingFd, fd_kind, private_duplicate
+from ferrule.transports._fds import NonBlockingFd, fd_kind, private_duplicate, unread_bytes
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux opens a pipe anew")
 
@@ -229,3 +229,34 @@ def test_a_forked_child_of_a_server_cannot_touch_the_wire() -> None:
     )
     assert done.stdout == b"wire"
     assert done.stderr == b"child prints\nchild writes\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not tell")
+def test_what_the_reader_of_a_pipe_has_not_read_is_counted(pipe: tuple[int, int]) -> None:
+    """An answer is held back until the notifications before it were read."""
+    reading, writing = pipe
+    assert unread_bytes(writing, "pipe") == 0
+    os.write(writing, b"12345")
+    assert unread_bytes(writing, "pipe") == 5
+    os.read(reading, 3)
+    assert unread_bytes(writing, "pipe") == 2
+    os.read(reading, 3)
+    assert unread_bytes(writing, "pipe") == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not tell")
+def test_a_socket_tells_whether_all_was_read() -> None:
+    """Node gives its children sockets for stdin and stdout."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(b"12345")
+        assert unread_bytes(ours.fileno(), "socket")
+        theirs.recv(10)
+        assert unread_bytes(ours.fileno(), "socket") == 0
+
+
+def test_what_has_no_reader_has_nothing_unread(tmp_path: Path) -> None:
+    """Nobody waits for a file to be read."""
+    with (tmp_path / "file").open("wb") as file:
+        file.write(b"12345")
+        assert unread_bytes(file.fileno(), "file") == 0

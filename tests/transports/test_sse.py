@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from ferrule.transports import sse
 from ferrule.transports.asgi import HttpContext, HttpOptions
 from ferrule.transports.sse import SseEndpoint
 from tests.transports.asgi.support import Call, Steered, request, running
@@ -205,3 +206,21 @@ async def test_a_prefix_that_a_trusted_proxy_took_off_is_in_the_address() -> Non
         assert session.path == "/tools/messages"
     async with connected(endpoint(), **{"x-forwarded-prefix": "/tools"}) as session:
         assert session.path == "/messages"
+
+
+async def test_an_answer_pauses_after_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The TypeScript client loses the progress that comes out of the same read as the answer."""
+    steered = Steered()
+    app = endpoint(steered)
+    async with connected(app) as session:
+        await session.handshake()
+        held: list[list[Any]] = []
+
+        async def hold(writer: Any) -> None:
+            held.append([message.get("method") for message in session.messages()][1:])
+
+        monkeypatch.setattr(sse._EventWriter, "wait_until_read", hold)
+        await session.ask(1, "tools/call", {"name": "progress", "arguments": {}, "_meta": {"progressToken": "t"}})
+        assert held == [["notifications/progress"] * 3]
+        await session.ask(2, "tools/call", {"name": "echo", "arguments": {}, "_meta": {"progressToken": "t"}})
+        assert len(held) == 1

@@ -15,14 +15,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ferrule.kernel.dispatch import StreamMessage
 from ferrule.transports import stdio
 from ferrule.transports.stdio import ParentWatch
+from ferrule.types import JsonRpcNotification
 
 PROGRAM = Path(__file__).parent / "stdio_program.py"
 INIT = {
@@ -526,6 +528,7 @@ def test_it_ends_when_its_parent_dies_and_leaves_the_pipe_open() -> None:
 
 FAST_WATCH = """
 import importlib.util, sys
+from ferrule.kernel.dispatch import StreamMessage
 from ferrule.transports import stdio
 stdio.PARENT_POLL_S = 0.05
 watch = stdio.ParentWatch
@@ -656,3 +659,69 @@ def test_a_subscription_that_the_server_ends_is_answered_and_then_withdrawn(host
     own = {f"{prefix}subscriptionId": "ear"}
     assert (told["method"], told["params"]) == ("notifications/cancelled", {"requestId": "ear", "_meta": own})
     assert peer.wait()[0] == 0
+
+
+# -- what leaves when ----------------------------------------------------------------------------------------------
+
+
+class Pipe:
+    """A write stream over a pipe whose reading end the test holds."""
+
+    def __init__(self) -> None:
+        self.far, target = os.pipe()
+        source, self.input = os.pipe()
+        self.reading, self.writing = stdio.stdio_streams(source, target)
+
+    def read(self) -> list[Any]:
+        """The messages that are in the pipe now; waits if there is none."""
+        return [json.loads(part) for part in os.read(self.far, 1 << 16).splitlines()]
+
+    async def aclose(self) -> None:
+        await self.writing.aclose()
+        await self.reading.aclose()
+        os.close(self.far)
+        os.close(self.input)
+
+
+@pytest.fixture
+async def wire(any_backend: str) -> AsyncIterator[Pipe]:
+    """A pipe in the running loop."""
+    opened = Pipe()
+    yield opened
+    await opened.aclose()
+
+
+@pytest.mark.anyio
+async def test_a_notification_is_in_the_pipe_when_send_returns(wire: Pipe) -> None:
+    """A handler that computes after a report would hold it back until the loop runs again."""
+    await wire.writing.send(StreamMessage(JsonRpcNotification("notifications/progress", {"progress": 1})))
+    assert [message["method"] for message in wire.read()] == ["notifications/progress"]
+
+
+@pytest.mark.anyio
+async def test_waiting_until_read_ends_when_the_peer_has_read(wire: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks again and again, and not longer than needed."""
+    looks = 0
+    unread = wire.writing._writer.unread_bytes
+
+    def look() -> int | None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            wire.read()
+        return unread()
+
+    await wire.writing.send(StreamMessage(JsonRpcNotification("n", None)))
+    monkeypatch.setattr(wire.writing._writer, "unread_bytes", look)
+    await wire.writing.wait_until_read()
+    assert looks == 3
+    await wire.writing.wait_until_read()
+    assert looks == 4
+
+
+@pytest.mark.anyio
+async def test_waiting_until_read_gives_up_on_a_peer_that_does_not_read(wire: Pipe) -> None:
+    """The answer of a call is delayed, never withheld."""
+    await wire.writing.send(StreamMessage(JsonRpcNotification("n", None)))
+    await wire.writing.wait_until_read()
+    assert [message["method"] for message in wire.read()] == ["n"]

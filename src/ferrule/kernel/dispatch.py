@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallOptions",
+    "DelaysUntilRead",
     "DispatchContext",
     "Dispatcher",
     "OnNotify",
@@ -185,6 +186,19 @@ class WriteStream(Protocol):
 
     async def aclose(self) -> None:
         """Finish writing."""
+        ...
+
+
+@runtime_checkable
+class DelaysUntilRead(Protocol):
+    """A write stream that can hold an answer back until the peer has read the progress notifications before it.
+
+    Some clients, the official TypeScript ones among them, stop delivering the progress of a call as soon as its answer
+    is parsed. They lose every notification that comes out of the same read as the answer.
+    """
+
+    async def wait_until_read(self) -> None:
+        """Return when the peer has read what was written so far, or after a bounded time."""
         ...
 
 

@@ -18,6 +18,7 @@ import anyio
 
 from ferrule.kernel.dispatch import (
     CallOptions,
+    DelaysUntilRead,
     OnNotify,
     OnRequest,
     ProgressSender,
@@ -81,6 +82,7 @@ class _Inbound(ProgressSender):
         "awaitable",
         "cancel_requested",
         "handle",
+        "has_reported",
         "is_over",
         "loop",
         "request_id",
@@ -103,6 +105,7 @@ class _Inbound(ProgressSender):
         self.loop = dispatcher.loop
         self.cancel_requested = False
         self.started = False
+        self.has_reported = False  # progress, while it was being served
         self.is_over = False  # answered, being answered, or withdrawn: nothing more is sent for it
         self.handle: TaskHandle | None = None
         self.awaitable: Awaitable[Any] | None = None
@@ -120,6 +123,8 @@ class _Inbound(ProgressSender):
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         if not self.cancel_requested:
+            if method == "notifications/progress":
+                self.has_reported = True
             await self._dispatcher.notify(method, params)
 
     def say_last(self, method: str, params: Mapping[str, Any]) -> None:
@@ -128,6 +133,7 @@ class _Inbound(ProgressSender):
 
     async def answer(self, result: Any = None, *, error: Exception | None = None) -> None:
         """Answer now although the handler still runs; what it returns, raises or says later is dropped."""
+        await self._dispatcher.wait_until_read(self)
         if error is not None:
             await self._dispatcher.finish_error(self, error)
         else:
@@ -168,6 +174,7 @@ class JSONRPCDispatcher:
         self._send_result: Callable[[RequestId, Any], Awaitable[None] | None] | None = getattr(
             write_stream, "send_result", None
         )
+        self._delays = write_stream if isinstance(write_stream, DelaysUntilRead) else None
         self._transport = transport or getattr(read_stream, "transport", None) or TransportContext()
         self._raise = raise_exceptions
         self._max_in_flight = max_in_flight
@@ -332,7 +339,11 @@ class JSONRPCDispatcher:
         inbound.started = True
         try:
             result = await inbound.awaitable  # type: ignore[misc]
+            if inbound.has_reported:
+                await self.wait_until_read(inbound)
         except Exception as error:
+            if inbound.has_reported:
+                await self.wait_until_read(inbound)
             await self.finish_error(inbound, error)
         except BaseException:  # a cancellation: the peer's, or the end of everything; it ends this task either way
             self._forget(inbound)
@@ -342,6 +353,11 @@ class JSONRPCDispatcher:
         finally:
             if inbound.handle is not None and self._tasks is not None:
                 self._tasks.forget(inbound.handle)
+
+    async def wait_until_read(self, inbound: _Inbound) -> None:
+        """Before the answer to a request that reported progress: give the peer time to read the reports."""
+        if self._delays is not None and inbound.has_reported and not inbound.is_over:
+            await self._delays.wait_until_read()
 
     async def finish(self, inbound: _Inbound, result: Any) -> None:
         """Answer a request, once; what comes after its answer or its withdrawal is dropped."""

@@ -377,5 +377,9 @@ class _ByteWriter:
     async def wait_below(self, limit_bytes: int) -> None:
         """Nothing waits here."""
 
+    def unread_bytes(self) -> int | None:
+        """Everything counts as read."""
+        return 0
+
     def close(self) -> None:
         self.mailbox.close()

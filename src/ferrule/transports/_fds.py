@@ -24,7 +24,15 @@ from collections.abc import Callable
 from typing import Final, Literal, Protocol, TextIO
 from weakref import WeakSet
 
-__all__ = ["NonBlockingFd", "ReservedStdio", "fd_kind", "grow_pipe", "open_missing_standard_fds", "private_duplicate"]
+__all__ = [
+    "NonBlockingFd",
+    "ReservedStdio",
+    "fd_kind",
+    "grow_pipe",
+    "open_missing_standard_fds",
+    "private_duplicate",
+    "unread_bytes",
+]
 
 FdKind = Literal["pipe", "socket", "terminal", "file", "device", "closed"]
 
@@ -73,6 +81,28 @@ def grow_pipe(fd: int) -> None:
 
         with contextlib.suppress(OSError):
             fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _LARGE_PIPE_BYTES)
+
+
+def unread_bytes(fd: int, kind: FdKind) -> int | None:
+    """How much of what was written to a pipe or socket its reader has not read yet.
+
+    Returns:
+        Bytes for a pipe; for a socket a number that is 0 once all is read; 0 for what has no reader (a file, a
+        terminal); ``None`` where the system does not tell.
+    """
+    if kind not in ("pipe", "socket"):
+        return 0
+    if sys.platform != "linux":
+        return None
+    import fcntl
+    import struct
+    import termios
+
+    request = termios.FIONREAD if kind == "pipe" else termios.TIOCOUTQ
+    try:
+        return int(struct.unpack("i", fcntl.ioctl(fd, request, bytes(4)))[0])
+    except OSError:
+        return None
 
 
 class NonBlockingFd:

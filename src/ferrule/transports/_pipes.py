@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol, TypeAlias
 
-from ferrule.transports._fds import NonBlockingFd, grow_pipe
+from ferrule.transports._fds import NonBlockingFd, grow_pipe, unread_bytes
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.ndjson import Frame, LineFramer
 
@@ -90,6 +90,10 @@ class FrameWriter(Protocol):
 
     async def wait_below(self, limit_bytes: int) -> None:
         """Wait until no more than this is unsent, or the pipe is broken."""
+        ...
+
+    def unread_bytes(self) -> int | None:
+        """What the other end has not read yet: unsent, or still in the pipe; ``None`` if the system does not tell."""
         ...
 
     def close(self) -> None:
@@ -208,6 +212,12 @@ class Outbox:
         self.broken = True
         self._pieces.clear()
         self.unsent_bytes = 0
+
+    def unread_bytes(self, target: NonBlockingFd) -> int | None:
+        """See `FrameWriter.unread_bytes`; 0 when the other end is gone."""
+        if self.broken:
+            return 0
+        return self.unsent_bytes or unread_bytes(target.fd, target.kind)
 
     def take(self) -> bytes:
         """Everything unsent, for a writer that blocks."""

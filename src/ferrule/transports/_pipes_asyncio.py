@@ -215,6 +215,9 @@ class PollingWriter:
                 with contextlib.suppress(ValueError):
                     self._waiters.remove(entry)
 
+    def unread_bytes(self) -> int | None:
+        return self.outbox.unread_bytes(self._target)
+
     def close(self) -> None:
         if self._target.fd >= 0:
             self.outbox.on_broken = None
@@ -335,6 +338,9 @@ class ThreadWriter:
             finally:
                 with contextlib.suppress(ValueError):
                     self._waiters.remove(entry)
+
+    def unread_bytes(self) -> int | None:
+        return self.outbox.unread_bytes(self._target)
 
     def close(self) -> None:
         self._closing = True

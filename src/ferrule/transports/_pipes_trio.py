@@ -143,6 +143,9 @@ class TrioWriter:
         while self.outbox.unsent_bytes > limit_bytes:
             await self._changed.wait()
 
+    def unread_bytes(self) -> int | None:
+        return self.outbox.unread_bytes(self._target)
+
     def close(self) -> None:
         self.outbox.lose()
         self._wake()

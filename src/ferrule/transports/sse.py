@@ -39,6 +39,8 @@ log = logging.getLogger("ferrule.http")
 _INVALID: Final = int(JsonRpcErrorCode.INVALID_REQUEST)
 _MAX_WAITING_MESSAGES: Final = 64
 _MESSAGE = "message"
+_READ_PAUSE_S: Final = 0.05
+"""Between the last progress notification of a request and its answer."""
 
 
 class _Inbox:
@@ -58,6 +60,10 @@ class _EventWriter:
 
     def __init__(self, reply: EventStreamReply) -> None:
         self._reply = reply
+
+    async def wait_until_read(self) -> None:
+        """Pause, since TCP does not tell what the client has read; see `DelaysUntilRead`."""
+        await anyio.sleep(_READ_PAUSE_S)
 
     async def send(self, item: StreamMessage, /) -> None:
         """Write one message; raises as ``WriteStream.send``."""

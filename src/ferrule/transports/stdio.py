@@ -38,7 +38,7 @@ from ferrule.transports._pipes import HIGH_WATER_BYTES, FrameReader, FrameWriter
 from ferrule.transports._watch import Watch, call_every
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
-from ferrule.wire.jsonrpc import JsonRpcResponse, RequestId, encode_response
+from ferrule.wire.jsonrpc import JsonRpcNotification, JsonRpcResponse, RequestId, encode_response
 
 if TYPE_CHECKING:
     import asyncio
@@ -66,6 +66,10 @@ _LAST_TASKS_S: Final = 1.0
 _THREAD_GRACE_S: Final = 1.0
 _THREAD_POLL_S: Final = 0.05
 _EXIT_CTRL_C: Final = 130
+_READ_PAUSES_S: Final = (0.0, 0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
+"""Pauses between looks at whether the peer has read its progress; together the longest delay of an answer, 64 ms."""
+_BLIND_PAUSE_S: Final = 0.005
+"""The pause where the system does not tell what the peer has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,11 @@ class StdioReadStream:
 
 
 class StdioWriteStream:
-    """Messages to a descriptor. Answers of one loop pass leave in one write, the last one at once."""
+    """Messages to a descriptor.
+
+    Answers of one loop pass leave in one write, the last one at once. A notification leaves at once: a handler that
+    computes after it would hold it back.
+    """
 
     encodes = True
 
@@ -156,8 +164,13 @@ class StdioWriteStream:
             EncodeError: it has no JSON form; nothing was written.
             anyio.BrokenResourceError: nobody reads them any more, or this side has closed.
         """
-        message = item.message
-        waiting = self._put(encode_frame(message), is_answer=type(message) is JsonRpcResponse)
+        message: object = item.message
+        frame = encode_frame(message)
+        if type(message) is JsonRpcNotification:
+            self._writer.send_nowait(frame, flush=True)
+            waiting = self._wait_for_room()
+        else:
+            waiting = self._put(frame, is_answer=type(message) is JsonRpcResponse)
         if waiting is not None:
             await waiting
         if self._outbox.broken:
@@ -184,9 +197,23 @@ class StdioWriteStream:
                 reading.awaiting = 0
                 flush = not reading.has_more
         self._writer.send_nowait(frame, flush=flush)
+        return self._wait_for_room()
+
+    def _wait_for_room(self) -> Awaitable[None] | None:
         if self._outbox.unsent_bytes > HIGH_WATER_BYTES:
             return self._writer.wait_below(HIGH_WATER_BYTES)
         return None
+
+    async def wait_until_read(self) -> None:
+        """Wait until the peer has read everything, for 64 ms at most; see `DelaysUntilRead`."""
+        for pause_s in _READ_PAUSES_S:
+            unread = self._writer.unread_bytes()
+            if unread is None:
+                await anyio.sleep(_BLIND_PAUSE_S)
+                return
+            if not unread:
+                return
+            await anyio.sleep(pause_s)
 
     async def flush(self) -> None:
         """Wait until everything is written or nobody reads it."""
