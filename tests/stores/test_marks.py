@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ferrule.stores.marks import Mark, MemoryMarks, OneTimeMarks
+from ferrule.stores.marks import Mark, MemoryMarks, OneTimeMarks, TooManyMarks
 from ferrule.stores.sqlite import SqliteFile, SqliteMarks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
@@ -68,8 +68,51 @@ async def test_an_empty_outcome_is_an_outcome(make):
     assert await marks.begin("k", ttl_s=9) == Mark("done", b"")
 
 
-async def test_memory_is_bounded():
-    marks = MemoryMarks(max_marks=3, clock=lambda: 0)
-    for number in range(10):
-        await marks.begin(str(number), ttl_s=9)
-    assert len(marks) == 3
+async def test_a_full_memory_refuses_new_marks_and_keeps_its_promises():
+    """An evicted mark lets its step run twice, or a signed request be played again."""
+    now = [0.0]
+    marks = MemoryMarks(max_marks=100, clock=lambda: now[0])
+    assert await marks.begin("a", ttl_s=60) == Mark("mine")
+    for number in range(99):
+        await marks.begin(str(number), ttl_s=30)
+        await marks.finish(str(number), b"x", ttl_s=30)
+    with pytest.raises(TooManyMarks, match=r"100 one-time marks.*store="):
+        await marks.begin("99", ttl_s=30)
+    assert await marks.begin("a", ttl_s=60) == Mark("running")
+    assert await marks.begin("0", ttl_s=60) == Mark("done", b"x")
+    await marks.finish("a", b"late", ttl_s=60)
+    assert await marks.begin("a", ttl_s=60) == Mark("done", b"late")
+    now[0] = 30
+    assert await marks.begin("99", ttl_s=30) == Mark("mine")
+    assert len(marks) == 2
+
+
+async def test_an_outcome_whose_mark_has_expired_takes_no_room_that_is_not_there():
+    now = [0.0]
+    marks = MemoryMarks(max_marks=1, clock=lambda: now[0])
+    await marks.begin("slow", ttl_s=10)
+    now[0] = 10
+    await marks.begin("other", ttl_s=10)
+    with pytest.raises(TooManyMarks):
+        await marks.finish("slow", b"x", ttl_s=10)
+    assert len(marks) == 1
+
+
+async def test_memory_is_bounded_in_bytes_whatever_the_keys_and_outcomes_are():
+    """Nothing at all counts as something, and a large outcome of a step that ran is recorded all the same."""
+    marks = MemoryMarks(max_bytes=2000, clock=lambda: 0)
+    for _ in range(50):  # the same again takes no more room
+        await marks.finish("", b"", ttl_s=9)
+    await marks.begin("k", ttl_s=9)
+    await marks.finish("k", b"x" * 5000, ttl_s=9)
+    with pytest.raises(TooManyMarks):
+        await marks.begin("new", ttl_s=9)
+    assert len(marks) == 2
+
+
+async def test_marks_that_are_kept_anew_leave_nothing_behind():
+    """Each key has its entry among the times, and no more than one that is no longer true."""
+    marks = MemoryMarks(clock=lambda: 0)
+    for number in range(10_000):
+        await marks.finish("k", b"%d" % number, ttl_s=number)
+    assert len(marks._expiry) < 200

@@ -303,6 +303,26 @@ async def test_a_store_that_cannot_record_does_not_lose_the_effect(app, caplog):
     assert "disk full" in caplog.text
 
 
+async def test_a_once_step_is_marked_as_long_as_a_state_of_its_call_can_come_again(app):
+    """Longer would only fill the store, which never drops a mark before its time."""
+    charging(app, [])
+    kept: list[float] = []
+
+    class Watched(MemoryMarks):
+        async def begin(self, key: str, *, ttl_s: float) -> Mark:
+            kept.append(ttl_s)
+            return await super().begin(key, ttl_s=ttl_s)
+
+        async def finish(self, key: str, value: bytes, *, ttl_s: float) -> None:
+            kept.append(ttl_s)
+
+    settings_of(app).marks = Watched()
+    settings_of(app).state_max_s = 1234
+    call = await Call(app).send()
+    await outcome(call.request(dict.fromkeys(call.requests, accept(True))))
+    assert kept == [1234, 1234]
+
+
 async def test_steps_in_scopes_and_loops_are_each_their_own(app):
     done: list[int] = []
 

@@ -50,7 +50,6 @@ T = TypeVar("T")
 MAX_REFUSED_ANSWERS: Final = 3
 """Answers that may misfit one question before `InvalidAnswer`."""
 
-_MARK_TTL_S: Final = 7 * 24 * 3600.0
 _MARK_POLL_S: Final = 0.05
 
 in_step: ContextVar[str | None] = ContextVar("ferrule_step", default=None)
@@ -224,6 +223,11 @@ class Rounds(ABC):
     @abstractmethod
     async def _step(self, call: StepCall) -> Any: ...
 
+    @property
+    def mark_ttl_s(self) -> float:
+        """Seconds that a ``once`` step is marked: as long as any state of this call can be sent again."""
+        return self.settings.state_max_s
+
     async def run_step(self, call: StepCall) -> Entry:
         """Run a step that is not recorded and record what comes of it. Never raises but when cancelled from outside."""
         mark = f"{self.journal.call_id}/{call.key}"
@@ -233,7 +237,7 @@ class Rounds(ABC):
             outcome = await self._outcome(call)
             if marks is not None:
                 try:
-                    await marks.finish(mark, encode(outcome), ttl_s=_MARK_TTL_S)
+                    await marks.finish(mark, encode(outcome), ttl_s=self.mark_ttl_s)
                 except Exception:  # it ran: this chain of rounds records it, other forks stay in doubt
                     logger.exception("The outcome of the step %r could not be marked in the store", call.name)
         entry = Entry(self.journal.next_sequence(), outcome[0], call.digest, outcome[1])
@@ -260,7 +264,7 @@ class Rounds(ABC):
         """``None`` if the step is ours to run, else the outcome that somebody else recorded."""
         deadline = anyio.current_time() + self.settings.step_wait_s
         while True:
-            found = await marks.begin(mark, ttl_s=_MARK_TTL_S)
+            found = await marks.begin(mark, ttl_s=self.mark_ttl_s)
             if found.state == "mine":
                 return None
             if found.state == "done":

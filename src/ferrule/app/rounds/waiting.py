@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from ferrule.app.rounds.base import StepCall
 from ferrule.app.rounds.errors import RoundsError, TooManyRounds
@@ -28,6 +28,8 @@ from ferrule.app.rounds.replay import ReplayRounds
 from ferrule.wire.codec import to_builtins
 
 __all__ = ["Answer", "AskedQuestion", "Keeper", "TaskSide", "WaitingRounds"]
+
+_TASK_MARK_TTL_S: Final = 7 * 24 * 3600.0
 
 Answer: TypeAlias = tuple[Literal["answer", "invalid"], Any]
 """``("answer", raw result)``, or ``("invalid", why)`` where the client refused with an error."""
@@ -121,6 +123,11 @@ class WaitingRounds(ReplayRounds):
             self.journal.entries[key] = self._due[key] = entry
             self._fresh.add(key)
         self._stillness.touch()
+
+    @property
+    def mark_ttl_s(self) -> float:
+        """As `Rounds.mark_ttl_s`, or as long as another process may take the task over."""
+        return max(super().mark_ttl_s, _TASK_MARK_TTL_S)
 
     async def run_step(self, call: StepCall) -> Entry:
         """As `Rounds.run_step`; the outcome is kept before the body sees it."""
