@@ -1,4 +1,4 @@
-"""Task records in Redis. Leases are counted by the clock of Redis, so that workers whose clocks differ agree.
+"""Task records in Redis. Leases and lives are counted by the clock of Redis, so that workers whose clocks differ agree.
 
 All records of one prefix share a slot of a cluster: the bounds on their number are of all of them together.
 """
@@ -14,15 +14,23 @@ from ferrule.stores.tasks import StoredTask, TooManyTasks
 
 __all__ = ["RedisTasks"]
 
+_OWNER_IS_FULL: Final = 2
+_EXISTS: Final = 3
+
 # Scripts get the names of all keys that they touch, so that a cluster can route them. ``all`` and ``leases`` are
-# sorted sets of task ids, by expiry and by the end of the lease, both in milliseconds.
+# sorted sets of task ids, by expiry and by the end of the lease, both in milliseconds. They and ``owned``
+# live as long as the record in them that lives longest.
 
 _ADD: Final = (
     NOW
     + """
 local task, owned, all, leases = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local id, owner, created, expires, lease, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-if redis.call('EXISTS', task) == 1 then return 0 end
+local id, owner, created, life, lease, body = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local found = redis.call('HMGET', task, 'version', 'owner', 'created', 'body', 'expires')
+if found[1] then
+  if found[1] == '1' and found[2] == owner and found[3] == created and found[4] == body then return found[5] end
+  return 3
+end
 redis.call('ZREMRANGEBYSCORE', all, '-inf', now)
 if redis.call('ZCARD', all) >= tonumber(ARGV[7]) then return 1 end
 if owner ~= '' then
@@ -31,6 +39,8 @@ if owner ~= '' then
   end
   if redis.call('ZCARD', owned) >= tonumber(ARGV[8]) then return 2 end
 end
+local expires = string.format('%.0f', now + life)
+if life <= 0 then return expires end
 redis.call('HSET', task, 'owner', owner, 'version', 1, 'created', created, 'expires', expires, 'open', 1, 'body', body)
 redis.call('PEXPIREAT', task, expires)
 redis.call('ZADD', all, expires, id)
@@ -42,9 +52,9 @@ if owner ~= '' then
   keys[3] = owned
 end
 for _, key in ipairs(keys) do
-  if redis.call('PTTL', key) < expires - now then redis.call('PEXPIREAT', key, expires) end
+  if redis.call('PTTL', key) < life then redis.call('PEXPIREAT', key, expires) end
 end
-return 0
+return expires
 """
 )
 
@@ -53,20 +63,33 @@ _REPLACE: Final = (
     + """
 local task, leases = KEYS[1], KEYS[2]
 local id, version, open, lease, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-if redis.call('HGET', task, 'version') ~= version then return 0 end
+local found = redis.call('HMGET', task, 'version', 'open', 'owner', 'created', 'expires')
+if found[1] ~= version or found[2] ~= '1' then return nil end
 redis.call('HSET', task, 'version', version + 1, 'open', open, 'body', body)
 if open == '0' then redis.call('ZREM', leases, id)
 elseif lease ~= '' then redis.call('ZADD', leases, 'XX', now + lease, id) end
-return 1
+return {found[3], found[4], found[5]}
 """
 )
 
 _CLAIM: Final = (
     NOW
     + """
-local leases = KEYS[1]
-local ids = redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, ARGV[2])
-for _, id in ipairs(ids) do redis.call('ZADD', leases, 'XX', now + ARGV[1], id) end
+local leases, all = KEYS[1], KEYS[2]
+local limit, ids = tonumber(ARGV[2]), {}
+redis.call('ZREMRANGEBYSCORE', all, '-inf', now)
+while #ids < limit do
+  local lost = redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, limit - #ids)
+  if #lost == 0 then break end
+  for _, id in ipairs(lost) do
+    if redis.call('ZSCORE', all, id) then
+      redis.call('ZADD', leases, 'XX', now + ARGV[1], id)
+      ids[#ids + 1] = id
+    else
+      redis.call('ZREM', leases, id)
+    end
+  end
+end
 return ids
 """
 )
@@ -93,14 +116,16 @@ class RedisTasks:
             task.task_id,
             task.owner,
             repr(task.created_at),
-            milliseconds(task.expires_at),
+            round((task.expires_at - task.created_at) * 1000),
             milliseconds(lease_s),
         ]
         values += [task.body, max_tasks, max_per_owner]
-        refused: int = await self._server.run(lambda client: client.eval(_ADD, len(keys), *keys, *values))
-        if refused:
-            raise TooManyTasks(owner=refused == 2)
-        return replace(task, version=1)
+        added: int | bytes = await self._server.run(lambda client: client.eval(_ADD, len(keys), *keys, *values))
+        if added == _EXISTS:
+            raise ValueError(f"There is another task {task.task_id!r}")
+        if isinstance(added, int):
+            raise TooManyTasks(owner=added == _OWNER_IS_FULL)
+        return replace(task, version=1, is_open=True, expires_at=int(added) / 1000)
 
     async def get(self, task_id: str) -> StoredTask | None:
         """See `TaskStore`."""
@@ -121,12 +146,21 @@ class RedisTasks:
         )
 
     async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
-        """See `TaskStore`; the expiry stays that of the creation."""
+        """See `TaskStore`."""
         keys = [self._task(task.task_id), self._leases]
         lease = "" if lease_s is None else str(round(lease_s * 1000))
         values: list[Any] = [task.task_id, task.version, int(task.is_open), lease, task.body]
-        changed: int = await self._server.run(lambda client: client.eval(_REPLACE, len(keys), *keys, *values))
-        return replace(task, version=task.version + 1) if changed else None
+        found: Any = await self._server.run(lambda client: client.eval(_REPLACE, len(keys), *keys, *values))
+        if found is None:
+            return None
+        owner, created, expires = found
+        return replace(
+            task,
+            version=task.version + 1,
+            owner=owner.decode(),
+            created_at=float(created),
+            expires_at=int(expires) / 1000,
+        )
 
     async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
         """See `TaskStore`."""
@@ -134,7 +168,7 @@ class RedisTasks:
         start = 0
         if after is not None:
             rank: int | None = await self._server.run(lambda client: client.zrevrank(owned, after))
-            if rank is None:
+            if rank is None or await self.get(after) is None:
                 raise KeyError(after)
             start = rank + 1
         tasks: list[StoredTask] = []
@@ -156,16 +190,11 @@ class RedisTasks:
     async def claim(self, *, lease_s: float, limit: int) -> list[StoredTask]:
         """See `TaskStore`."""
         ids: list[bytes] = await self._server.run(
-            lambda client: client.eval(_CLAIM, 1, self._leases, milliseconds(lease_s), limit)
+            lambda client: client.eval(_CLAIM, 2, self._leases, self._all, milliseconds(lease_s), limit)
         )
         tasks: list[StoredTask] = []
         for task_id in ids:
             found = await self.get(task_id.decode())
-            if found is not None and found.is_open:
+            if found is not None and found.is_open:  # not ended or expired in the meantime
                 tasks.append(found)
-            else:
-                await self._forget(task_id)
         return tasks
-
-    async def _forget(self, task_id: bytes) -> None:
-        await self._server.run(lambda client: client.zrem(self._leases, task_id))

@@ -1,7 +1,7 @@
 """Task records in the SQLite file of `ferrule.stores.sqlite_file`: they outlive the process, and a power cut.
 
 Each change is one statement or one immediate transaction, so that no other process comes between looking and writing.
-Times are those of the machine, which all its processes share.
+Times are those of the file, which all processes share.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from ferrule.stores.sqlite_file import SqliteFile, transaction
-from ferrule.stores.tasks import StoredTask, TooManyTasks
+from ferrule.stores.tasks import StoredTask, TooManyTasks, as_added, same_or_refused
 
 __all__ = ["SqliteTasks"]
 
@@ -29,30 +27,27 @@ class SqliteTasks:
         """See `TaskStore`."""
 
         def work(connection: sqlite3.Connection, now: float) -> StoredTask:
+            stored = as_added(task, now)
             with transaction(connection):
                 connection.execute("DELETE FROM ferrule_tasks WHERE expires_at <= ?", (now,))
+                found = _find(connection, task.task_id, now)
+                if found is not None:
+                    return same_or_refused(found, task)
                 if _count(connection, "1") >= max_tasks:
                     raise TooManyTasks(owner=False)
                 if task.owner and _count(connection, "owner = ?", task.owner) >= max_per_owner:
                     raise TooManyTasks(owner=True)
                 connection.execute(
                     f"INSERT INTO ferrule_tasks ({_COLUMNS}) VALUES (?, ?, 1, ?, ?, ?, ?)",
-                    (task.task_id, task.owner, task.created_at, task.expires_at, now + lease_s, task.body),
+                    (task.task_id, task.owner, task.created_at, stored.expires_at, now + lease_s, task.body),
                 )
-            return replace(task, version=1)
+            return stored
 
         return await self._file.run(work)
 
     async def get(self, task_id: str) -> StoredTask | None:
         """See `TaskStore`."""
-
-        def work(connection: sqlite3.Connection, now: float) -> StoredTask | None:
-            found: Any = connection.execute(
-                f"SELECT {_COLUMNS} FROM ferrule_tasks WHERE task_id = ? AND expires_at > ?", (task_id, now)
-            ).fetchone()
-            return None if found is None else _task(found)
-
-        return await self._file.run(work)
+        return await self._file.run(lambda connection, now: _find(connection, task_id, now))
 
     async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
         """See `TaskStore`."""
@@ -63,12 +58,13 @@ class SqliteTasks:
                 lease = "NULL"
             elif lease_s is not None:
                 lease, value = "?", [now + lease_s]
-            changed = connection.execute(
-                f"UPDATE ferrule_tasks SET version = version + 1, expires_at = ?, body = ?, leased_until = {lease} "
-                "WHERE task_id = ? AND version = ? AND expires_at > ?",
-                (task.expires_at, task.body, *value, task.task_id, task.version, now),
-            )
-            return replace(task, version=task.version + 1) if changed.rowcount == 1 else None
+            with transaction(connection):
+                changed = connection.execute(
+                    f"UPDATE ferrule_tasks SET version = version + 1, body = ?, leased_until = {lease} "
+                    "WHERE task_id = ? AND version = ? AND leased_until IS NOT NULL AND expires_at > ?",
+                    (task.body, *value, task.task_id, task.version, now),
+                )
+                return _find(connection, task.task_id, now) if changed.rowcount == 1 else None
 
         return await self._file.run(work)
 
@@ -76,13 +72,15 @@ class SqliteTasks:
         """See `TaskStore`."""
 
         def work(connection: sqlite3.Connection, now: float) -> list[StoredTask]:
+            if not owner and after is None:
+                return []
             before = 2**62
             if after is not None:
                 found: Any = connection.execute(
                     "SELECT number FROM ferrule_tasks WHERE task_id = ? AND owner = ? AND expires_at > ?",
                     (after, owner, now),
                 ).fetchone()
-                if found is None:
+                if found is None or not owner:
                     raise KeyError(after)
                 before = found[0]
             rows = connection.execute(
@@ -100,7 +98,8 @@ class SqliteTasks:
         def work(connection: sqlite3.Connection, now: float) -> list[StoredTask]:
             with transaction(connection):
                 rows: list[Any] = connection.execute(
-                    f"SELECT {_COLUMNS} FROM ferrule_tasks WHERE leased_until <= ? AND expires_at > ? LIMIT ?",
+                    f"SELECT {_COLUMNS} FROM ferrule_tasks WHERE leased_until <= ? AND expires_at > ? "
+                    "ORDER BY leased_until, task_id LIMIT ?",
                     (now, now, limit),
                 ).fetchall()
                 connection.executemany(
@@ -110,6 +109,13 @@ class SqliteTasks:
             return [_task(row) for row in rows]
 
         return await self._file.run(work)
+
+
+def _find(connection: sqlite3.Connection, task_id: str, now: float) -> StoredTask | None:
+    found: Any = connection.execute(
+        f"SELECT {_COLUMNS} FROM ferrule_tasks WHERE task_id = ? AND expires_at > ?", (task_id, now)
+    ).fetchone()
+    return None if found is None else _task(found)
 
 
 def _count(connection: sqlite3.Connection, where: str, *values: Any) -> int:

@@ -5,7 +5,8 @@ and keeps the rest as bytes. Two writers never overwrite each other: `TaskStore.
 read before the last change, and the caller reads again.
 
 An open record carries a *lease*: whoever runs the task renews it, and when it has run out somebody else may `claim`
-the task. Leases are durations and the store counts them by its own clock, so that workers whose clocks differ agree.
+the task. Leases and lives are durations and the store counts them by its own clock, so that workers whose clocks differ
+agree, and none of them ends what another keeps.
 
 Rule a newcomer would break: a record that has expired does not exist, whether or not it was swept away yet.
 """
@@ -13,12 +14,13 @@ Rule a newcomer would break: a record that has expired does not exist, whether o
 from __future__ import annotations
 
 import heapq
-import time
 from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
+
+from ferrule.stores.clock import steady_time
 
 __all__ = ["MemoryTasks", "StoredTask", "TaskStore", "TooManyTasks"]
 
@@ -38,8 +40,10 @@ class StoredTask(Struct, frozen=True, kw_only=True):
         task_id: unguessable, chosen by the caller.
         owner: who may list it; ``""`` for nobody.
         version: counts the changes; 0 for a record that was never stored.
-        created_at: seconds since the epoch.
-        expires_at: seconds since the epoch; from then on the record does not exist.
+        created_at: seconds since the epoch, by the clock of whoever adds it.
+        expires_at: seconds since the epoch; from then on the record does not exist. By the clock of whoever adds it in
+            a record that was never stored, where it says with ``created_at`` how long the record lives; by the clock of
+            the store in one that was.
         is_open: whether the task has not ended yet.
         body: everything else; opaque.
     """
@@ -54,18 +58,28 @@ class StoredTask(Struct, frozen=True, kw_only=True):
 
 
 class TaskStore(Protocol):
-    """Records of tasks, shared by all who name the same store."""
+    """Records of tasks, shared by all who name the same store.
+
+    What a record says of its owner, its creation and its expiry stays as it was added; what changes is its body and,
+    once, that it has ended. Whatever is written after the end finds no record to write to.
+    """
 
     async def add(self, task: StoredTask, *, lease_s: float, max_tasks: int, max_per_owner: int) -> StoredTask:
         """Keep a new record, leased to the caller; gives it as stored. It can be found once this returns.
 
+        The record lives for ``expires_at - created_at`` seconds from now, and not at all if that is not more than 0.
+        Adding the same record again before it changed gives it as it is stored: whoever lost the answer may ask again.
+
         Args:
-            task: its id must be new.
+            task: its id must be new, and it must be open.
             lease_s: seconds until somebody else may claim it.
-            max_tasks, max_per_owner: how many records there may be, before this one is added.
+            max_tasks, max_per_owner: how many records there may be, before this one is added. The second does not hold
+                for those that are nobody's.
 
         Raises:
             TooManyTasks: one of the bounds is reached.
+            ValueError: there is another record of this id.
+            OSError: the store cannot be reached or written to.
         """
         ...
 
@@ -74,42 +88,61 @@ class TaskStore(Protocol):
         ...
 
     async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
-        """Change a record that was read with ``task.version``; gives it as stored.
+        """Change the body of a record that was read with ``task.version``, or end it; gives it as stored.
 
-        ``None``: it has changed or gone in the meantime, and nothing was written.
+        ``None``: it has changed, ended or gone in the meantime, and nothing was written.
 
         Args:
-            task: the record as it shall be, with the version that was read.
+            task: the record as it shall be, with the version that was read. Its owner and times are ignored.
             lease_s: renews the lease; ``None`` leaves it. An ended task has none.
         """
         ...
 
     async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
-        """Records of an owner, newest first.
+        """Records of an owner, those added last first.
 
         Args:
-            owner: not empty.
+            owner: of ``""``, nobody, there are none to list.
             after: the id of the last record of the page before; ``None`` begins.
             limit: at most so many.
 
         Raises:
-            KeyError: ``after`` is no record of this owner.
+            KeyError: ``after`` is no record of this owner (any more).
         """
         ...
 
     async def claim(self, *, lease_s: float, limit: int) -> list[StoredTask]:
-        """Open records whose lease has run out, leased to the caller from now on; each is given to one caller only."""
+        """Open records whose lease has run out, leased to the caller from now on; each is given to one caller only.
+
+        Those whose lease ran out first come first; there are fewer than ``limit`` only if there are no more.
+        """
         ...
+
+
+def as_added(task: StoredTask, now: float) -> StoredTask:
+    """A new record as a store keeps it whose clock says ``now``."""
+    return replace(task, version=1, is_open=True, expires_at=task.expires_at + (now - task.created_at))
+
+
+def same_or_refused(found: StoredTask, task: StoredTask) -> StoredTask:
+    """``found``, if it is what adding ``task`` made; the rule of every implementation.
+
+    Raises:
+        ValueError: it is another record of the same id.
+    """
+    if found.version != 1 or (found.owner, found.created_at, found.body) != (task.owner, task.created_at, task.body):
+        raise ValueError(f"There is another task {task.task_id!r}")
+    return found
 
 
 class MemoryTasks:
     """Records of one process.
 
     Args:
-        clock: seconds since the epoch, for tests.
+        clock: seconds since the epoch, for tests. The usual one cannot be set.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, *, clock: Callable[[], float] = steady_time) -> None:
         self._clock = clock
         self._tasks: dict[str, StoredTask] = {}
         self._leases: dict[str, float] = {}
@@ -123,15 +156,22 @@ class MemoryTasks:
     async def add(self, task: StoredTask, *, lease_s: float, max_tasks: int, max_per_owner: int) -> StoredTask:
         """See `TaskStore`."""
         self._sweep()
+        found = self._tasks.get(task.task_id)
+        if found is not None:
+            return same_or_refused(found, task)
         if len(self._tasks) >= max_tasks:
             raise TooManyTasks(owner=False)
-        owned = self._owned.setdefault(task.owner, {})
-        if task.owner and len(owned) >= max_per_owner:
+        if task.owner and len(self._owned.get(task.owner, ())) >= max_per_owner:
             raise TooManyTasks(owner=True)
-        stored = self._tasks[task.task_id] = replace(task, version=1)
-        owned[task.task_id] = None
-        self._leases[task.task_id] = self._clock() + lease_s
-        heapq.heappush(self._expiry, (task.expires_at, task.task_id))
+        now = self._clock()
+        stored = as_added(task, now)
+        if stored.expires_at <= now:
+            return stored
+        self._tasks[task.task_id] = stored
+        if task.owner:
+            self._owned.setdefault(task.owner, {})[task.task_id] = None
+        self._leases[task.task_id] = now + lease_s
+        heapq.heappush(self._expiry, (stored.expires_at, task.task_id))
         return stored
 
     async def get(self, task_id: str) -> StoredTask | None:
@@ -142,15 +182,15 @@ class MemoryTasks:
     async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
         """See `TaskStore`."""
         found = await self.get(task.task_id)
-        if found is None or found.version != task.version:
+        if found is None or found.version != task.version or not found.is_open:
             return None
-        stored = self._tasks[task.task_id] = replace(task, version=task.version + 1)
+        stored = self._tasks[task.task_id] = replace(
+            found, version=found.version + 1, is_open=task.is_open, body=task.body
+        )
         if not task.is_open:
             self._leases.pop(task.task_id, None)
         elif lease_s is not None:
             self._leases[task.task_id] = self._clock() + lease_s
-        if task.expires_at != found.expires_at:
-            heapq.heappush(self._expiry, (task.expires_at, task.task_id))
         return stored
 
     async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
@@ -169,7 +209,8 @@ class MemoryTasks:
         """See `TaskStore`."""
         self._sweep()
         now = self._clock()
-        ids = [task_id for task_id, until in self._leases.items() if until <= now][:limit]
+        lost = [(until, task_id) for task_id, until in self._leases.items() if until <= now]
+        ids = [task_id for _, task_id in heapq.nsmallest(limit, lost)]
         for task_id in ids:
             self._leases[task_id] = now + lease_s
         return [self._tasks[task_id] for task_id in ids]
@@ -183,10 +224,11 @@ class MemoryTasks:
                 continue
             del self._tasks[task_id]
             self._leases.pop(task_id, None)
-            owned = self._owned[task.owner]
-            owned.pop(task_id, None)
-            if not owned:
-                del self._owned[task.owner]
+            owned = self._owned.get(task.owner)
+            if owned is not None:
+                owned.pop(task_id, None)
+                if not owned:
+                    del self._owned[task.owner]
         if not self._tasks:  # an emptied dict keeps the room of its fullest hour, a cleared one does not
             for emptied in (self._tasks, self._leases, self._owned):
                 emptied.clear()

@@ -419,6 +419,73 @@ class TaskStoreContract(StoreContract):
         assert (found.version, found.owner, found.is_open, found.body) == (1, "ann", True, b"\x00t")
         assert await store.get("other") is None
 
+    async def test_an_id_is_given_to_one_record(self) -> None:
+        """The same record may be added again by whoever lost the answer; another never takes its place."""
+        from msgspec.structs import replace
+
+        store = await self.make()
+        given = self.task("t", owner="ann")
+        stored = await self.put(store, given)
+        assert await self.put(store, given, max_tasks=1) == stored
+        for other in (replace(given, owner="bob"), replace(given, body=b"other")):
+            try:
+                await self.put(store, other)
+            except ValueError:
+                continue
+            raise AssertionError(f"{other} was taken")
+        assert await store.get("t") == stored
+        assert await store.page("ann", None, 10) == [stored]
+        assert await store.page("bob", None, 10) == []
+        changed = await store.replace(replace(stored, body=b"changed"))
+        try:
+            await self.put(store, given)
+        except ValueError:
+            assert await store.get("t") == changed
+        else:
+            raise AssertionError("a record that has changed was added again")
+
+    async def test_what_a_record_was_added_with_stays(self) -> None:
+        """Owner, creation and expiry; and an end is the end."""
+        from msgspec.structs import replace
+
+        store = await self.make()
+        stored = await self.put(store, self.task("t", owner="ann", life_s=self.tick_s * 3))
+        wanted = replace(stored, owner="bob", created_at=1.0, expires_at=stored.expires_at + 1000, body=b"new")
+        changed = await store.replace(wanted)
+        assert changed == replace(stored, body=b"new", version=2)
+        assert await store.get("t") == changed
+        assert await store.page("bob", None, 10) == []
+        assert await store.page("ann", None, 10) == [changed]
+        ended = await store.replace(replace(changed, is_open=False))
+        assert ended is not None
+        for later in (ended, replace(ended, is_open=True), replace(ended, body=b"late")):
+            assert await store.replace(later, lease_s=0) is None
+        assert await store.get("t") == ended
+        await self.pass_time(self.tick_s * 4)
+        assert await store.get("t") is None
+
+    async def test_a_life_is_counted_from_the_adding_by_one_clock(self) -> None:
+        """Whoever adds a record may have another time than the store; how long it lives is what both understand."""
+        from msgspec.structs import replace
+
+        store = await self.make()
+        life_s = self.tick_s * 3
+        for number, shift_s in enumerate((-7200.0, 0.0, 7200.0)):
+            fresh = self.task(f"t{number}", owner="ann", life_s=life_s)
+            given = replace(fresh, created_at=fresh.created_at + shift_s, expires_at=fresh.expires_at + shift_s)
+            stored = await self.put(store, given, lease_s=self.tick_s)
+            assert abs(stored.expires_at - fresh.expires_at) < 60
+            assert await store.get(stored.task_id) == stored
+        assert len(await store.page("ann", None, 10)) == 3
+        await self.pass_time(life_s * 1.5)
+        assert await store.page("ann", None, 10) == []
+        assert await store.claim(lease_s=60, limit=10) == []
+        none = self.task("none", owner="ann", life_s=-self.tick_s)
+        await self.put(store, none)
+        assert await store.get("none") is None
+        assert await store.page("ann", None, 10) == []
+        await self.put(store, self.task("last", owner="ann"), max_tasks=1, max_per_owner=1)
+
     async def test_a_record_that_changed_is_not_overwritten(self) -> None:
         """Compare and swap: of two writers that read the same one wins."""
         from msgspec.structs import replace
@@ -485,6 +552,22 @@ class TaskStoreContract(StoreContract):
                 continue
             raise AssertionError(f"the cursor {cursor} was taken")
 
+    async def test_a_cursor_that_has_expired_is_refused(self) -> None:
+        """As one that never was. Nobody has no list."""
+        store = await self.make()
+        await self.put(store, self.task("a0", owner="ann"))
+        await self.put(store, self.task("a1", owner="ann", life_s=self.tick_s))
+        await self.put(store, self.task("n0"))
+        await self.pass_time(self.tick_s * 1.5)
+        assert [task.task_id for task in await store.page("ann", None, 3)] == ["a0"]
+        assert await store.page("", None, 3) == []
+        for owner, cursor in (("ann", "a1"), ("", "n0")):
+            try:
+                await store.page(owner, cursor, 3)
+            except KeyError:
+                continue
+            raise AssertionError(f"the cursor {cursor} was taken")
+
     async def test_a_lease_that_ran_out_is_given_to_one_caller(self) -> None:
         """A renewed one is not, nor is an ended task."""
         from msgspec.structs import replace
@@ -509,6 +592,17 @@ class TaskStoreContract(StoreContract):
         found = await store.get("over")
         assert found is not None
         assert not found.is_open
+
+    async def test_as_many_leases_are_claimed_as_are_asked_for(self) -> None:
+        """Those that ran out first; a record that has expired takes nobody's place."""
+        store = await self.make()
+        for number in range(3):
+            await self.put(store, self.task(f"gone{number}", life_s=self.tick_s), lease_s=self.tick_s / 10)
+        for number in range(3):
+            await self.put(store, self.task(f"t{number}"), lease_s=self.tick_s * (3 - number) / 2)
+        await self.pass_time(self.tick_s * 2)
+        claimed = [await store.claim(lease_s=60, limit=limit) for limit in (0, 2, 2, 2)]
+        assert [[task.task_id for task in tasks] for tasks in claimed] == [[], ["t2", "t1"], ["t0"], []]
 
     async def test_a_released_lease_can_be_claimed_at_once(self) -> None:
         """What an orderly stop does with its tasks."""
