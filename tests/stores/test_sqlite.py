@@ -7,12 +7,23 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from ferrule.stores.sqlite import SqliteBlobs, SqliteFile, SqliteMarks, open_sqlite
+from ferrule.stores import sqlite_file
+from ferrule.stores.sqlite import (
+    SqliteBlobs,
+    SqliteEvents,
+    SqliteFile,
+    SqliteMarks,
+    SqliteSessions,
+    SqliteTasks,
+    open_sqlite,
+)
 from ferrule.stores.store import StoreUrlError
+from ferrule.stores.tasks import StoredTask
 
 pytestmark = pytest.mark.anyio
 
@@ -148,3 +159,86 @@ async def test_a_store_that_nobody_holds_any_more_closes_its_file(tmp_path: Path
     gc.collect()
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         connection.execute("SELECT 1")
+
+
+HOUR = 3600.0
+
+
+def task(task_id: str, *, now: float) -> StoredTask:
+    return StoredTask(task_id=task_id, owner="ann", created_at=now, expires_at=now + HOUR, is_open=True, body=b"x")
+
+
+async def add(file: SqliteFile, task_id: str, *, now: float | None = None) -> StoredTask:
+    given = task(task_id, now=time.time() if now is None else now)
+    return await SqliteTasks(file).add(given, lease_s=60, max_tasks=10, max_per_owner=10)
+
+
+@pytest.mark.parametrize("ahead_s", [2 * HOUR, -2 * HOUR, 10 * 365 * 24 * HOUR])
+async def test_a_process_whose_clock_is_wrong_ends_nothing_of_others(tmp_path: Path, ahead_s: float) -> None:
+    """Not by sweeping, claiming, counting or beginning anew; and what it keeps lives as long as it said."""
+    path = str(tmp_path / "s.db")
+    right = SqliteFile(path)
+    other = SqliteFile(path, clock=lambda: time.time() + ahead_s)
+    stored = await add(right, "t")
+    await SqliteMarks(right).begin("step", ttl_s=600)
+    await SqliteBlobs(right).put("state", b"x", ttl_s=600)
+    await SqliteSessions(right).put("s", b"x", idle_s=600)
+    event = await SqliteEvents(right).append("s", "1", b"x")
+    assert await SqliteTasks(other).get("t") == stored
+    assert await SqliteTasks(other).claim(lease_s=60, limit=10) == []
+    assert (await SqliteMarks(other).begin("step", ttl_s=600)).state == "running"
+    theirs = await add(other, "theirs", now=time.time() + ahead_s)
+    assert abs(theirs.expires_at - stored.expires_at) < 10
+    for file in (right, other):
+        assert [each.task_id for each in await SqliteTasks(file).page("ann", None, 9)] == ["theirs", "t"]
+        assert await SqliteBlobs(file).get("state") == b"x"
+        assert await SqliteSessions(file).get("s", idle_s=600) == b"x"
+        assert await SqliteEvents(file).replay("s", event) is not None
+        file.close()
+
+
+async def test_setting_the_clock_while_a_process_runs_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in it, nor in one that starts afterwards."""
+    path = str(tmp_path / "s.db")
+    before = SqliteFile(path)
+    stored = await add(before, "t")
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 2 * HOUR)
+    after = SqliteFile(path)
+    for file in (before, after):
+        assert await SqliteTasks(file).get("t") == stored
+        assert await SqliteTasks(file).claim(lease_s=60, limit=10) == []
+        file.close()
+
+
+@pytest.mark.parametrize("has_id", [True, False], ids=["named", "unnamed"])
+async def test_time_goes_on_in_the_calendar_when_the_machine_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_id: bool
+) -> None:
+    """Where a start has no name, it is known by a machine that is younger than what was written. A calendar that is
+    behind what was written, as that of a machine without a clock is, is not believed."""
+    path, uptime, calendar = str(tmp_path / "s.db"), [5000.0], [1e9]
+    monkeypatch.setattr(sqlite_file, "uptime_s", lambda: uptime[0])
+    monkeypatch.setattr(time, "time", lambda: calendar[0])
+    monkeypatch.setattr(sqlite_file, "boot_id", lambda: "first" if has_id else "")
+
+    async def times() -> tuple[float, bytes | None]:
+        file = SqliteFile(path)
+        found = await SqliteBlobs(file).get("k")
+        now = await file.run(lambda connection, now: now)
+        file.close()
+        return now, found
+
+    file = SqliteFile(path)
+    await SqliteBlobs(file).put("k", b"x", ttl_s=HOUR)
+    uptime[0] += 100
+    await SqliteBlobs(file).get("k")
+    file.close()
+    monkeypatch.setattr(sqlite_file, "boot_id", lambda: "second" if has_id else "")
+    uptime[0], calendar[0] = 30.0, 1.0
+    assert await times() == (1e9 + 100, b"x")
+    monkeypatch.setattr(sqlite_file, "boot_id", lambda: "third" if has_id else "")
+    uptime[0], calendar[0] = 20.0, 1e9 + 2 * HOUR
+    assert await times() == (1e9 + 2 * HOUR, None)

@@ -5,6 +5,10 @@ before its call returns (``synchronous=FULL``, a few milliseconds), or it is not
 process but not a power cut in the next seconds (``synchronous=NORMAL``, fifty microseconds). The file is whole in both
 cases. A new file can be read by its owner only; one that is there keeps its permissions.
 
+Time is the file's own: what all processes count with is the time since the machine was started, and the file holds
+where that stands in the calendar. The first process after a start of the machine says so; the clocks of all others
+count for nothing. So no process ends what another keeps because its clock is wrong, or because it was set.
+
 Calls run in worker threads, one at a time per process. The file is opened again in a process that was forked: a
 connection must not cross a fork. Not for network file systems, whose locks SQLite cannot trust.
 """
@@ -22,12 +26,16 @@ from typing import Any, Final, TypeVar
 import anyio.to_thread
 from anyio.lowlevel import RunVar
 
+from ferrule.stores.clock import boot_id, uptime_s
+
 __all__ = ["SqliteFile", "transaction"]
 
 T = TypeVar("T")
 
 _BUSY_TIMEOUT_S: Final = 30.0
 _SWEEP_EVERY_S: Final = 60.0
+
+_CLOCK_TOLERANCE_S: Final = 2.0
 
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS ferrule_marks (key TEXT PRIMARY KEY, expires_at REAL NOT NULL, value BLOB) WITHOUT ROWID;
@@ -60,8 +68,15 @@ CREATE TABLE IF NOT EXISTS ferrule_cache (
 CREATE INDEX IF NOT EXISTS ferrule_cache_expiry ON ferrule_cache (expires_at);
 CREATE TABLE IF NOT EXISTS ferrule_rates (key TEXT PRIMARY KEY, expires_at REAL NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS ferrule_rates_expiry ON ferrule_rates (expires_at);
+CREATE TABLE IF NOT EXISTS ferrule_clock (
+    id INTEGER PRIMARY KEY CHECK (id = 1), boot_id TEXT NOT NULL, started_at REAL NOT NULL, seen_at REAL NOT NULL
+);
 """
-"""Every row has an expiry. An open task is one that has a lease, run out or not."""
+"""Every row has an expiry. An open task is one that has a lease, run out or not.
+
+The clock's one row says when the machine was started, in seconds since the epoch, and what time it was when somebody
+last looked.
+"""
 
 _KINDS: Final = ("marks", "blobs", "tasks", "sessions", "events", "messages", "cache", "rates")
 
@@ -73,13 +88,18 @@ class SqliteFile:
 
     Args:
         path: of the file; its folder must exist.
-        clock: seconds since the epoch, the same for all processes; for tests.
+        clock: seconds since the epoch; for tests. Of one that differs from the time of the file by more than two
+            seconds when the file is opened, only the differences count. ``None``: see the module.
         max_cache_bytes: of the results kept for use again; what expires first goes first, within a minute.
     """
 
-    def __init__(self, path: str, *, clock: Callable[[], float] = time.time, max_cache_bytes: int = 256 << 20) -> None:
+    def __init__(
+        self, path: str, *, clock: Callable[[], float] | None = None, max_cache_bytes: int = 256 << 20
+    ) -> None:
         self.path = path
-        self.clock = clock
+        self._clock = uptime_s if clock is None else clock
+        self._tells_the_time = clock is not None
+        self._shift_s = 0.0
         self._max_cache_bytes = max_cache_bytes
         self._lock = threading.Lock()
         self._turn: RunVar[anyio.CapacityLimiter] = RunVar(f"ferrule.sqlite.{id(self)}")
@@ -140,10 +160,11 @@ class SqliteFile:
             if durable is not self._is_durable:
                 connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
                 self._is_durable = durable
-            now = self.clock()
+            now = self._clock() + self._shift_s
             if now - self._swept_at >= _SWEEP_EVERY_S:
                 self._swept_at = now
-                self._sweep(connection, now)
+                with suppress(sqlite3.OperationalError):  # no room to write down what is deleted: work goes on
+                    self._sweep(connection, now)
             return work(connection, now)
 
     @contextmanager
@@ -159,8 +180,29 @@ class SqliteFile:
     def _open(self) -> sqlite3.Connection:
         pid = os.getpid()
         if self._connection is None or self._pid != pid:
-            self._connection, self._pid, self._is_durable = self._new(_BUSY_TIMEOUT_S), pid, True
+            connection = self._new(_BUSY_TIMEOUT_S)
+            try:
+                self._shift_s = self._agreed_shift_s(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection, self._pid, self._is_durable = connection, pid, True
         return self._connection
+
+    def _agreed_shift_s(self, connection: sqlite3.Connection) -> float:
+        """What to add to the clock, so that it tells the time of the file; sets that time if nobody has."""
+        boot, uptime, clock = boot_id(), uptime_s(), self._clock()
+        own = clock if self._tells_the_time else time.time()
+        with transaction(connection):
+            row: Any = connection.execute("SELECT boot_id, started_at, seen_at FROM ferrule_clock").fetchone()
+            if row is not None and row[0] == boot and row[1] + uptime >= row[2] - _CLOCK_TOLERANCE_S:
+                started_at: float = row[1]
+            else:
+                now = own if row is None else max(own, row[2])
+                started_at = now - uptime
+                connection.execute("INSERT OR REPLACE INTO ferrule_clock VALUES (1, ?, ?, ?)", (boot, started_at, now))
+        shift_s = started_at + uptime - clock
+        return 0.0 if self._tells_the_time and abs(shift_s) <= _CLOCK_TOLERANCE_S else shift_s
 
     def _new(self, timeout_s: float) -> sqlite3.Connection:
         if not self.path.startswith(":"):
@@ -196,6 +238,8 @@ class SqliteFile:
     def _sweep(self, connection: sqlite3.Connection, now: float) -> None:
         for statement in _SWEEPS:
             connection.execute(statement, (now,))
+        if not self._tells_the_time:
+            connection.execute("UPDATE ferrule_clock SET seen_at = max(seen_at, ?)", (now,))
         rows: Any = connection.execute(
             "SELECT bundle, key, length(value) FROM ferrule_cache ORDER BY expires_at DESC"
         ).fetchall()
