@@ -452,6 +452,7 @@ class TaskStoreContract(StoreContract):
         stored = await self.put(store, self.task("t", owner="ann", life_s=self.tick_s * 3))
         wanted = replace(stored, owner="bob", created_at=1.0, expires_at=stored.expires_at + 1000, body=b"new")
         changed = await store.replace(wanted)
+        assert changed is not None
         assert changed == replace(stored, body=b"new", version=2)
         assert await store.get("t") == changed
         assert await store.page("bob", None, 10) == []
