@@ -1,24 +1,16 @@
 """Serving an ASGI callable over HTTP in this process: uvicorn on uvloop with httptools, bounded and quiet.
 
-uvicorn brings the HTTP server; this file brings what a server that faces the world needs and uvicorn has no option
-for: a bound on the size of a request's head, on the time that a head and a body may take to arrive, and on the time
-that a client may refuse to read. Whoever serves ``app.asgi()`` with a server of their own gets these bounds from that
-server or not at all.
+uvicorn brings the HTTP server; this file starts it and ends it in an order that loses no request, and
+`ferrule.transports.http_protocol` bounds its connections. Whoever serves ``app.asgi()`` with a server of their own gets
+these bounds from that server or not at all.
 
 uvloop is started through its own loop factory, so it is really in use; without uvloop (Windows, PyPy) the loop is
 asyncio's.
-
-The protocol stays a small subclass of uvicorn's on purpose. A class of our own on httptools was written and measured
-(10 µs instead of 15 per request of a bare application) and given up: a well-kept HTTP server is worth more than 5 µs.
 
 A shutdown goes in steps, so that nobody loses a request to it: after SIGTERM the server says that it is not ready and
 serves on for ``notice_s``; then it stops listening and the streams end; connections without a request in flight get
 `_LINGER_S` to send one that is on its way; requests in flight get ``drain_s``. From the first step on every answer
 carries ``Connection: close``, so that clients leave by themselves. SIGINT, which is Ctrl-C, leaves out the notice.
-
-Rule a newcomer would break: nothing here may run per request. The limits hang on the rare states (an incomplete head,
-a body that is still arriving, a socket that does not drain) and a request that arrives in one piece meets none of
-them.
 """
 
 import functools
@@ -29,14 +21,13 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ferrule.transports._collector import patient_collector
 from ferrule.transports.asgi.security import is_loopback_name
+from ferrule.transports.http_protocol import HttpLimits, protocol_class
 
 if TYPE_CHECKING:
-    import asyncio
     from types import FrameType
 
 __all__ = ["HttpLimits", "bind", "run_http", "serve_http"]
@@ -46,31 +37,6 @@ _LINGER_S = 0.5
 _LOOK_EVERY_S = 0.02
 
 ASGICallable = Callable[[Any, Any, Any], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpLimits:
-    """Bounds on one connection of `run_http`.
-
-    Attributes:
-        max_head_bytes: request line and headers together; more is answered 431.
-        head_timeout_s: seconds from the first byte of a head (or from connecting) to its end; then the connection
-        closes.
-        body_timeout_s: seconds that a body may take to arrive after its head; then the connection closes.
-        write_timeout_s: seconds that a client may leave a full send buffer unread; then the connection is dropped.
-        keep_alive_s: seconds that an idle connection stays open between requests.
-        notice_s: seconds between SIGTERM and the end of listening, in which the server serves on but says that it is
-            not ready: as long as a balancer needs to hear of it. 0 where nothing asks.
-        drain_s: seconds that requests in flight get to finish at shutdown.
-    """
-
-    max_head_bytes: int = 64 * 1024
-    head_timeout_s: float = 15.0
-    body_timeout_s: float = 60.0
-    write_timeout_s: float = 60.0
-    keep_alive_s: int = 65
-    notice_s: float = 0.0
-    drain_s: int = 10
 
 
 def run_http(
@@ -168,7 +134,7 @@ async def serve_http(
         host=host,
         port=port,
         loop="none",
-        http=_protocol_class(limits),
+        http=protocol_class(limits),
         ws="none",
         interface="asgi3",
         lifespan="auto",
@@ -319,114 +285,3 @@ def _server_class() -> type[Any]:
             self.should_exit = True
 
     return Server
-
-
-@functools.cache
-def _protocol_class(limits: HttpLimits) -> type[Any]:
-    """uvicorn's httptools protocol with ``limits``; made when needed, because importing uvicorn costs 60 ms."""
-    import httptools
-    from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
-
-    max_head_bytes = limits.max_head_bytes
-
-    class LimitedProtocol(HttpToolsProtocol):
-        """Bounds the head, the arrival of the body and the patience with a client that does not read."""
-
-        _head_bytes = 0
-        _read_timer: "asyncio.TimerHandle | None" = None
-        _reads_body = False
-        _write_timer: "asyncio.TimerHandle | None" = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._read_timer = self.loop.call_later(limits.head_timeout_s, self._give_up)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop_timers()
-            self._unset_keepalive_if_required()
-            super().connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            self._unset_keepalive_if_required()
-            try:
-                parser: Any = self.parser  # ``None`` only after the connection is lost
-                parser.feed_data(data)
-            except httptools.HttpParserError:
-                self.refuse(400, b"Invalid HTTP request received.")
-                return
-            except httptools.HttpParserUpgrade:
-                pass  # no protocol to upgrade to: the request is served as it is
-            scope: Any = self.scope  # ``None`` before the first request
-            if scope is None or "method" not in scope:
-                self._head_is_incomplete(len(data))
-            elif self._read_timer is not None or self.cycle.more_body:
-                self._head_is_complete()
-            if len(data) > max_head_bytes:
-                self._check_head()
-
-        def _head_is_incomplete(self, arrived: int) -> None:
-            self._head_bytes += arrived
-            if self._head_bytes > max_head_bytes:
-                self.refuse(431, b"The request's headers are too large.")
-            elif self._read_timer is None:
-                self._read_timer = self.loop.call_later(limits.head_timeout_s, self._give_up)
-
-        def _head_is_complete(self) -> None:
-            self._head_bytes = 0
-            waits_for_body = self.cycle.more_body
-            if waits_for_body and self._reads_body:
-                return
-            if self._read_timer is not None:
-                self._read_timer.cancel()
-                self._read_timer = None
-            self._reads_body = waits_for_body
-            if waits_for_body:
-                self._read_timer = self.loop.call_later(limits.body_timeout_s, self._give_up)
-
-        def _check_head(self) -> None:
-            """A chunk this large may hold the whole of an oversized head (or a body, which is not our business)."""
-            if sum(len(name) + len(value) + 4 for name, value in self.headers) > max_head_bytes:
-                self.refuse(431, b"The request's headers are too large.")
-
-        def refuse(self, status: int, message: bytes) -> None:
-            """Answer without the application and close."""
-            if self.transport.is_closing():
-                return
-            self.transport.write(
-                b"%scontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
-                % (STATUS_LINE[status], len(message), message)
-            )
-            self._stop_timers()
-            self.transport.close()
-            cycle: Any = self.cycle  # ``None`` before the first request
-            if cycle is not None:
-                cycle.disconnected = True  # the application, if it was started, must not answer as well
-                cycle.message_event.set()
-
-        def _give_up(self) -> None:
-            """The client took too long over its request."""
-            self._read_timer = None
-            cycle: Any = self.cycle  # ``None`` before the first request
-            if cycle is not None and not cycle.response_complete and not cycle.more_body:
-                return  # it waits for our answer: its next head may wait as well
-            if not self.transport.is_closing():
-                self.transport.close() if cycle is None or cycle.response_complete else self.transport.abort()
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            if self._write_timer is None:
-                self._write_timer = self.loop.call_later(limits.write_timeout_s, self.transport.abort)
-
-        def resume_writing(self) -> None:
-            if self._write_timer is not None:
-                self._write_timer.cancel()
-                self._write_timer = None
-            super().resume_writing()
-
-        def _stop_timers(self) -> None:
-            for timer in (self._read_timer, self._write_timer):
-                if timer is not None:
-                    timer.cancel()
-            self._read_timer = self._write_timer = None
-
-    return LimitedProtocol

@@ -114,6 +114,8 @@ class SseEndpoint(HttpGate):
         raw_headers = scope["headers"]
         headers = {name.decode("latin-1"): value.strip().decode("latin-1") for name, value in raw_headers}
         request = HttpRequest(scope, receive, send, headers)
+        if "upgrade" in headers or "expect" in headers:
+            self._end_with_answer(request)
         if len(headers) != len(raw_headers) and not await self._join_headers(request):
             return
         if not await self._admit(request, headers.get("origin")):

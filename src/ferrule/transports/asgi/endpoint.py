@@ -104,6 +104,8 @@ class HttpEndpoint(HttpGate):
         raw_headers = scope["headers"]
         headers = {_NAMES[name]: value.strip().decode("latin-1") for name, value in raw_headers}
         request = HttpRequest(scope, receive, send, headers)
+        if "upgrade" in headers or "expect" in headers:
+            self._end_with_answer(request)
         if scope["path"] not in self._paths and not self._is_ours(scope):
             await self._serve_elsewhere(request)
             return
@@ -126,7 +128,7 @@ class HttpEndpoint(HttpGate):
                 return
         if self.options.authenticate is not None and not await self._authenticate(request):
             return
-        message = await receive()
+        message = await request.receive()
         if message["type"] != "http.request":
             return  # the client has gone before it said anything
         body: bytes = message.get("body", b"")

@@ -15,6 +15,7 @@ from ferrule.transports.asgi.exchange import HttpRequest
 from ferrule.transports.asgi.health import Health, ReadyCheck
 from ferrule.transports.asgi.lifecycle import ServerLife
 from ferrule.transports.asgi.options import HttpOptions
+from ferrule.transports.asgi.replies import LastAnswer
 from ferrule.transports.asgi.runtime import Runtime, current_runtime
 from ferrule.transports.asgi.security import SecurityPolicy
 from ferrule.wire.jsonrpc import JsonRpcError, JsonRpcErrorCode, encode_error
@@ -53,6 +54,12 @@ class HttpGate:
         )
         self.health = Health(self.life.start, _checks(options), options.clock)
         self._max_body_bytes = options.max_body_bytes
+
+    def _end_with_answer(self, request: HttpRequest) -> None:
+        """A request with ``Upgrade`` or ``Expect``: see `LastAnswer`."""
+        if str(request.scope.get("http_version", "1.1")).startswith("1"):
+            last = LastAnswer(request.receive, request.send, is_last="upgrade" in request.headers)
+            request.receive, request.send = last.receive, last.send
 
     async def _join_headers(self, request: HttpRequest) -> bool:
         """Repeated headers: join what may be a list, refuse what must be one value."""

@@ -15,7 +15,7 @@ import anyio
 from ferrule.transports.asgi.runtime import Cancellable, Runtime, current_runtime
 from ferrule.wire.sse import COMMENT
 
-__all__ = ["EventStreamReply", "KeepAlive", "RawHeaders", "Receive", "Send", "send_body", "send_empty"]
+__all__ = ["EventStreamReply", "KeepAlive", "LastAnswer", "RawHeaders", "Receive", "Send", "send_body", "send_empty"]
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -44,6 +44,36 @@ async def send_empty(send: Send, status: int, headers: RawHeaders | None = None)
     all_headers = [(b"content-length", b"0")] if status != 204 else []  # RFC 9110, 8.6: never with 204
     await send({"type": "http.response.start", "status": status, "headers": all_headers + (headers or [])})
     await send({"type": "http.response.body", "body": b""})
+
+
+class LastAnswer:
+    """Ends the connection with an answer after which client and server may disagree where the next request begins.
+
+    Two headers bring this about: ``Upgrade``, with which some servers take the body for the next request, and
+    ``Expect``, with which a client that gets its answer at once may send the body or not (RFC 9110, sections 7.8 and
+    10.1.1). Its `send` and `receive` take the place of the server's.
+
+    Args:
+        is_last: whatever happens; ``False`` for an answer that is given before the body was asked for.
+    """
+
+    def __init__(self, receive: Receive, send: Send, *, is_last: bool) -> None:
+        self._receive = receive
+        self._send = send
+        self._is_last = is_last
+        self._has_read = False
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """As the server's."""
+        self._has_read = True
+        return await self._receive()
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """As the server's, with ``Connection: close`` where it is needed."""
+        if message["type"] == "http.response.start" and (self._is_last or not self._has_read):
+            headers = [pair for pair in message["headers"] if pair[0] != b"connection"]
+            message = {**message, "headers": [*headers, (b"connection", b"close")]}
+        await self._send(message)
 
 
 class KeepAlive:
