@@ -62,7 +62,8 @@ class Mount:
         prefix: before their names (``prefix_name``) and in their URIs; ``None`` for none.
 
     Raises:
-        RegistrationError: a name is taken, the prefix is malformed, or the guest holds the host.
+        RegistrationError: a name is taken, the prefix is malformed, the guest holds the host, or the guest has
+            ``auth=`` and the host has none.
     """
 
     def __init__(self, host: MCPServer[Any], guest: MCPServer[Any], prefix: str | None) -> None:
@@ -70,6 +71,11 @@ class Mount:
             raise RegistrationError(f"The prefix {prefix!r} is not 1 to 64 of: letters, digits, '_', '-'")
         if host is guest or host in _guests_of(guest):
             raise RegistrationError(f"{guest.name!r} cannot be mounted in itself")
+        if guest.lowlevel.protection is not None and host.lowlevel.protection is None:
+            raise RegistrationError(
+                f"{guest.name!r} has auth= and {host.name!r} has none, so that everybody could use what is protected: "
+                "give the host auth= too; it decides then for both"
+            )
         self.host = host
         self.guest = guest
         self._prefix = prefix

@@ -14,7 +14,6 @@ Neither is asked on stdio and in process, where the peer started this program or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from ferrule.auth.server.refusals import AuthRefusal, InsufficientScope
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from ferrule.auth.server.resource_server import ResourceServer
     from ferrule.kernel.context import ServerRequestContext
     from ferrule.transports.asgi.context import HttpContext
-    from ferrule.transports.asgi.options import Documents, HttpOptions
 
 __all__ = ["Allow", "Guard", "Protection", "Scopes", "fetch_alone", "make_guard", "read_auth", "require_scopes"]
 
@@ -45,7 +43,7 @@ def read_auth(auth: Any) -> ResourceServer:
 
 
 class Protection:
-    """The `ResourceServer` of one server, as its HTTP endpoints use it.
+    """The `ResourceServer` of one server as its `ServerProtection`: every HTTP door of the server asks it.
 
     Attributes:
         resource_server: judges requests.
@@ -64,16 +62,9 @@ class Protection:
 
             raise HttpRefusal(refusal.status, refusal.message, refusal.headers) from None
 
-    def protect(self, options: HttpOptions) -> HttpOptions:
-        """An endpoint's options with both hooks set: every request is judged, and the resource's metadata are served.
-
-        Raises:
-            ValueError: there is a hook already.
-        """
-        if options.authenticate is not None:
-            raise ValueError("authenticate= is for servers without auth=, which does the same and more")
-        documents: Documents = lambda context: self.resource_server.document_for(context, options.path)  # noqa: E731
-        return replace(options, authenticate=self.authenticate, documents=options.documents or documents)
+    def document_for(self, context: HttpContext, path: str) -> tuple[int, bytes, list[tuple[str, str]]] | None:
+        """The metadata of the protected resource, where a request asks for them; see `ServerProtection`."""
+        return self.resource_server.document_for(context, path)
 
 
 async def fetch_alone(request: AuthRequest) -> AuthResponse:

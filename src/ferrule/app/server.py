@@ -176,6 +176,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
                 middleware=middleware,
                 cache_hints=cache_hints,
                 logging=logging,
+                protection=protection,
             ),
             max_threads=max_threads,
             page_size=page_size,
@@ -267,7 +268,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
             prefix: tools and prompts become ``prefix_name``, ``data://x`` becomes ``data://prefix/x``.
 
         Raises:
-            RegistrationError: a name is taken, the prefix is malformed, or ``other`` holds this server.
+            RegistrationError: a name is taken, the prefix is malformed, ``other`` holds this server, or ``other`` has
+                ``auth=`` and this one has none: what is protected stays so. With both, this server's decides.
         """
         from ferrule.app.mounting import Mount
 

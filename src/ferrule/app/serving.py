@@ -28,10 +28,7 @@ def make_endpoint(app: MCPServer[Any], options: dict[str, Any]) -> HttpEndpoint:
         options.setdefault("event_store", app.store.events)
     if app.store is not None and app.store.is_shared and options.get("ready_check") is None:
         options["ready_check"] = partial(app.store.blobs.get, "health")
-    settings = HttpOptions(**options)
-    if app.protection is not None:
-        settings = app.protection.protect(settings)
-    return HttpEndpoint(app.lowlevel, settings)
+    return HttpEndpoint(app.lowlevel, HttpOptions(**options))
 
 
 def serve_http(app: MCPServer[Any], host: str, port: int, options: dict[str, Any]) -> None:

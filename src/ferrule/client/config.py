@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeGuard, cast
@@ -34,10 +34,18 @@ _RUNNERS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class InProcessTarget:
-    """A server object in this process."""
+    """A server object in this process.
+
+    Attributes:
+        server: the kernel's server.
+        label: its name.
+        origin: gives the facts of the transport on whose behalf each request is made; ``None``: of nobody but the owner
+            of this process.
+    """
 
     server: Any
     label: str
+    origin: Callable[[], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

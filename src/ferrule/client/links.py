@@ -8,7 +8,7 @@ or the memory pair) and the direct one, where a call to a server in this process
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
@@ -281,7 +281,7 @@ class _Call(ProgressSender):
     def __init__(self, link: DirectLink, request_id: RequestId, on_progress: OnProgress | None) -> None:
         self._link = link
         self._gate = None
-        self.transport = _DIRECT
+        self.transport: TransportContext = _DIRECT if link.origin is None else link.origin() or _DIRECT
         self.can_send_request = False
         self.cancel_requested = False
         self.request_id = request_id
@@ -309,9 +309,23 @@ class DirectLink:
     """A server in this process, modern era: the caller's task runs the handler; no bytes, no task, no queue.
 
     What either side sends, the other gets as builtins, as if it had been on a wire.
+
+    Args:
+        server: what is called.
+        life: holds its lifespan.
+        on_notify: takes its notifications.
+        origin: see `ferrule.client.config.InProcessTarget`; ``None`` as its answer means the owner of this process.
     """
 
-    def __init__(self, server: Server[Any], life: ServerLife, *, on_notify: OnNotify) -> None:
+    def __init__(
+        self,
+        server: Server[Any],
+        life: ServerLife,
+        *,
+        on_notify: OnNotify,
+        origin: Callable[[], TransportContext | None] | None = None,
+    ) -> None:
+        self.origin = origin
         self._server = server
         self._life = life
         self._on_notify = on_notify

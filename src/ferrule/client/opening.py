@@ -191,7 +191,9 @@ class Opener:
                 self.life = None
                 raise
         if self._is_direct(target):
-            return DirectLink(target.server, self.life, on_notify=self.on_notify)
+            return DirectLink(target.server, self.life, on_notify=self.on_notify, origin=target.origin)
+        if target.origin is not None:
+            raise LocalError("A session in this process belongs to one caller: nobody else's requests go over it")
         return MemoryLink(target.server, self.life, **self._stream_options(background))
 
     def _is_direct(self, target: InProcessTarget) -> bool:

@@ -12,6 +12,9 @@ and changes follow. Questions take four ways, by the eras of the two sides:
 A legacy server knows its client by the session, so sessions are not mixed: a legacy client before has one of its own
 behind, which ends with it; modern clients, which have none, take turns on a pool of sessions, one call at a time.
 Modern servers are stateless: one client serves everybody, and each request declares what its own client can do.
+
+A server in this process that is protected stays so behind a proxy: the proxy is closed by the same protection, and each
+request arrives as its own caller's (`ferrule.kernel.protection`).
 """
 
 from __future__ import annotations
@@ -20,12 +23,15 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import anyio
 
 from ferrule.client.callbacks import ServerQuestion
 from ferrule.client.calls import ClientCalls
+from ferrule.client.config import InProcessTarget, read_target
 from ferrule.client.errors import InputRequired
 from ferrule.client.rounds import run_rounds
 from ferrule.client.subscriptions import Subscription
@@ -97,6 +103,12 @@ async def watching(server: Server[Any], uris: Iterable[str]) -> AsyncGenerator[N
 
 class _Proxy:
     def __init__(self, target: Any, name: str | None, options: ClientOptions) -> None:
+        target = read_target(target)
+        protected = target.server if isinstance(target, InProcessTarget) and target.server.protection else None
+        self._origin: ContextVar[Any] | None = None
+        if protected is not None:
+            self._origin = ContextVar("ferrule-proxy-origin", default=None)
+            target = replace(cast("InProcessTarget", target), origin=self._origin.get)
         self._target = target
         self._name = name
         self._options = options
@@ -107,7 +119,13 @@ class _Proxy:
         self._idle: dict[str, list[_Lane]] = {}
         self._parked: dict[str, _Parked] = {}
         self._watched: dict[str, tuple[int, Any]] = {}
-        self.server: Server[Any] = Server(name or "proxy", lifespan=self._lifespan, logging=True)
+        self.server: Server[Any] = Server(
+            name or "proxy",
+            lifespan=self._lifespan,
+            logging=True,
+            protection=None if protected is None else protected.protection,
+        )
+        self.server.hearing_rule = None if protected is None else protected.hearing_rule
         self.main = self._make_client({})
 
     # -- life -------------------------------------------------------------------------------------------------------
@@ -196,13 +214,22 @@ class _Proxy:
 
         async def handle(ctx: ServerRequestContext[Any]) -> Any:
             params = {key: value for key, value in to_builtins(ctx.params).items() if key != "_meta"}
+            origin = self._origin
+            if origin is not None:
+                origin.set(ctx.transport)
             try:
                 if method in _ASKING and not self.main.is_modern:
                     raw = await self._through_session(ctx, method, params)
                 else:
                     raw = await self._through_main(ctx, method, params)
             except RemoteError as error:
+                refusal = error.__cause__
+                if origin is not None and isinstance(refusal, MCPError):  # of a server that knows who asks: as it is
+                    raise refusal from None
                 raise MCPError(error.message, code=error.code, data=error.data) from error
+            finally:
+                if origin is not None:
+                    origin.set(None)
             if isinstance(raw, InputRequiredResult):
                 return raw
             return convert(raw, type_)

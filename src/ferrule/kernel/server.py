@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from ferrule.kernel.builtin import register_builtins
 from ferrule.kernel.bus import SubscriptionBus
 from ferrule.kernel.context import CallNext, Handler, LifespanT, ServerMiddleware, ServerRequestContext
+from ferrule.kernel.protection import ServerProtection
 from ferrule.protocol.caching import CacheHint
 from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.wire.codec import to_builtins
@@ -81,6 +82,8 @@ class Server(Generic[LifespanT]):
         resource_updates: serve subscriptions to single resources.
         bus: where changes are published; one is made when ``None``.
         modern_versions: revisions of the modern era to speak; empty turns the era off.
+        protection: judges what comes over a network, whatever serves this server; ``None`` lets everybody in. See
+            `ferrule.kernel.protection`.
 
     Attributes:
         server_info: this server's identity; fixed.
@@ -112,6 +115,7 @@ class Server(Generic[LifespanT]):
         resource_updates: bool = False,
         bus: SubscriptionBus | None = None,
         modern_versions: tuple[str, ...] = MODERN_PROTOCOL_VERSIONS,
+        protection: ServerProtection | None = None,
     ) -> None:
         self.server_info = Implementation(
             name=name,
@@ -137,6 +141,7 @@ class Server(Generic[LifespanT]):
         self.hearing_rule: Callable[[Any], Callable[[str], bool]] | None = None
         self.capability_sources: list[Callable[[Revision], Mapping[str, Any]]] = []
         self.attachments: dict[Any, Any] = {}
+        self._protection = protection
         self._lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]] = lifespan or _no_lifespan
         self._requests: dict[str, HandlerEntry] = {}
         self._notifications: dict[str, HandlerEntry] = {}
@@ -193,6 +198,11 @@ class Server(Generic[LifespanT]):
             self.result_types[result_type] = identifier
 
     # -- reading ----------------------------------------------------------------------------------------------
+
+    @property
+    def protection(self) -> ServerProtection | None:
+        """As given. It never changes: doors that are open already would not hear of it."""
+        return self._protection
 
     def get_request_handler(self, method: str) -> HandlerEntry | None:
         """The handler registered for a request method."""

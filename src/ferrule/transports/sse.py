@@ -19,6 +19,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from ferrule.kernel.dispatch import StreamMessage
 from ferrule.kernel.runner import serve_loop
 from ferrule.kernel.server import Server
+from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
 from ferrule.transports.asgi.forwarded import forwarded_prefix
 from ferrule.transports.asgi.gate import HttpGate
@@ -95,7 +96,7 @@ class SseEndpoint(HttpGate):
         sse_path: str = "/sse",
         message_path: str = "/messages",
     ) -> None:
-        super().__init__(server, options)
+        super().__init__(server, options, sse_path)
         self._sse_path = sse_path.rstrip("/")
         self._message_path = message_path.rstrip("/")
         self._keep_alive = KeepAlive(self.options.keep_alive_s)
@@ -127,13 +128,16 @@ class SseEndpoint(HttpGate):
                 allowed = b"GET" if route == self._sse_path else b"POST"
                 await request.reply_empty(405, [(b"allow", allowed)])
             else:
-                await request.refuse(404, _INVALID, "There is no MCP endpoint here")
+                await self._serve_elsewhere(request)
             return
         runtime = await self._start(request)
         if runtime is None:
             return
-        if self.options.authenticate is not None and not await self._authenticate(request):
-            return
+        if self.options.authenticate is not None:
+            # A client got its token for the URL that it was given, the stream's: what it posts is meant for the same.
+            entrance = HttpContext(headers=headers, scope={**scope, "path": f"{prefix}{self._sse_path}"})
+            if not await self._authenticate(request, entrance):
+                return
         if verb == "GET":
             if self.security.reads_forwarded and self.security.trusts(scope.get("client")):
                 prefix = forwarded_prefix(headers) + prefix

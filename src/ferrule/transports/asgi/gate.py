@@ -6,11 +6,13 @@ and then says so by its result; nothing is raised.
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from ferrule.kernel.protection import hooks_of
 from ferrule.kernel.server import Server
 from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
-from ferrule.transports.asgi.context import HttpRefusal, raw_headers
+from ferrule.transports.asgi.context import HttpContext, HttpRefusal, raw_headers
 from ferrule.transports.asgi.exchange import HttpRequest
 from ferrule.transports.asgi.health import Health, ReadyCheck
 from ferrule.transports.asgi.lifecycle import ServerLife
@@ -34,16 +36,25 @@ _SINGLE_HEADERS = frozenset(
 class HttpGate:
     """The checks, with the options and the state that they need.
 
+    Args:
+        server: what is served; a protected one closes this gate (`ferrule.kernel.protection`).
+        options: ``None`` takes the defaults.
+        path: where clients enter, below the mounting prefix; ``None`` takes that of the options.
+
     Attributes:
-        options: the settings.
+        options: the settings, with the hooks of the server's protection.
         server: what is served.
         life: the server's lifespan.
         security: the Origin and Host rules.
         health: what is told to whoever runs the server.
     """
 
-    def __init__(self, server: Server[Any], options: HttpOptions | None = None) -> None:
-        self.options = options = options or HttpOptions()
+    def __init__(self, server: Server[Any], options: HttpOptions | None = None, path: str | None = None) -> None:
+        options = options or HttpOptions()
+        authenticate, documents = hooks_of(
+            server.protection, options.authenticate, options.documents, path or options.path
+        )
+        self.options = options = replace(options, authenticate=authenticate, documents=documents)
         self.server = server
         self.life = ServerLife(server)
         self.security = SecurityPolicy(
@@ -108,10 +119,11 @@ class HttpGate:
         raw = raw_headers(headers)
         await (request.reply(status, body, raw) if body else request.reply_empty(status, raw))
 
-    async def _authenticate(self, request: HttpRequest) -> bool:
+    async def _authenticate(self, request: HttpRequest, context: HttpContext | None = None) -> bool:
         authenticate = self.options.authenticate
+        context = request.context() if context is None else context
         try:
-            request.principal = await authenticate(request.context()) if authenticate is not None else None
+            request.principal = await authenticate(context) if authenticate is not None else None
         except HttpRefusal as refusal:
             await request.refuse(refusal.status, _INVALID, refusal.message, headers=refusal.headers)
             return False

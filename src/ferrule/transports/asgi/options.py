@@ -42,8 +42,7 @@ class HttpOptions:
         shared: a store through which legacy sessions are shared with other workers; with ``event_store`` of the same.
         retry_ms: reconnection time in milliseconds told to legacy clients of event streams.
         authenticate: who sends this request; its result is ``HttpContext.principal``, and a legacy session belongs to
-        the
-            principal that opened it. Any value with equality will do; ``None`` means nobody in particular.
+            the principal that opened it. Any value with equality will do; ``None`` means nobody in particular.
         documents: JSON documents at other paths, such as the metadata of a protected resource; asked for a request that
             is not the endpoint's.
         health_path, ready_path: where the process says that it is alive, and whether it may be sent requests; below

@@ -1,0 +1,396 @@
+"""A protected server is closed through every door that leads to it: found by looking at the library, not by a list.
+
+What may come over a network is found three ways, so that a new way to serve meets these tests by itself:
+
+* every class that passes requests through `HttpGate` is built on a protected server, and on a proxy of one;
+* every function that makes an endpoint, and every way to run one, is called;
+* whatever else is an ASGI callable, or drives the kernel itself, must stand in a table here with the reason why a
+  server's protection does not concern it.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import pkgutil
+from collections.abc import Callable, Collection, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ferrule
+from ferrule import Client, Context, MCPServer, Server, proxy
+from ferrule.app.errors import RegistrationError
+from ferrule.auth import InvalidToken, Principal, ResourceServer
+from ferrule.auth.challenges import parse_challenges
+from ferrule.transports.asgi.gate import HttpGate
+from tests.transports.asgi.support import Answer, Call, legacy_headers, modern, modern_headers, request, running
+
+pytestmark = pytest.mark.anyio
+
+ORIGIN = "http://127.0.0.1:8000"
+RESOURCE = f"{ORIGIN}/mcp"
+
+
+class NamedTokens:
+    """``name@audience`` is a token of that party for that audience, if the name is a known one."""
+
+    issuers = ("https://login.example",)
+
+    def may_know(self, token: str) -> bool:
+        return True
+
+    async def verify(self, token: str, audience: Collection[str]) -> Principal:
+        name, _, meant = token.partition("@")
+        if name not in ("ada", "bob"):
+            raise InvalidToken("The token is not known")
+        if meant not in audience:
+            raise InvalidToken("The token is meant for another resource")
+        return Principal("https://login.example", name, scopes=frozenset({"mcp", name}), token=token)
+
+
+def make_app(resource: str | None = RESOURCE, **options: Any) -> MCPServer[Any]:
+    app = MCPServer("closed", auth=ResourceServer(NamedTokens(), resource=resource, required_scopes=["mcp"]), **options)
+
+    @app.tool
+    async def whoami(ctx: Context) -> str:
+        """Say who calls."""
+        return f"it is {ctx.principal and ctx.principal.subject}"
+
+    @app.tool(allow=lambda principal: principal.subject == "ada")
+    async def secret() -> str:
+        """For Ada alone."""
+        return "hers"
+
+    @app.tool(scopes=["ada"])
+    async def scoped() -> str:
+        """Needs a scope that only Ada has."""
+        return "scoped"
+
+    @app.resource("data://log")
+    async def log() -> str:
+        """Something to read."""
+        return "entry"
+
+    return app
+
+
+# -- the doors --------------------------------------------------------------------------------------------------------
+
+
+def modules() -> Iterator[Any]:
+    """Every module of the library that can be imported here."""
+    for found in pkgutil.walk_packages(ferrule.__path__, "ferrule."):
+        if not found.name.endswith("__main__"):
+            try:
+                yield importlib.import_module(found.name)
+            except ImportError:  # an extra that is not installed
+                continue
+
+
+def classes() -> set[type]:
+    return {
+        value
+        for module in modules()
+        for value in vars(module).values()
+        if inspect.isclass(value) and value.__module__.startswith("ferrule.")
+    }
+
+
+def gates() -> dict[str, type]:
+    return {kind.__name__: kind for kind in classes() if issubclass(kind, HttpGate) and kind is not HttpGate}
+
+
+def run_and_catch(run: Callable[[], object], patch: pytest.MonkeyPatch) -> Any:
+    """What a way to run would have served, without serving it."""
+    from ferrule.transports.http_server import run_http
+
+    caught: list[Any] = []
+
+    @wraps(run_http)
+    def catch(app: Any, **options: Any) -> None:
+        caught.append(app)
+
+    patch.setattr("ferrule.transports.http_server.run_http", catch)
+    run()
+    (app,) = caught
+    return app
+
+
+def _through_command_line(app: MCPServer[Any], patch: pytest.MonkeyPatch) -> Any:
+    from click.testing import CliRunner
+
+    from ferrule.cli.program import program
+
+    patch.setattr("ferrule.cli.loading.load_app", lambda path, attribute=None: app)
+    return run_and_catch(lambda: CliRunner().invoke(program, ["run", __file__, "--http"]), patch)
+
+
+def _routes(app: Any, **options: Any) -> Any:
+    starlette = pytest.importorskip("starlette.applications")
+    from ferrule.integrations.starlette import mcp_routes
+
+    return starlette.Starlette(routes=mcp_routes(ferrule.asgi(app, **options)))
+
+
+def _fastapi(app: Any, **options: Any) -> Any:
+    fastapi = pytest.importorskip("fastapi")
+    from ferrule.integrations.starlette import mcp_routes
+
+    host = fastapi.FastAPI()
+    host.router.routes.extend(mcp_routes(ferrule.asgi(app, **options)))
+    return host
+
+
+def _below_mount(app: Any) -> Any:
+    starlette = pytest.importorskip("starlette.applications")
+    routing = pytest.importorskip("starlette.routing")
+    return starlette.Starlette(routes=[routing.Mount("/", app=ferrule.asgi(app))])
+
+
+def _mounted(app: MCPServer[Any]) -> MCPServer[Any]:
+    host: MCPServer[Any] = MCPServer("host", auth=ResourceServer(NamedTokens(), resource=RESOURCE))
+    host.mount(app)
+    return host
+
+
+def _built(kind: type, of: Callable[[MCPServer[Any]], Any]) -> Callable[[MCPServer[Any], pytest.MonkeyPatch], Any]:
+    return lambda app, _: kind(of(app))
+
+
+DOORS: dict[str, Callable[[MCPServer[Any], pytest.MonkeyPatch], Any]] = {
+    **{f"{name}(app.lowlevel)": _built(kind, lambda app: app.lowlevel) for name, kind in gates().items()},
+    **{f"{name}(proxy(app))": _built(kind, proxy) for name, kind in gates().items()},
+    "app.asgi()": lambda app, _: app.asgi(),
+    "ferrule.asgi(app)": lambda app, _: ferrule.asgi(app),  # type: ignore[arg-type]
+    "ferrule.asgi(app.lowlevel)": lambda app, _: ferrule.asgi(app.lowlevel),
+    "ferrule.asgi(proxy(app))": lambda app, _: ferrule.asgi(proxy(app)),
+    "ferrule.asgi(proxy(proxy(app)))": lambda app, _: ferrule.asgi(proxy(proxy(app))),
+    "host.mount(app)": lambda app, _: _mounted(app).asgi(),
+    "mcp_routes in Starlette": lambda app, _: _routes(app),
+    "mcp_routes in FastAPI": lambda app, _: _fastapi(app),
+    "mcp_routes of a proxy": lambda app, _: _routes(proxy(app)),
+    "below a Starlette Mount": lambda app, _: _below_mount(app),
+    "app.run('http')": lambda app, patch: run_and_catch(lambda: app.run("http"), patch),
+    "ferrule.run(app.lowlevel)": lambda app, patch: run_and_catch(lambda: ferrule.run(app.lowlevel, "http"), patch),
+    "ferrule.run(proxy(app))": lambda app, patch: run_and_catch(lambda: ferrule.run(proxy(app), "http"), patch),
+    "app.serve_worker()": lambda app, patch: run_and_catch(
+        lambda: app.serve_worker([], _payload(app), lambda *_: None), patch
+    ),
+    "ferrule run --http": _through_command_line,
+}
+
+
+def _payload(app: MCPServer[Any]) -> dict[str, Any]:
+    from ferrule.app.scaling import make_payload
+
+    return make_payload(app, "127.0.0.1", 8000, {})
+
+
+def is_sse(door: str) -> bool:
+    return "Sse" in door
+
+
+async def knock(app: Any, door: str, authorization: str | None, query: bytes = b"") -> list[Answer]:
+    """Everything that a client may begin with: both eras, every verb, every path."""
+    given = {} if authorization is None else {"authorization": authorization}
+    call = modern(1, "tools/call", {"name": "whoami", "arguments": {}})
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    hello = request(1, "initialize", params)
+    stream = {**legacy_headers("some-session"), "accept": "text/event-stream"}
+    if is_sse(door):
+        calls = [
+            Call(app, "GET", "/sse", headers={**stream, **given}),
+            Call(app, "POST", "/messages", headers={**legacy_headers(), **given}, body=json.dumps(hello).encode()),
+        ]
+    else:
+        calls = [
+            Call(app, "POST", path, headers={**headers, **given}, body=json.dumps(message).encode())
+            for path in ("/mcp", "/mcp/")
+            for headers, message in (
+                (modern_headers(call), call),
+                (modern_headers(modern(1, "server/discover")), modern(1, "server/discover")),
+                (legacy_headers(version=None), hello),
+                (legacy_headers("some-session"), request(1, "tools/list")),
+            )
+        ]
+        calls += [Call(app, verb, "/mcp", headers={**stream, **given}) for verb in ("GET", "DELETE")]
+    answers: list[Answer] = []
+    for made in calls:
+        made.scope["query_string"] = query
+        answers.append(await made.run())
+    return answers
+
+
+@pytest.fixture(params=DOORS)
+def door(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def served(door: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    return DOORS[door](make_app(), monkeypatch)
+
+
+REFUSED = {
+    "no token": (None, b"", None),
+    "another token": (f"Bearer eve@{RESOURCE}", b"", "invalid_token"),
+    "a token for another resource": ("Bearer ada@http://other.example/mcp", b"", "invalid_token"),
+    "a token in the query": (None, f"access_token=ada@{RESOURCE}".encode(), "invalid_request"),
+    "another scheme": (f"Basic ada@{RESOURCE}", b"", None),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_every_door_of_a_protected_server_is_closed(served: Any, door: str, case: str) -> None:
+    """Protection belongs to the server: no way to serve it is open, and each says where a token is to be had."""
+    authorization, query, error = REFUSED[case]
+    for answer in await knock(served, door, authorization, query):
+        assert answer.status == 401, (answer.status, answer.body)
+        (challenge,) = parse_challenges(answer.headers["www-authenticate"])
+        assert challenge.error == error
+        assert (challenge.resource_metadata or "").startswith(f"{ORIGIN}/.well-known/oauth-protected-resource")
+
+
+async def test_every_door_opens_for_the_right_token(served: Any, door: str) -> None:
+    """A door that is closed for everybody would pass the test above."""
+    given = {"authorization": f"Bearer ada@{RESOURCE}"}
+    if is_sse(door):
+        async with running(Call(served, "GET", "/sse", headers={"accept": "text/event-stream", **given})) as stream:
+            await stream.until(lambda answer: answer.events)
+            assert stream.answer.status == 200
+        return
+    for tool, text in {"whoami": "it is ada", "secret": "hers", "scoped": "scoped"}.items():
+        call = modern(1, "tools/call", {"name": tool, "arguments": {}})
+        sent = {**modern_headers(call), **given}
+        answer = await Call(served, headers=sent, body=json.dumps(call).encode()).run()
+        assert (answer.status, text in answer.body.decode()) == (200, True), answer.body
+
+
+async def test_every_door_tells_the_callers_apart(served: Any, door: str) -> None:
+    """Bob may come in, and has neither Ada's tools nor her scopes, a proxy in between or not."""
+    if is_sse(door):
+        return
+    given = {"authorization": f"Bearer bob@{RESOURCE}"}
+
+    async def post(method: str, params: dict[str, Any]) -> Answer:
+        message = modern(1, method, params)
+        return await Call(served, headers={**modern_headers(message), **given}, body=json.dumps(message).encode()).run()
+
+    assert "it is bob" in (await post("tools/call", {"name": "whoami", "arguments": {}})).body.decode()
+    names = [tool["name"] for tool in (await post("tools/list", {})).json["result"]["tools"]]
+    assert sorted(names) == ["scoped", "whoami"]
+    hidden = await post("tools/call", {"name": "secret", "arguments": {}})
+    assert "hers" not in hidden.body.decode()
+    lacking = await post("tools/call", {"name": "scoped", "arguments": {}})
+    assert lacking.status == 403
+    (challenge,) = parse_challenges(lacking.headers["www-authenticate"])
+    assert (challenge.error, challenge.scopes) == ("insufficient_scope", ("mcp", "ada"))
+
+
+# -- what is no door --------------------------------------------------------------------------------------------------
+
+NO_DOORS = {
+    "ferrule.auth.issuer.app.DemoIssuer": "an authorization server: serves no MCP",
+    "ferrule.inspector.web.InspectorApp": "a page for the owner of the process, on loopback, behind its own secret",
+    "ferrule.cli.http_tracing.HttpTrace": "passes bytes to a server elsewhere, which judges them",
+}
+
+OWNERS = {
+    "ferrule.app.local": "calls of the program to its own server",
+    "ferrule.client.links": "a client in the same process; a proxy says on whose behalf",
+    "ferrule.testing": "test carriers in the same process",
+    "ferrule.transports.stdio": "the peer started this process",
+    "ferrule.transports.asgi": "behind HttpGate",
+    "ferrule.transports.sse": "behind HttpGate",
+    "ferrule.kernel": "the drivers themselves",
+}
+
+
+def test_whatever_speaks_asgi_passes_the_gate_or_says_why_not() -> None:
+    """A new ASGI callable that serves a server without the gate fails here until it has a reason."""
+    found = {
+        f"{kind.__module__}.{kind.__name__}"
+        for kind in classes()
+        if (call := vars(kind).get("__call__")) is not None
+        and list(inspect.signature(call).parameters)[1:] == ["scope", "receive", "send"]
+        and not issubclass(kind, HttpGate)
+    }
+    assert found == set(NO_DOORS)
+
+
+def test_whoever_drives_the_kernel_is_known() -> None:
+    """A new transport that hands messages to the kernel is the owner's or passes the gate; nothing in between."""
+    drivers = {"serve_one", "serve_connection", "serve_loop", "serve_dual_era_loop", "ServerRunner"}
+    root = Path(ferrule.__file__).parent
+    for path in root.rglob("*.py"):
+        names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+        if names & drivers:
+            module = ".".join(("ferrule", *path.relative_to(root).with_suffix("").parts))
+            assert any(module == owner or module.startswith(f"{owner}.") for owner in OWNERS), module
+
+
+def test_every_maker_of_endpoints_is_tried() -> None:
+    """A new function that makes an endpoint of a server has to become a door above."""
+    makers = {
+        f"{module.__name__}.{name}"
+        for module in modules()
+        for name, value in vars(module).items()
+        if inspect.isfunction(value)
+        and value.__module__ == module.__name__
+        and getattr(value, "__annotations__", {}).get("return") in (HttpGate, *gates(), *gates().values())
+    }
+    assert makers == {"ferrule.app.serving.make_endpoint", "ferrule.transports.running.asgi"}
+
+
+async def test_in_process_a_client_is_the_owner() -> None:
+    """Who holds the server object needs no token: it is this very program, as on stdio it is who started it."""
+    async with Client(make_app()) as client:
+        assert (await client.call_tool("whoami")).text == "it is None"
+        assert (await client.call_tool("scoped")).text == "scoped"
+
+
+def test_an_open_host_cannot_mount_a_protected_server() -> None:
+    """Its tools would be open to everybody who may use the host."""
+    with pytest.raises(RegistrationError, match="'closed' has auth= and 'open' has none"):
+        MCPServer("open").mount(make_app())
+
+
+def test_the_hook_of_a_door_does_not_stand_in_for_protection() -> None:
+    """Two answers to who may come in would be one too many."""
+    app = make_app()
+
+    async def anybody(context: Any) -> str:
+        return "anybody"
+
+    for make in (app.asgi, lambda **options: ferrule.asgi(app.lowlevel, **options)):
+        with pytest.raises(ValueError, match="servers without auth="):
+            make(authenticate=anybody)
+
+
+async def test_a_low_level_server_may_have_a_protection_of_its_own() -> None:
+    """Two methods are all that it takes."""
+    from ferrule.transports.asgi import HttpRefusal
+
+    class Nobody:
+        async def authenticate(self, context: Any) -> Any:
+            raise HttpRefusal(401, "Nobody comes in", [("www-authenticate", "Bearer")])
+
+        def document_for(self, context: Any, path: str) -> None:
+            return None
+
+    endpoint = ferrule.asgi(Server("low", protection=Nobody()))
+    assert {answer.status for answer in await knock(endpoint, "asgi", None)} == {401}
+
+
+async def test_a_session_in_this_process_serves_no_other_callers() -> None:
+    """A proxy that was pinned to a legacy revision would mix the callers of one session: it does not open one."""
+    endpoint = ferrule.asgi(proxy(make_app(), mode="2025-11-25"))
+    call = modern(1, "tools/call", {"name": "whoami", "arguments": {}})
+    sent = {**modern_headers(call), "authorization": f"Bearer ada@{RESOURCE}"}
+    answer = await Call(endpoint, headers=sent, body=json.dumps(call).encode()).run()
+    assert answer.status == 503
