@@ -13,18 +13,60 @@ The rule that a newcomer would break: a result of a request that carried answers
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
+from itertools import count
 from typing import Any, Final
 
+from ferrule.client.config import HttpTarget, Target
 from ferrule.stores.cache import CacheStore, MemoryCacheStore
 from ferrule.wire.codec import decode, encode
 
-__all__ = ["CacheStore", "MemoryCacheStore", "ResultCache"]
+__all__ = ["CacheStore", "MemoryCacheStore", "ResultCache", "context_of"]
 
 logger = logging.getLogger(__name__)
 
 MAX_TTL_MS: Final = 365 * 86_400_000
 """A year: a server may say any number, and stores count milliseconds in 64 bits."""
+
+_PROCESS_WORD: Final = os.urandom(8).hex()
+_NUMBERS: Final = count(1)
+
+
+def context_of(target: Target, auth: Any, headers: Mapping[str, str], http: Any, tls: Any) -> tuple[str, str]:
+    """What a client's results are kept under: the server that gave them, and the authorization context.
+
+    The context is all that may tell a server who asks: the whole URL with user and query, every header (cookies are
+    among them), the credential. What cannot be looked into (an ``auth=`` object without ``cache_key``, an HTTP client
+    of the program's own, TLS settings with a certificate) nobody else has, so nothing private is shared.
+
+    Args:
+        target: what is called.
+        auth: credentials of the requests; ``None`` for none.
+        headers: of every request.
+        http: an HTTP client of the program's own; ``None`` without.
+        tls: `TlsOptions` or an `ssl.SSLContext`; ``None`` without.
+
+    Returns:
+        Two texts that show no secret: what may be one is hashed.
+    """
+    from hashlib import sha256
+
+    if not isinstance(target, HttpTarget):  # a server of this client's own
+        return f"{target.label}#{_nobody_else()}", "owner"
+    credential = getattr(auth, "cache_key", None) if auth is not None else None
+    address = sha256(target.url.encode()).hexdigest()[:32]
+    server = f"{target.label}#{address}" if "?" in target.url else target.label  # a query may name another server
+    has_certificate = tls is not None and getattr(tls, "client_cert_file", "unknown") is not None
+    if (auth is not None and credential is None) or http is not None or has_certificate:
+        return server, f"client-{_nobody_else()}"
+    sent = sorted((name.lower(), value) for name, value in {**target.headers, **headers}.items())
+    return server, sha256(repr((target.url, credential, sent)).encode()).hexdigest()[:32]
+
+
+def _nobody_else() -> str:
+    """A name that is given once, over all processes: a store may be shared by several."""
+    return f"{_PROCESS_WORD}-{os.getpid()}-{next(_NUMBERS)}"
 
 
 class ResultCache:

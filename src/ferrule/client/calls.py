@@ -356,8 +356,10 @@ class ClientCalls(ClientCore):
 
     async def _cached(self, method: str, params: Mapping[str, Any] | None, **options: Any) -> Any:
         session = self._session
-        if session is None or not session.revision.has_cache_hints:
-            return await self.request(method, params, **options)
+        if session is None or not session.revision.has_cache_hints or options.get("meta"):
+            return await self.request(
+                method, params, **options
+            )  # what a caller puts in ``_meta`` may change the result
         kept = await self.cache.get(method, params)
         if kept is not None:
             return kept

@@ -13,7 +13,6 @@ Recovery, in one place:
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 import anyio
 
 from ferrule.client.authorization import bind_auth, explain_refusal
-from ferrule.client.cache import CacheStore, MemoryCacheStore, ResultCache
+from ferrule.client.cache import CacheStore, MemoryCacheStore, ResultCache, context_of
 from ferrule.client.callbacks import ElicitationHandler, QuestionHandlers, Roots, SamplingHandler, ServerQuestion
 from ferrule.client.config import GroupTarget, HttpTarget, InProcessTarget, Target, read_target
 from ferrule.client.errors import BadServerResponse, InputNotProvided, has_facts, note_facts
@@ -72,7 +71,6 @@ _LISTS: Final = {
     "notifications/resources/list_changed": ("resources/list", "resources/templates/list", "resources/read"),
     "notifications/resources/updated": ("resources/read",),
 }
-_PROCESS_WORD: Final = os.urandom(8).hex()
 UNSAID: Any = object()
 """Stands for "not given" where ``None`` means something."""
 
@@ -619,36 +617,14 @@ class ClientCore:
             if isinstance(cache, bool)
             else cache
         )
-        if partition is None:
-            partition = _partition(self._opener.auth, self._headers, self.target)
-        is_http = isinstance(self.target, HttpTarget)
-        server = self.target.label if is_http else f"{self.target.label}#{_here(self)}"
-        return ResultCache(store, server=server, partition=partition)
+        server, context = context_of(self.target, self._opener.auth, self._headers, self._http_given, self._tls)
+        return ResultCache(store, server=server, partition=context if partition is None else partition)
 
 
 def _default_info() -> Implementation:
     from ferrule._version import __version__
 
     return Implementation(name="ferrule", version=__version__)
-
-
-def _here(thing: object) -> str:
-    """A name that no other object has, in no process: a store may be shared by several."""
-    return f"{_PROCESS_WORD}-{os.getpid()}-{id(thing)}"
-
-
-def _partition(auth: Any, headers: Mapping[str, str], target: Target) -> str:
-    """A key for this client's authorization context that does not show the credential."""
-    from hashlib import sha256
-
-    own = dict(headers)
-    if isinstance(target, HttpTarget):
-        own.update(target.headers)
-    credential = getattr(auth, "cache_key", None) if auth is not None else None
-    if auth is not None and credential is None:
-        return f"client-{_here(auth)}"
-    sensitive = sorted((name.lower(), value) for name, value in own.items())
-    return sha256(repr((credential, sensitive)).encode()).hexdigest()[:32]
 
 
 def _meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
