@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from ferrule import MCPServer
-from ferrule.auth import DpopPolicy, JwtTokens, ResourceServer, StaticTokens
+from ferrule.auth import DpopPolicy, InvalidToken, JwtTokens, ResourceServer, StaticTokens
 from ferrule.auth.challenges import parse_challenges
 from ferrule.auth.dpop_proof import InvalidProof, make_proof
 from ferrule.auth.jose import generate_key, key_thumbprint, sign_jwt
 from ferrule.stores.marks import MemoryMarks
 from ferrule.wire.codec import encode
 from tests.auth.support import Protected, protected, text_of
-from tests.transports.asgi.support import modern, modern_headers, request
+from tests.transports.asgi.support import modern, modern_call, modern_headers, request
 
 pytestmark = pytest.mark.anyio
 
@@ -455,3 +455,57 @@ async def test_a_verifier_alone_checks_the_issuer_too() -> None:
     assert (await verifier.verify(issuer.mint("https://me/"), ["https://me/"])).subject == "demo-user"
     with pytest.raises(InvalidToken, match="another issuer"):
         await verifier.verify(issuer.mint("https://me/", iss="https://as.example/"), ["https://me/"])
+
+
+FORMS = {
+    "another scheme": ({"authorization": "Basic {token}"}, "", 401),
+    "no known scheme": ({"authorization": "foo {token}"}, "", 401),
+    "the bare token": ({"authorization": "{token}"}, "", 401),
+    "a scheme alone": ({"authorization": "Bearer"}, "", 400),
+    "the DPoP scheme": ({"authorization": "DPoP {token}"}, "", 401),
+    "a token in the query, too": ({"authorization": "Bearer {token}"}, "?access_token={token}", 400),
+    "an escaped one in the query, too": ({"authorization": "Bearer {token}"}, "?a=1&%61ccess_token=x", 400),
+    "an empty one in the query, too": ({"authorization": "Bearer {token}"}, "?access_token", 400),
+    "in the query alone": ({}, "?access_token={token}", 401),
+    "another scheme and the query": ({"authorization": "Basic {token}"}, "?access_token={token}", 401),
+    "two tokens": ({"authorization": "Bearer {token}, Bearer {token}"}, "", 400),
+    "lower case": ({"authorization": "bearer {token}"}, "", 200),
+    "upper case": ({"authorization": "BEARER {token}"}, "", 200),
+    "two spaces": ({"authorization": "Bearer  {token}"}, "", 200),
+    "a query of another kind": ({"authorization": "Bearer {token}"}, "?not_access_token=1&q=access_token%3D", 200),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_the_form_of_a_request_is_judged_whether_its_token_is_known_or_not(server: Protected, form: str) -> None:
+    """A verdict that is kept is about the token: scheme, query and audience are of the request, and judged first."""
+    headers, query, status = FORMS[form]
+    token = server.token(sub="ada")
+    headers = {name: value.format(token=token) for name, value in headers.items()}
+    url = server.url + query.format(token=token)
+    cold = await server.call(None, url=url, **headers)
+    assert (await server.call(token)).status == 200
+    warm = await server.call(None, url=url, **headers)
+    assert (cold.status, warm.status) == (status, status)
+    assert cold.challenge == warm.challenge
+
+
+async def test_a_verdict_is_kept_for_its_audience_alone() -> None:
+    """Without a fixed URL the audience is of the request: what was good for one name says nothing about another."""
+    asked: list[str] = []
+
+    class Named(StaticTokens):
+        async def verify(self, token: str, audience: Any) -> Any:
+            asked.append(sorted(audience)[-1])
+            if "http://localhost:8000/mcp" not in audience:
+                raise InvalidToken("The token is meant for another resource")
+            return await super().verify(token, audience)
+
+    endpoint = MCPServer("s", auth=ResourceServer(Named({"t": {"subject": "ada"}}))).asgi()
+    message = modern(1, "ping")
+    statuses = [
+        (await modern_call(endpoint, message, authorization="Bearer t", host=host).run()).status
+        for host in ("127.0.0.1:8000", "localhost:8000", "127.0.0.1:8000", "localhost:8000", "evil.example")
+    ]
+    assert [status if status in (401, 503) else 0 for status in statuses] == [401, 0, 401, 0, 503]
+    assert asked == [f"http://{host}:8000/mcp" for host in ("127.0.0.1", "localhost", "127.0.0.1")]

@@ -241,6 +241,7 @@ REFUSED = {
     "another token": (f"Bearer eve@{RESOURCE}", b"", "invalid_token"),
     "a token for another resource": ("Bearer ada@http://other.example/mcp", b"", "invalid_token"),
     "a token in the query": (None, f"access_token=ada@{RESOURCE}".encode(), "invalid_request"),
+    "a token in the query, escaped": (None, f"access%5Ftoken=ada@{RESOURCE}".encode(), "invalid_request"),
     "another scheme": (f"Basic ada@{RESOURCE}", b"", None),
 }
 

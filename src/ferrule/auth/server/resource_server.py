@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import anyio
 
@@ -134,41 +134,49 @@ class ResourceServer:
         if header is None:
             raise self._without_token(facts)
         scheme, _, token = header.partition(" ")
-        key = hashlib.sha256(token.encode("latin-1", "replace")).digest()
+        if scheme != "Bearer" or facts.scope.get("query_string"):
+            self._check_form(facts, scheme)
+        # A verdict holds for the audience that it was reached for: where the resource's URL is not fixed, it is part
+        # of the key. All that depends on the request and not on the token is judged each time.
+        audience = self.resource or self._audience(facts)
+        key = hashlib.sha256(f"{token}\n{audience}".encode("latin-1", "replace")).digest()
         known = self._known.get(key)
         principal = known[1] if known is not None and self._clock() < known[0] else None
         if principal is None:
-            principal = await self._verified(facts, scheme, token, key)
+            principal = await self._verified(facts, token.lstrip(" "), audience, key)
         if scheme != "Bearer" or principal.confirmation is not None or not self._bearer_only:
-            await self._check_possession(facts, scheme, token, principal)
+            await self._check_possession(facts, scheme, token.lstrip(" "), principal)
         if not principal.scopes.issuperset(self.required_scopes):
             raise self._lacks_scope(facts)
         return principal
 
+    def _check_form(self, facts: HttpFacts, scheme: str) -> None:
+        """Whether the request holds one token, in the one place for it."""
+        if scheme.lower() not in ("bearer", "dpop"):
+            raise self._without_token(facts)
+        if _names_token(facts.scope.get("query_string", b"")):
+            text = "The request holds more than one token"
+            raise self._refuse(facts, 400, text, error="invalid_request")
+
     def _without_token(self, facts: HttpFacts) -> AuthRefusal:
-        query = facts.scope.get("query_string", b"")
-        if b"access_token=" in query:
+        if _names_token(facts.scope.get("query_string", b"")):
             text = "A token belongs in the Authorization header, never in the URL"
             return self._refuse(facts, 401, text, error="invalid_request")
         return self._refuse(facts, 401, _NO_TOKEN)
 
-    async def _verified(self, facts: HttpFacts, scheme: str, token: str, key: bytes) -> Principal:
-        lowered = scheme.lower()
-        if lowered not in ("bearer", "dpop"):
-            raise self._refuse(facts, 401, _NO_TOKEN)
+    async def _verified(self, facts: HttpFacts, token: str, audience: str, key: bytes) -> Principal:
         if not token or not token.isascii() or any(char <= " " or char in ',"\\' for char in token):
             raise self._refuse(facts, 400, "The Authorization header is malformed", error="invalid_request")
-        if b"access_token=" in facts.scope.get("query_string", b""):
-            text = "The request holds more than one token"
-            raise self._refuse(facts, 400, text, error="invalid_request")
         while (flight := self._flights.get(key)) is not None:  # the same new token, many times at once
             await flight.wait()
             known = self._known.get(key)
             if known is not None and self._clock() < known[0]:
                 return known[1]
         flight = self._flights[key] = anyio.Event()
+        # What a client was told to send on loopback may end with a slash or not.
+        names = {audience} if self.resource is not None else {audience, audience.rstrip("/")}
         try:
-            principal, trusted_s = await self._judge(token, self._audience(facts))
+            principal, trusted_s = await self._judge(token, names)
         except InvalidToken as error:
             raise self._refuse(facts, 401, str(error), error="invalid_token") from None
         except VerifierUnavailable as error:
@@ -301,12 +309,12 @@ class ResourceServer:
             return None
         return f"{scope.get('scheme', 'http')}://{host}{_whole_path(scope)}"
 
-    def _audience(self, facts: HttpFacts) -> Collection[str]:
+    def _audience(self, facts: HttpFacts) -> str:
         found = self.resource_for(facts)
         if found is None:
             log.error("ResourceServer(resource=…) is not set, so no token can be meant for this server")
             raise AuthRefusal(503, "This server does not know its own URL, so it cannot accept tokens")
-        return {found} if self.resource is not None else {found, found.rstrip("/")}
+        return found
 
     def metadata_url_for(self, facts: HttpFacts) -> str | None:
         """Where this server's metadata are, as its clients see it."""
@@ -404,6 +412,13 @@ def _check_resource(resource: str) -> None:
     parts = urlsplit(resource)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.fragment or parts.query:
         raise ValueError("resource is the http(s) URL of the MCP endpoint, without query and fragment")
+
+
+def _names_token(query: bytes) -> bool:
+    """Whether a query holds a parameter ``access_token``, however it is spelled (RFC 6750, 2.3)."""
+    if not query:
+        return False
+    return any(unquote_to_bytes(pair.partition(b"=")[0]) == b"access_token" for pair in query.split(b"&"))
 
 
 def _sentence(error: Exception) -> str:
