@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ferrule.client.errors import InputNotProvided as InputNotProvided
     from ferrule.client.errors import InputRequired as InputRequired
     from ferrule.client.errors import InvalidToolOutput as InvalidToolOutput
+    from ferrule.client.errors import OutputNotCheckable as OutputNotCheckable
     from ferrule.client.errors import ToolFailed as ToolFailed
     from ferrule.client.errors import TooManyPages as TooManyPages
     from ferrule.client.errors import TooManyRounds as TooManyRounds
@@ -109,6 +110,7 @@ _MODULES: dict[str, str] = {
     "InvalidParams": "ferrule.protocol.errors",
     "InvalidRequest": "ferrule.protocol.errors",
     "InvalidToolOutput": "ferrule.client.errors",
+    "OutputNotCheckable": "ferrule.client.errors",
     "LocalError": "ferrule.protocol.errors",
     "MCPError": "ferrule.protocol.errors",
     "MethodNotFound": "ferrule.protocol.errors",
@@ -189,6 +191,7 @@ __all__ = [
     "NoSession",
     "NotInRevision",
     "NotSupportedHere",
+    "OutputNotCheckable",
     "ParseError",
     "QuestionExpired",
     "RateLimited",

@@ -6,14 +6,17 @@ A reference that would have to be fetched is refused when the schema is compiled
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 from ferrule.app.errors import RegistrationError, ResultError
+from ferrule.wire.codec import encode
 
 __all__ = ["check_schema", "problems_by", "validator_for"]
 
 _MAX_PROBLEMS = 5
+_MAX_EXPLAINED_BYTES = 16 * 1024
+"""Size of a value, as JSON, up to which more than its first problem is looked for."""
 
 
 def validator_for(schema: dict[str, Any]) -> Callable[[Any], None]:
@@ -38,8 +41,10 @@ def problems_by(schema: dict[str, Any]) -> Callable[[Any], list[str]]:
     validator = _compile(schema)
 
     def problems(value: Any) -> list[str]:
+        if validator.is_valid(value):
+            return []
         found: list[str] = []
-        for error in validator.iter_errors(value):
+        for error in _problems_of(validator, value):
             path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
             found.append(f"`{path.lstrip('.') or 'value'}`: {error.message}")
             if len(found) == _MAX_PROBLEMS:
@@ -47,6 +52,20 @@ def problems_by(schema: dict[str, Any]) -> Callable[[Any], list[str]]:
         return found
 
     return problems
+
+
+def _problems_of(validator: Any, value: Any) -> Iterable[Any]:
+    """All problems of a small value, the first one of a large value: the validator finds all before it gives one
+    (200,000 wrong entries took 12 s and 1 GB)."""
+    import jsonschema_rs
+
+    try:
+        if len(encode(value)) <= _MAX_EXPLAINED_BYTES:
+            return cast("Iterable[Any]", validator.iter_errors(value))
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return (error,)
+    return ()
 
 
 def check_schema(schema: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "InputNotProvided",
     "InputRequired",
     "InvalidToolOutput",
+    "OutputNotCheckable",
     "TooManyPages",
     "TooManyRounds",
     "ToolFailed",
@@ -44,6 +45,24 @@ class InvalidToolOutput(BadServerResponse):
 
     def __init__(self, tool: str, why: str, path: str) -> None:
         super().__init__(f"The result of the tool {tool!r} breaks its output schema: {why} - at `{path}`")
+        self.tool = tool
+        self.path = path
+
+
+class OutputNotCheckable(InvalidToolOutput):
+    """A tool's output schema asks for more work than a client does for it (the server's fault); the tool has run.
+
+    Attributes:
+        tool: its name.
+        path: ``$``.
+    """
+
+    def __init__(self, tool: str, why: str, path: str = "$") -> None:
+        BadServerResponse.__init__(
+            self,
+            f"The result of the tool {tool!r} cannot be checked against its output schema: {why} "
+            "(validate_output=False takes results unchecked)",
+        )
         self.tool = tool
         self.path = path
 

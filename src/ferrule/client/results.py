@@ -27,6 +27,9 @@ __all__ = ["ToolCallResult", "as_type", "type_from_schema"]
 T = TypeVar("T")
 
 _MAX_DEPTH: Final = 24
+_MAX_MADE: Final = 128
+_MAX_PARTS: Final = 1000
+"""Parts of a schema, references written out, up to which a type is made of it: a small schema may have millions."""
 _NAME = re.compile(r"\W+")
 _SCALARS: Final[Mapping[str, Any]] = {"string": str, "integer": int, "number": float, "boolean": bool, "null": None}
 
@@ -216,7 +219,7 @@ def type_from_schema(schema: Mapping[str, Any]) -> Any:
         msgspec.json.Decoder(made)  # refuses unions that it could not tell apart
     except (TypeError, ValueError, RecursionError):
         made = Any
-    if len(_made) > 512:
+    if len(_made) >= _MAX_MADE:
         _made.clear()
     _made[id(schema)] = (schema, made)
     return made
@@ -226,8 +229,10 @@ class _Maker:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._open: set[str] = set()
+        self._left = _MAX_PARTS
 
     def make(self, schema: Any, name: str, depth: int) -> Any:
+        self._spend(1)
         if not is_mapping(schema) or depth > _MAX_DEPTH:
             return Any
         node = schema
@@ -241,11 +246,17 @@ class _Maker:
         values = [node["const"]] if "const" in node else node.get("enum")
         if is_list(values) and values:
             named = values
+            self._spend(len(named))
             return Literal[tuple(named)] if all(type(v) in (str, int) or v is None for v in named) else Any
         kinds = node.get("type")
         if is_list(kinds):
             return _union([self._of_kind(kind, node, name, depth) for kind in kinds])
         return self._of_kind(kinds, node, name, depth)
+
+    def _spend(self, parts: int) -> None:
+        self._left -= parts
+        if self._left < 0:
+            raise ValueError("The schema has too many parts for a type")
 
     def _of_kind(self, kind: Any, node: Mapping[str, Any], name: str, depth: int) -> Any:
         if kind in _SCALARS:

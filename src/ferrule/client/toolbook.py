@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from ferrule.client.errors import InvalidToolOutput
+from ferrule.client.errors import InvalidToolOutput, OutputNotCheckable
+from ferrule.protocol.schema_work import SchemaTooCostly
 from ferrule.wire.headers import InvalidHeaderAnnotation, ParamHeader, compile_param_plan, mirror_params
 from ferrule.wire.types import Tool
+
+if TYPE_CHECKING:
+    from ferrule.client.schema_check import SchemaCheck
 
 __all__ = ["ToolBook"]
 
@@ -20,18 +24,19 @@ _NO_HEADERS: Mapping[str, str] = {}
 
 
 class _Known:
-    __slots__ = ("_validator", "plan", "tool")
+    __slots__ = ("_check", "_is_made", "plan", "tool")
 
     def __init__(self, tool: Tool, plan: tuple[ParamHeader, ...]) -> None:
         self.tool = tool
         self.plan = plan
-        self._validator: Any = UNSET
+        self._check: SchemaCheck | SchemaTooCostly | None = None
+        self._is_made = False
 
-    def validator(self) -> Any:
-        """Checks structured content; ``None`` where there is nothing to check with."""
-        if self._validator is UNSET:
-            self._validator = _make_validator(self.tool)
-        return self._validator
+    def check(self) -> SchemaCheck | SchemaTooCostly | None:
+        """Checks structured content; ``None`` where there is nothing to check with, and why where it is refused."""
+        if not self._is_made:
+            self._check, self._is_made = _make_check(self.tool), True
+        return self._check
 
 
 class ToolBook:
@@ -94,38 +99,39 @@ class ToolBook:
 
         Raises:
             InvalidToolOutput: it breaks it, or is missing.
+            OutputNotCheckable: finding that out would take more work than is allowed.
         """
         known = self._known.get(name)
-        validator = None if known is None else known.validator()
-        if validator is None:
+        check = None if known is None else known.check()
+        if check is None:
             return
         if value is UNSET:
             raise InvalidToolOutput(name, "structured content is missing", "$")
-        error = next(iter(validator.iter_errors(value)), None)
-        if error is not None:
-            raise InvalidToolOutput(name, error.message, _path(error.instance_path))
+        if isinstance(check, SchemaTooCostly):
+            raise OutputNotCheckable(name, str(check))
+        try:
+            problem = check.problem(value)
+        except SchemaTooCostly as error:
+            raise OutputNotCheckable(name, str(error)) from error
+        if problem is not None:
+            path, why = problem
+            raise InvalidToolOutput(name, why, path)
 
 
-def _make_validator(tool: Tool) -> Any:
+def _make_check(tool: Tool) -> SchemaCheck | SchemaTooCostly | None:
     if tool.output_schema is None:
         return None
+    from ferrule.client.schema_check import SchemaCheck
+
     try:
-        import jsonschema_rs
+        return SchemaCheck(tool.output_schema)
     except ImportError:
         logger.warning("Structured results are not validated: jsonschema-rs is not installed")
         return None
-    try:
-        return jsonschema_rs.validator_for(tool.output_schema, retriever=_refuse)
+    except SchemaTooCostly as error:
+        return error
     except Exception as error:
         logger.warning(
             "The output schema of the tool %r is unusable, its results are not checked: %s", tool.name, error
         )
         return None
-
-
-def _refuse(uri: str) -> Any:
-    raise ValueError(f"The reference {uri} is not fetched")
-
-
-def _path(parts: Iterable[Any]) -> str:
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
