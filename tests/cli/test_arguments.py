@@ -85,3 +85,11 @@ def test_json_is_an_object(text: str) -> None:
     """Arguments have names."""
     with pytest.raises(click.UsageError):
         read_json_option(text)
+
+
+def test_a_schema_that_branches_without_end_costs_little() -> None:
+    """A foreign schema may branch a hundredfold at each of its references; each part is looked at once."""
+    defs: dict[str, Any] = {f"n{n}": {"anyOf": [{"$ref": f"#/$defs/n{n + 1}"}] * 300} for n in range(4)}
+    defs["n4"] = {"type": "integer"}
+    schema = {"$defs": defs, "properties": {"x": {"$ref": "#/$defs/n0"}}}
+    assert read_arguments(["x=1"], schema) in ({"x": 1}, {"x": "1"})

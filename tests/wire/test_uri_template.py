@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from ferrule.wire.faults import EncodeError, FerruleError
-from ferrule.wire.uri_template import MAX_URI_CHARS, UriTemplate, UriTemplateError
+from ferrule.wire.uri_template import (
+    MAX_STEPS,
+    MAX_URI_CHARS,
+    MAX_VARIABLES,
+    UriTemplate,
+    UriTemplateError,
+    first_match,
+)
 
 # RFC 6570, section 3.2: the variables of its examples.
 VARIABLES: dict[str, Any] = {
@@ -462,3 +469,47 @@ def test_an_ambiguous_template_does_not_backtrack(template: str) -> None:
     for piece in ("-", "a-", ",", "/a", ".a", ";a=b"):
         assert compiled.match(piece * (MAX_URI_CHARS // len(piece))) is None
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{" + ",".join(f"v{n}" for n in range(1500)) + "}",
+        "{+" + "}{+".join(f"v{n}" for n in range(1500)) + "}",
+        "x{?" + ",".join(f"v{n}" for n in range(1500)) + "}",
+        "{;" + ",".join(f"v{n}{'x' * 200}" for n in range(MAX_VARIABLES)) + "}",
+        "{a}{b}" + "x" * 5000,
+        "{a}" + "x" * 1_000_000,
+    ],
+)
+def test_a_template_that_would_take_too_many_states_is_refused(template: str) -> None:
+    """A template may come from a server behind a gateway: one with 1,500 variables held the process for ten seconds."""
+    with pytest.raises(UriTemplateError) as caught:
+        UriTemplate(template)
+    assert len(str(caught.value)) < 1000
+
+
+def test_as_many_variables_as_are_allowed_work() -> None:
+    """The bound is far above what people write."""
+    names = [f"v{n}" for n in range(MAX_VARIABLES)]
+    template = UriTemplate("x/{" + ",".join(names) + "}")
+    assert template.match("x/" + ",".join(names)) == {name: name for name in names}
+
+
+def test_the_work_of_one_match_is_bounded() -> None:
+    """States times length: a long URI does not match a large template, a short one does."""
+    template = UriTemplate("{+a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t,u,v,w,x,y,z}")
+    assert template.steps("x" * MAX_URI_CHARS) > MAX_STEPS
+    assert template.match("x" * MAX_URI_CHARS) is None
+    assert template.match("x,y") is not None
+
+
+def test_many_templates_share_one_bound() -> None:
+    """A server may list thousands, each within its own bound."""
+    costly = UriTemplate("{+a,b,c,d,e,f,g}!")
+    wanted = UriTemplate("x{+rest}")
+    uri = "x" * 5000
+    assert first_match([costly, wanted], uri) == (wanted, {"rest": "x" * 4999})
+    assert first_match([costly] * 1000 + [wanted], uri) is None
+    assert first_match([costly] * 1000 + [wanted], "xy") == (wanted, {"rest": "y"})
+    assert first_match([UriTemplate(f"a/{n}/{{v}}") for n in range(500)] + [wanted], uri) is not None

@@ -108,14 +108,16 @@ def _as_json(name: str, text: str, kinds: set[str] | None = None) -> Any:
         raise click.UsageError(f"{name.removesuffix(':')} is no{wanted}: {text!r}") from error
 
 
-def _kinds(part: Any, root: Mapping[str, Any], depth: int = 0) -> set[str]:
-    """The JSON types that a schema allows; empty where it does not say."""
-    if not isinstance(part, Mapping) or depth > 8:
+def _kinds(part: Any, root: Mapping[str, Any], depth: int = 0, seen: set[int] | None = None) -> set[str]:
+    """The JSON types that a schema allows; empty where it does not say. Each part of it is looked at once."""
+    seen = set() if seen is None else seen
+    if not isinstance(part, Mapping) or depth > 8 or id(cast("Any", part)) in seen:
         return set()
     schema = cast("Mapping[str, Any]", part)
+    seen.add(id(schema))
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/$defs/"):
-        return _kinds(cast("Mapping[str, Any]", root.get("$defs") or {}).get(reference[8:]), root, depth + 1)
+        return _kinds(cast("Mapping[str, Any]", root.get("$defs") or {}).get(reference[8:]), root, depth + 1, seen)
     kind = schema.get("type")
     if isinstance(kind, str):
         return {kind}
@@ -124,7 +126,7 @@ def _kinds(part: Any, root: Mapping[str, Any], depth: int = 0) -> set[str]:
     found: set[str] = set()
     for key in ("anyOf", "oneOf", "allOf"):
         for branch in cast("list[Any]", schema.get(key) or []):
-            found |= _kinds(branch, root, depth + 1)
+            found |= _kinds(branch, root, depth + 1, seen)
     for value in [*cast("list[Any]", schema.get("enum") or []), *([schema["const"]] if "const" in schema else [])]:
         found.add(_kind_of(value))
     return found

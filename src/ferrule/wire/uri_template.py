@@ -9,30 +9,49 @@ Two rules that a newcomer would break:
 * A variable of a simple expression ``{x}`` never takes a raw ``/``, ``?`` or ``#``. An escaped slash is decoded like
   every escape, once, so a value may hold ``/`` or ``..`` all the same: whoever opens a file with it must check it.
 * A URI comes from a peer, so no backtracking: a template compiles to an automaton, which states can still reach the
-  end is computed backwards over the URI, and a walk forwards then never guesses. Time is states x length.
+  end is computed backwards over the URI, and a walk forwards then never guesses. Time is states x length, and since a
+  template may come from a peer, too, each of the three is bounded.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from ferrule.wire.faults import EncodeError, FerruleError
 
-__all__ = ["MAX_URI_CHARS", "MatchedValue", "UriTemplate", "UriTemplateError"]
+__all__ = [
+    "MAX_STATES",
+    "MAX_STEPS",
+    "MAX_URI_CHARS",
+    "MAX_VARIABLES",
+    "MatchedValue",
+    "UriTemplate",
+    "UriTemplateError",
+    "first_match",
+]
 
 MAX_URI_CHARS: Final = 8192
 """A longer URI matches no template."""
+MAX_VARIABLES: Final = 100
+"""A template with more variables is refused."""
+MAX_STATES: Final = 4000
+"""A template that needs more states to match is refused: a character of fixed text is one, a variable about fifteen."""
+MAX_STEPS: Final = 2_000_000
+"""States times characters of one match, about 0.2 s; a URI that would take more does not match. A template of 240
+states reads URIs of `MAX_URI_CHARS`."""
+
+_SHOWN_CHARS: Final = 500
 
 MatchedValue: TypeAlias = str | list[str] | dict[str, str]
 """Text; a list for an exploded variable; a dict for an exploded one of ``;``, ``?`` or ``&`` with names not its own."""
 
 
 class UriTemplateError(FerruleError, ValueError):
-    """A template is malformed (its author's fault).
+    """A template is malformed or too large (its author's fault).
 
     Attributes:
         template: the template as given.
@@ -41,7 +60,8 @@ class UriTemplateError(FerruleError, ValueError):
     """
 
     def __init__(self, template: str, reason: str, position: int) -> None:
-        super().__init__(f"Malformed URI template {template!r}: {reason} at character {position}")
+        shown = template if len(template) <= _SHOWN_CHARS else template[:_SHOWN_CHARS] + "…"
+        super().__init__(f"Malformed URI template {shown!r}: {reason} at character {position}")
         self.template = template
         self.reason = reason
         self.position = position
@@ -103,19 +123,25 @@ class UriTemplate:
         variables: the names of its variables in order of first appearance.
 
     Raises:
-        UriTemplateError: the text is malformed.
+        UriTemplateError: the text is malformed, or larger than `MAX_VARIABLES` and `MAX_STATES` allow.
     """
 
-    __slots__ = ("_captures", "_parts", "_query", "_run", "text", "variables")
+    __slots__ = ("_captures", "_parts", "_query", "_run", "_size", "text", "variables")
 
     def __init__(self, text: str) -> None:
         self.text = text
+        if len(text) > 2 * MAX_URI_CHARS:
+            raise UriTemplateError(text, f"it is longer than {2 * MAX_URI_CHARS} characters", 0)
         self._parts = _parse(text)
         expressions = [part for part in self._parts if isinstance(part, _Expression)]
         self.variables = tuple(dict.fromkeys(each.name for part in expressions for each in part.variables))
+        if sum(len(part.variables) for part in expressions) > MAX_VARIABLES:
+            raise UriTemplateError(text, f"there are more than {MAX_VARIABLES} variables", 0)
         path, self._query = _split_query(self._parts)
         matcher = _plain_matcher(path) or _Automaton(path)
-        self._run, self._captures = matcher.run, matcher.captures
+        if matcher.size > MAX_STATES:
+            raise UriTemplateError(text, f"it needs more than {MAX_STATES} states to match", 0)
+        self._run, self._captures, self._size = matcher.run, matcher.captures, matcher.size
 
     def __repr__(self) -> str:
         return f"UriTemplate({self.text!r})"
@@ -144,14 +170,18 @@ class UriTemplate:
         values = {**variables, **more} if variables else more
         return "".join(_escape(part, True) if isinstance(part, str) else _expand(part, values) for part in self._parts)
 
+    def steps(self, uri: str) -> int:
+        """About how much work `match` does for a URI: states times characters."""
+        return self._size * len(uri)
+
     def match(self, uri: str) -> dict[str, MatchedValue] | None:
         """The variables for which this template expands to ``uri``; ``None`` if there are none.
 
         Escapes are decoded once. A variable that the URI leaves out is absent; one that it gives as empty is ``""``.
         A variable that stands twice must have one value. Where several readings are possible the earlier variable
-        takes as much as it can. Never raises for any text.
+        takes as much as it can. Never raises for any text. ``None``, too, beyond `MAX_URI_CHARS` and `MAX_STEPS`.
         """
-        if len(uri) > MAX_URI_CHARS:
+        if len(uri) > MAX_URI_CHARS or self.steps(uri) > MAX_STEPS:
             return None
         pairs: list[tuple[_Capture, str]] | None = []
         if self._query is not None:
@@ -161,6 +191,22 @@ class UriTemplate:
         if raw is None or pairs is None:
             return None
         return _gather([*zip(self._captures, raw, strict=True), *pairs])
+
+
+def first_match(templates: Iterable[UriTemplate], uri: str) -> tuple[UriTemplate, dict[str, MatchedValue]] | None:
+    """The first of several templates that matches a URI, and the variables; ``None`` where none does.
+
+    For templates that others wrote: all together get four times `MAX_STEPS`, and those after that are not tried.
+    """
+    left = 4 * MAX_STEPS
+    for template in templates:
+        left -= template.steps(uri)
+        if left < 0:
+            return None
+        values = template.match(uri)
+        if values is not None:
+            return template, values
+    return None
 
 
 # --- the template -----------------------------------------------------------------------------------------------------
@@ -384,6 +430,7 @@ class _PlainMatcher:
     def __init__(self, pattern: str, captures: list[_Capture]) -> None:
         self._pattern = re.compile(pattern, re.DOTALL)
         self.captures = captures
+        self.size = 1
 
     def run(self, uri: str) -> list[str | None] | None:
         found = self._pattern.fullmatch(uri)
@@ -440,6 +487,7 @@ class _Automaton:
             else:
                 self._add_expression(part)
         self._states.append((_END, None, None))
+        self.size = len(self._states)
         numbered = list(enumerate(self._states))
         self._literals = [(at, token) for at, (kind, token, _) in numbered if kind == _LITERAL]
         self._others = [(at, *state) for at, state in reversed(numbered) if state[0] != _LITERAL]
