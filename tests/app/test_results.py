@@ -6,7 +6,9 @@ import datetime as dt
 import enum
 import inspect
 import math
+import uuid
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
@@ -21,6 +23,8 @@ from ferrule.app import results
 from ferrule.app.errors import ResultError
 from ferrule.app.profile import schema_problems
 from ferrule.app.results import WRAP_MARKER, wrap_schema
+from ferrule.app.signature import compile_function
+from ferrule.app.validation import validator_for
 from ferrule.types import InputRequiredResult, ResourceContents, ToolContentBlock, ToolResult
 from ferrule.wire.revisions import REVISIONS
 
@@ -356,3 +360,211 @@ def test_an_iterator_is_refused_with_advice(returns):
     for value in (map(str, [1]), (n for n in [1])):
         with pytest.raises(ResultError, match="return a list"):
             plan.project(value, MODERN)
+
+
+class FrozenDatetime(dt.datetime):
+    """As the clocks that tests freeze, and the stamps of data frames."""
+
+
+class FrozenDate(dt.date):
+    pass
+
+
+class FrozenTime(dt.time):
+    pass
+
+
+class Span(dt.timedelta):
+    pass
+
+
+class Money(Decimal):
+    pass
+
+
+class Blob(bytes):
+    pass
+
+
+class Key(uuid.UUID):
+    pass
+
+
+SUBCLASSES: list[tuple[Any, Any, Any]] = [
+    (FrozenDatetime(2026, 1, 2, 3, 4, 5), dt.datetime, "2026-01-02T03:04:05"),
+    (FrozenDatetime(2026, 1, 2, tzinfo=dt.UTC), dt.datetime, "2026-01-02T00:00:00Z"),
+    (FrozenDate(2026, 1, 2), dt.date, "2026-01-02"),
+    (FrozenTime(3, 4, 5), dt.time, "03:04:05"),
+    (Span(days=1), dt.timedelta, "P1D"),
+    (Money("1.50"), Decimal, "1.50"),
+    (Blob(b"hi"), bytes, "aGk="),
+    (Key(int=5), uuid.UUID, "00000000-0000-0000-0000-000000000005"),
+]
+
+
+@pytest.mark.parametrize(("value", "base", "expected"), SUBCLASSES)
+def test_a_subclass_of_a_plain_type_is_sent_as_its_base(value, base, expected):
+    """Anywhere: alone, in containers, as a key, in a class, declared as the base, as itself, or not at all."""
+    for returns, made, sent in (
+        (EMPTY, value, expected),
+        (base, value, expected),
+        (type(value), value, expected),
+        (list[base], [value], [expected]),
+        (EMPTY, {"k": [value]}, {"k": [expected]}),
+        (dict[str, base | None], {"k": value}, {"k": expected}),
+        (dict[str, type(value)], {"k": value}, {"k": expected}),
+        (tuple[base, int], (value, 1), [expected, 1]),
+        (EMPTY, Holder(value), {"value": expected}),
+        (Holder, Holder(value), {"value": expected}),
+    ):
+        assert project({"_": made}).structured_content == {"_": sent}
+        assert project(made, returns).structured_content in (sent, UNSET)
+    if base not in (bytes, dt.timedelta):
+        assert project({value: 1}).structured_content == {expected: 1}
+
+
+@dataclass
+class Holder:
+    value: Any
+
+
+def test_what_equals_nothing_is_null():
+    """Libraries of data frames spell a missing time so."""
+
+    class Missing(dt.datetime):
+        def __eq__(self, other: object) -> bool:
+            return False
+
+        def __ne__(self, other: object) -> bool:
+            return True
+
+        __hash__ = dt.datetime.__hash__
+
+    assert project({"when": Missing(2026, 1, 1)}).structured_content == {"when": None}
+
+
+@dataclass
+class Animal:
+    name: str
+
+
+@dataclass
+class Dog(Animal):
+    tricks: list[str]
+
+
+class Closed(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+
+
+class ClosedDog(Closed):
+    tricks: int
+
+
+class Pet(pydantic.BaseModel):
+    name: str
+
+
+class Puppy(Pet):
+    age: int
+
+
+class SealedPet(pydantic.BaseModel, extra="forbid"):
+    name: str
+
+
+class SealedPuppy(SealedPet):
+    age: int
+
+
+@pytest.mark.parametrize(
+    ("returns", "value", "structured"),
+    [
+        (Animal, Dog("a", ["sit"]), {"name": "a", "tricks": ["sit"]}),
+        (list[Animal], [Dog("a", []), Animal("b")], [{"name": "a", "tricks": []}, {"name": "b"}]),
+        (dict[str, Animal], {"x": Dog("a", [])}, {"x": {"name": "a", "tricks": []}}),
+        (tuple[Animal, int], (Dog("a", []), 1), [{"name": "a", "tricks": []}, 1]),
+        (Animal | None, Dog("a", []), {"name": "a", "tricks": []}),
+        (list[Animal | Record], [Dog("a", []), Record(1)], None),
+        (list[Pet], [Puppy(name="a", age=1)], [{"name": "a", "age": 1}]),
+        (dict[str, Pet | None], {"x": Puppy(name="a", age=1)}, {"x": {"name": "a", "age": 1}}),
+    ],
+)
+def test_an_instance_of_a_subclass_is_what_its_base_says(returns, value, structured):
+    """In a container as well as alone; what it has beyond the base is sent, which the schema leaves open."""
+    plan = plan_result(returns)
+    made = plan.project(value, MODERN).structured_content
+    if structured is not None:
+        assert made == structured
+    validator_for(plan.output_schema())(made)
+
+
+@pytest.mark.parametrize(
+    ("returns", "value"),
+    [
+        (Closed, ClosedDog("a", 1)),
+        (list[Closed], [ClosedDog("a", 1)]),
+        (SealedPet, SealedPuppy(name="a", age=1)),
+        (list[SealedPet], [SealedPuppy(name="a", age=1)]),
+        (Pet, Pet.model_construct(name=5)),
+        (dict[str, Pet], {"x": Pet.model_construct(name=5)}),
+        (list[str], [b"x"]),
+        (list[str], [dt.date(2026, 1, 2)]),
+    ],
+)
+def test_no_success_breaks_the_published_schema(returns, value):
+    """A closed class has no place for what a subclass adds, and pydantic does not look at what went past it."""
+    with pytest.raises(ResultError):
+        project(value, returns)
+
+
+def test_the_bound_of_a_result_counts_bytes():
+    """180 bytes of text are 180, whether in 180 letters or in 60."""
+    wide = "€" * 60
+    for returns, value in (
+        (str, wide),
+        (EMPTY, wide),
+        (EMPTY, [wide, Image(b"")]),
+        (EMPTY, [File(wide, name="a.txt")]),
+    ):
+        with pytest.raises(ResultError, match=r"18\d bytes"):
+            project(value, returns, max_bytes=100)
+        project(value, returns, max_bytes=200)
+
+
+class Point(msgspec.Struct, array_like=True):
+    """A place."""
+
+    x: int
+    y: float
+    label: str = ""
+
+
+class Tagged(msgspec.Struct, array_like=True, tag="t", forbid_unknown_fields=True):
+    n: int
+    inner: Point | None = None
+
+
+@pytest.mark.parametrize(
+    ("returns", "value", "structured"),
+    [
+        (Point, Point(1, 2.5), [1, 2.5, ""]),
+        (list[Point], [Point(1, 2.0, "a")], [[1, 2.0, "a"]]),
+        (Tagged, Tagged(1, Point(1, 1)), ["t", 1, [1, 1.0, ""]]),
+    ],
+)
+def test_a_class_that_is_an_array_is_described_as_one(returns, value, structured):
+    """The schema, the value, and what older revisions get wrapped, are one truth."""
+    for mode in ("exact", "model"):
+        plan = plan_result(returns, mode=mode)
+        made = plan.project(value, MODERN).structured_content
+        assert made == structured
+        validator_for(plan.output_schema())(made)
+        assert plan.project(value, OBJECT_ONLY).structured_content == {"result": structured}
+
+    def function(p): ...
+
+    function.__annotations__["p"] = returns
+    spec = compile_function(function)
+    assert spec.bind({"p": structured}) == {"p": value}
+    validator_for(spec.input_schema("exact"))({"p": structured})

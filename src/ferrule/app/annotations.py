@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import collections.abc as abc
 import datetime
-import decimal
 import enum
 import types
 import typing
-import uuid
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Union
 
@@ -25,7 +23,9 @@ import msgspec
 from ferrule.app import adapters
 from ferrule.app.adapters.base import class_hints
 from ferrule.app.errors import SignatureError
+from ferrule.app.guards import is_array
 from ferrule.app.markers import checked_marker, decoder_marker, foreign_marker, msgspec_accepts, shape_marker
+from ferrule.app.scalars import ACCEPTED, SENT
 from ferrule.app.shapes import FieldShape, NoneType, Shape, decode_hook, kinds_of
 
 __all__ = ["enum_schema", "shape_of"]
@@ -37,49 +37,6 @@ _UNION: Any = Union
 _TUPLE: Any = tuple
 _DICT: Any = dict
 
-_BASE64 = {
-    "type": "string",
-    "contentEncoding": "base64",
-    "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
-}
-_TIME = r"([0-9]{1,8}H([0-9]{1,8}M)?(SEC)?|[0-9]{1,8}M(SEC)?|SEC)".replace("SEC", r"[0-9]{1,8}(\.[0-9]{1,6})?S")
-
-_SCALARS: dict[Any, dict[str, Any]] = {
-    str: {"type": "string"},
-    int: {"type": "integer"},
-    float: {"type": "number"},
-    bool: {"type": "boolean"},
-    NoneType: {"type": "null"},
-    bytes: _BASE64,
-    bytearray: _BASE64,
-    memoryview: _BASE64,
-    datetime.datetime: {"type": "string", "format": "date-time"},
-    datetime.date: {"type": "string", "format": "date"},
-    # No `format`: "time" demands an offset, "duration" allows years and months, and none is known for decimals.
-    datetime.time: {
-        "type": "string",
-        "pattern": r"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?$",
-    },
-    datetime.timedelta: {"type": "string", "pattern": f"^[+-]?P([0-9]{{1,8}}D(T{_TIME})?|T{_TIME})$"},
-    uuid.UUID: {"type": "string", "format": "uuid"},
-    decimal.Decimal: {
-        "type": "string",
-        "pattern": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,6})?$",
-    },
-}
-"""What is accepted."""
-
-_SENT: dict[Any, dict[str, Any]] = {
-    bytes: {"type": "string", "contentEncoding": "base64"},
-    bytearray: {"type": "string", "contentEncoding": "base64"},
-    memoryview: {"type": "string", "contentEncoding": "base64"},
-    datetime.datetime: {"type": "string"},  # RFC 3339 demands an offset, and the value may have none
-    datetime.time: {"type": "string"},
-    datetime.timedelta: {"type": "string"},
-    decimal.Decimal: {"type": "string"},  # `NaN` is one
-}
-"""What is sent, where that says less: a client that checks a result must find nothing that a value may break."""
-
 _ANY = frozenset({Any, object, msgspec.Raw})
 _ARRAYS: dict[Any, Any] = dict.fromkeys(
     (list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable, abc.Iterator), list
@@ -87,7 +44,7 @@ _ARRAYS: dict[Any, Any] = dict.fromkeys(
 _MAPS = frozenset({dict, abc.Mapping, abc.MutableMapping})
 _TRANSPARENT = frozenset({"Required", "NotRequired", "ReadOnly", "Final"})
 
-_scalar_shapes = {tp: Shape("scalar", tp, schema=schema, sent=_SENT.get(tp)) for tp, schema in _SCALARS.items()}
+_scalar_shapes = {tp: Shape("scalar", tp, schema=schema, sent=SENT.get(tp)) for tp, schema in ACCEPTED.items()}
 _any_shape = Shape("any", Any)
 
 
@@ -184,11 +141,13 @@ class _Reader:
                 "of attrs or pydantic"
             )
         if adapter.is_opaque:
-            told = None if adapter.name == "pydantic" else adapter.schema(annotation, output=False)
-            return Shape("custom", annotation, schema=told, source=annotation, adapter=adapter)
+            if adapter.name == "pydantic":
+                return Shape("custom", annotation, source=annotation, adapter=adapter)
+            accepted, sent = adapter.schema(annotation, output=False), adapter.schema(annotation, output=True)
+            return Shape("custom", annotation, source=annotation, schema=accepted, sent=sent, adapter=adapter)
         shape = Shape("object", annotation, source=annotation, adapter=adapter, fields=[], items=[])
         traits = adapter.traits(annotation)
-        shape.is_closed = "closed" in traits
+        shape.is_closed, shape.is_array = "closed" in traits, "array" in traits
         known = set(self.classes)
         self.classes[annotation] = shape
         self._fill(shape, adapter.fields(annotation))
@@ -213,11 +172,19 @@ class _Reader:
 
     def _named_tuple(self, annotation: Any, cls: type) -> Shape:
         items = [self.read(hint) for hint in class_hints(annotation).values()]
+        optional = len(getattr(cls, "_field_defaults", ()))
         if all(item.is_plain for item in items):
-            return Shape("tuple", annotation, items=items, source=annotation)
-        whole = _TUPLE[tuple(item.hint for item in items)]
-        made = decoder_marker(lambda value: cls(*msgspec.convert(value, whole, dec_hook=decode_hook)))
-        return Shape("tuple", made, False, items=items, source=annotation)
+            return Shape("tuple", annotation, items=items, source=annotation, optional_items=optional)
+        hints = [item.hint for item in items]
+
+        def decode(value: Any) -> Any:
+            if isinstance(value, cls):
+                return value
+            shorter = is_array(value) and len(items) - optional <= len(value) < len(items)
+            whole = _TUPLE[tuple(hints[: len(value)] if shorter else hints)]
+            return cls(*msgspec.convert(value, whole, dec_hook=decode_hook, str_keys=True))
+
+        return Shape("tuple", decoder_marker(decode), False, items=items, source=annotation, optional_items=optional)
 
     def _alias(self, annotation: Any, origin: Any) -> Shape:
         alias = origin or annotation

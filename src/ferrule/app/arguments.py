@@ -182,8 +182,10 @@ def _member_for(value: Any, shape: Shape) -> Shape | None:
 def _mend_array(value: list[Any], shape: Shape) -> Any:
     if shape.kind == "array":
         made = [_mend(item, shape.items[0]) for item in value]
-    elif shape.kind == "tuple":
-        made = [_mend(item, part) for item, part in zip(value, shape.items, strict=False)] + value[len(shape.items) :]
+    elif shape.kind == "tuple" or shape.is_array:
+        parts = [field.shape for field in shape.fields] if shape.is_array else shape.items
+        made = [_mend(item, part) for item, part in zip(value, parts, strict=False)]
+        made += value[len(parts) :]
     else:
         return value
     return made if any(new is not old for new, old in zip(made, value, strict=True)) else value

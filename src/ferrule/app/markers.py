@@ -14,6 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from ferrule.app import adapters
+from ferrule.app.guards import is_array
 from ferrule.app.shapes import Shape, decode_hook, json_kind, kinds_of, native, prefix_path, split_path
 
 __all__ = ["checked_marker", "decoder_marker", "foreign_marker", "msgspec_accepts", "shape_marker"]
@@ -79,6 +80,8 @@ def _decode_object(shape: Shape, value: Any) -> Any:
     adapter = cast("adapters.Adapter", shape.adapter)
     if adapters.is_instance(value, shape.source):
         return value
+    if shape.is_array:
+        return adapter.build(shape.source, _decode_places(shape, value))
     if not isinstance(value, dict):
         raise ValueError(f"Expected `object`, got `{json_kind(value)}`")
     given = cast("dict[str, Any]", value)
@@ -94,6 +97,24 @@ def _decode_object(shape: Shape, value: Any) -> Any:
     if shape.is_closed and (unknown := given.keys() - {field.wire_name for field in shape.fields}):
         raise ValueError(f"Object contains unknown field `{min(unknown)}`")
     return adapter.build(shape.source, made)
+
+
+def _decode_places(shape: Shape, value: Any) -> dict[str, Any]:
+    if not is_array(value):
+        raise ValueError(f"Expected `array`, got `{json_kind(value)}`")
+    made: dict[str, Any] = {}
+    for at, field in enumerate(shape.fields):
+        if at >= len(value):
+            if field.required:
+                raise ValueError(f"Expected `array` of at least length {at + 1}, got {len(value)}")
+            continue
+        try:
+            made[field.name] = native(value[at], field.shape)
+        except msgspec.ValidationError as error:
+            raise ValueError(prefix_path(str(error), f"[{at}]")) from error
+    if shape.is_closed and len(value) > len(shape.fields):
+        raise ValueError(f"Expected `array` of at most length {len(shape.fields)}, got {len(value)}")
+    return made
 
 
 def _decode_value(shape: Shape, value: Any) -> Any:

@@ -83,6 +83,7 @@ class ResultPlan:
     __slots__ = (
         "_checks_itself",
         "_may_hold_tuples",
+        "_opaque_check",
         "encoder",
         "has_opaque_part",
         "kind",
@@ -119,7 +120,8 @@ class ResultPlan:
         self.wraps = wraps
         self.validate = validate
         parts = [] if shape is None else list(shape.walk())
-        self.has_opaque_part = any(part.kind == "custom" for part in parts)
+        self.has_opaque_part = any(part.kind == "custom" and part.schema is None for part in parts)
+        self._opaque_check: Validate | None = None
         # Instances of dataclasses and their kin do not check their own fields; pydantic's do, and dicts were converted.
         self._checks_itself = self.has_opaque_part or not any(
             part.kind == "object" and part.adapter is not None and part.adapter.name != "typeddict" for part in parts
@@ -138,8 +140,9 @@ class ResultPlan:
     def _text(self, value: Any, revision: _Revision) -> Any:
         if type(value) is not str:
             return self._any(value, revision)
-        if len(value) > self.max_bytes:
-            raise self._too_big(len(value))
+        size = len(value) if value.isascii() else _bytes_of(value)
+        if size > self.max_bytes:
+            raise self._too_big(size)
         structured = revision.structured_output
         if structured == "any" and self.structured:
             return _Result([_Block("text", value)], value)
@@ -163,7 +166,7 @@ class ResultPlan:
         if value is None and self.kind in ("free", "content") and self.validate is None:
             return ToolResult([])
         if self.shape is not None and not adapters.is_instance(value, self.shape.source):
-            value = self._fit(value)
+            value = self._fitted(value)
         plain = to_json_value(value)
         data = _encode(plain)
         if len(data) > self.max_bytes:
@@ -175,6 +178,8 @@ class ResultPlan:
             self._fit(plain)
         if self._may_hold_tuples:
             plain = decode(data)
+        if self.has_opaque_part:
+            self._check_opaque(plain)
         if self.validate is not None:
             self.validate(plain)
         text = plain if isinstance(plain, str) else data.decode() if self.encoder is None else self.encoder(plain)
@@ -202,17 +207,33 @@ class ResultPlan:
         except RecursionError as error:
             raise ResultError("it is nested too deeply or refers to itself") from error
 
+    def _fitted(self, value: Any) -> Any:
+        """The value as the declared type; as it is, where only its subclasses kept it from being that."""
+        try:
+            return native(value, cast("Shape", self.shape))
+        except msgspec.ValidationError as error:
+            problem = _misfit(error, value)
+        except RecursionError as error:
+            raise ResultError("it is nested too deeply or refers to itself") from error
+        try:
+            plain = adapters.without_subclasses(value)
+            self._fit(plain)
+        except (ResultError, TypeError, ValueError, RecursionError):
+            raise problem from None
+        return plain
+
+    def _check_opaque(self, plain: Any) -> None:
+        """pydantic does not look at what was changed or constructed past it, and its dump follows the instance."""
+        if self._opaque_check is None:
+            self._opaque_check = _lazy_validator(_exact_schema_of(cast("Shape", self.shape)))
+        self._opaque_check(plain)
+
     def _check_nulls(self, plain: Any) -> None:
         shape = self.shape
         if shape is None:
             return
-        if self.has_opaque_part:
-            from ferrule.app.schema import exact_schema
-            from ferrule.app.validation import validator_for
-
-            validator_for(exact_schema(shape, output=True))(plain)
-            return
-        self._fit(plain)
+        if not self.has_opaque_part:  # what is described by its own library is checked in any case
+            self._fit(plain)
 
     def _own_result(self, result: ToolResult, revision: _Revision) -> ToolResult:
         """A `ToolResult` of the tool's own making: only its structured content is looked at."""
@@ -262,9 +283,9 @@ class ResultPlan:
     def _check_blocks(self, blocks: list[ToolContentBlock]) -> None:
         size = 0
         for block in blocks:
-            size += len(block.text or "") + len(block.data or "")
+            size += _bytes_of(block.text) + _bytes_of(block.data)
             if block.resource is not None:
-                size += len(block.resource.text or "") + len(block.resource.blob or "")
+                size += _bytes_of(block.resource.text) + _bytes_of(block.resource.blob)
         if size > self.max_bytes:
             raise self._too_big(size)
 
@@ -393,7 +414,7 @@ def _is_object(shape: Shape) -> bool:
         while isinstance(ref := made.get("$ref"), str) and "$defs" in made:
             made = {**made["$defs"].get(ref.rpartition("/")[2], {}), "$defs": made["$defs"]}
         return made.get("type") == "object"
-    return shape.kind in ("object", "map")
+    return shape.kind in ("object", "map") and not shape.is_array
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -405,6 +426,13 @@ def _block(value: Any) -> ToolContentBlock:
     if isinstance(value, ResourceContents):
         return ToolContentBlock("resource", resource=value)
     return cast("ToolContentBlock", value)
+
+
+def _bytes_of(text: str | None) -> int:
+    """As UTF-8; a lone surrogate becomes three bytes, as on the wire."""
+    if text is None:
+        return 0
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def to_json_value(value: Any) -> Any:
@@ -447,6 +475,13 @@ def _misfit(error: msgspec.ValidationError, value: Any) -> ResultError:
         return ResultError(f"it does not fit the declared return type: got a {type(value).__name__}{_advice(value)}")
     where = f" at `{path.lstrip('.')}`" if path else ""
     return ResultError(f"it does not fit the declared return type{where}: {say(reason)}")
+
+
+def _exact_schema_of(shape: Shape) -> dict[str, Any]:
+    """What every result of this shape keeps."""
+    from ferrule.app.schema import exact_schema
+
+    return exact_schema(shape, output=True)
 
 
 def _lazy_validator(schema: dict[str, Any]) -> Validate:

@@ -108,7 +108,7 @@ class _Writer:
             return made | {"uniqueItems": True} if shape.is_unique else made
         if kind == "tuple":
             count = len(shape.items)
-            made = {"type": "array", "items": False, "minItems": count, "maxItems": count}
+            made = {"type": "array", "items": False, "minItems": count - shape.optional_items, "maxItems": count}
             return made | {"prefixItems": [self.write(item) for item in shape.items]} if count else made
         if kind == "map":
             return self._map(shape)
@@ -148,12 +148,24 @@ class _Writer:
         return {"$ref": _DEFS + name}
 
     def _object(self, shape: Shape) -> dict[str, Any]:
-        made: dict[str, Any] = {"type": "object"}
+        made: dict[str, Any] = {"type": "array" if shape.is_array else "object"}
         if text := _class_text(shape.source):
             made["description"] = text
+        if shape.is_array:
+            return made | self._places(shape)
         made |= self.properties(shape.fields)
         if shape.is_closed:
             made["additionalProperties"] = False
+        return made
+
+    def _places(self, shape: Shape) -> dict[str, Any]:
+        """A class as an array of its fields, by position."""
+        described = self.properties(shape.fields)
+        made: dict[str, Any] = {"prefixItems": [*described["properties"].values()]}
+        if needed := max((at + 1 for at, field in enumerate(shape.fields) if field.required), default=0):
+            made["minItems"] = needed
+        if shape.is_closed:
+            made |= {"items": False, "maxItems": len(shape.fields)}
         return made
 
     def properties(self, fields: list[FieldShape]) -> dict[str, Any]:

@@ -70,6 +70,10 @@ class Shape(msgspec.Struct, eq=False, weakref=True):
     """Predicates that only Python can check, run after conversion."""
     is_unique: bool = False
     """The array is a set."""
+    optional_items: int = 0
+    """So many places at the end of a tuple may be missing, as a NamedTuple's with defaults."""
+    is_array: bool = False
+    """The class is an array of its fields on the wire (``msgspec.Struct`` with ``array_like``)."""
     is_closed: bool = False
     """The class refuses unknown fields by its own configuration."""
 
@@ -125,7 +129,7 @@ def kinds_of(shape: Shape, *, _depth: int = 0) -> list[str]:
         return []
     if shape.kind == "union":
         return [kind for item in shape.items for kind in kinds_of(item, _depth=_depth + 1)]
-    if shape.kind in ("array", "tuple"):
+    if shape.kind in ("array", "tuple") or shape.is_array:
         return ["array"]
     if shape.kind in ("map", "object"):
         return ["object"]

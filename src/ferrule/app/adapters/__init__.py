@@ -7,13 +7,23 @@ class, so neither is imported unless an annotation uses it.
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import lru_cache
-from typing import Any, Protocol, get_origin
+from typing import Any, Protocol, cast, get_origin
 
 # By name: the submodule `msgspec` of this package takes over that attribute once it is imported.
 from msgspec import UNSET, Struct, to_builtins
 
-__all__ = ["Adapter", "RawField", "adapter_for", "foreign_adapter", "is_instance", "register_text_type", "to_json"]
+__all__ = [
+    "Adapter",
+    "RawField",
+    "adapter_for",
+    "foreign_adapter",
+    "is_instance",
+    "register_text_type",
+    "to_json",
+    "without_subclasses",
+]
 
 
 class RawField(Struct):
@@ -49,7 +59,8 @@ class Adapter(Protocol):
         ...
 
     def traits(self, annotation: Any) -> frozenset[str]:
-        """``"closed"``: unknown fields are refused. ``"slow"``: msgspec cannot build the class as its library would."""
+        """``"closed"``: unknown fields are refused. ``"slow"``: msgspec cannot build the class as its library would.
+        ``"array"``: an instance is an array of its fields."""
         ...
 
 
@@ -107,10 +118,33 @@ def to_json(value: Any) -> Any:
     return to_builtins(value, str_keys=True, enc_hook=_encode_hook)
 
 
+def without_subclasses(value: Any) -> Any:
+    """``value`` with instances of classes as JSON objects, and of subclasses of plain types as those types.
+
+    What conversion takes for a stranger, although it is what the declared type says and a little more.
+
+    Raises:
+        TypeError, ValueError: a part has no JSON form.
+    """
+    if isinstance(value, dict):
+        made: dict[Any, Any] = cast("dict[Any, Any]", value)
+        return {without_subclasses(key): without_subclasses(part) for key, part in made.items()}
+    for kind in (list, tuple, set, frozenset):
+        if isinstance(value, kind) and not hasattr(value, "_fields"):
+            return kind(without_subclasses(part) for part in cast("list[Any]", value))
+    cls: type = type(value)
+    if adapter_for(cls) is None or issubclass(cls, Enum):
+        return value
+    from ferrule.app.adapters.builtin import plain_scalar, scalar_base
+
+    return to_json(value) if scalar_base(cls) is None else plain_scalar(value)
+
+
 def _encode_hook(value: Any) -> Any:
     cls: type = type(value)  # pyright: ignore[reportUnknownVariableType]
     if hasattr(cls, "__pydantic_serializer__"):
-        return value.model_dump(mode="json", by_alias=True)
+        # Without pydantic's warnings: what breaks a declared type is an error of the result.
+        return value.model_dump(mode="json", by_alias=True, warnings=False)
     from ferrule.app.adapters.builtin import encode_builtin
 
     return encode_builtin(value)

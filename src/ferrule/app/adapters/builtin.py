@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import decimal
 import typing
+import uuid
 from collections import deque
-from collections.abc import Mapping, Set, ValuesView
+from collections.abc import Callable, Mapping, Set, ValuesView
 from pathlib import PurePath
 from typing import Any
 
@@ -13,6 +16,7 @@ import msgspec
 
 from ferrule.app.adapters import Adapter, RawField
 from ferrule.app.adapters.base import Fields, Opaque, class_hints, collection_default
+from ferrule.app.scalars import ACCEPTED, SENT
 
 __all__ = ["TEXT_TYPES", "adapter_of_builtin", "encode_builtin", "is_typed_dict"]
 
@@ -53,12 +57,22 @@ class _TypedDicts(Fields):
     name = "typeddict"
 
     def fields(self, annotation: Any) -> list[RawField]:
-        cls = typing.get_origin(annotation) or annotation
-        optional = _optional_keys(cls)
-        return [RawField(name, name, hint, name not in optional) for name, hint in class_hints(annotation).items()]
+        hints = class_hints(annotation)
+        optional = _optional_keys(annotation, hints)
+        return [RawField(name, name, hint, name not in optional) for name, hint in hints.items()]
 
     def build(self, annotation: Any, values: dict[str, Any]) -> Any:
         return values
+
+    def traits(self, annotation: Any) -> frozenset[str]:
+        cls = typing.get_origin(annotation) or annotation
+        hints = class_hints(annotation)
+        as_written = _optional_keys(annotation, hints) == cls.__optional_keys__
+        if getattr(cls, "__closed__", None):  # PEP 728
+            return frozenset({"closed", "slow"})
+        # msgspec goes by the class's own key sets, and knows a qualifier only where it stands outermost.
+        is_plain = as_written and not any(_has_inner_qualifier(hint) for hint in hints.values())
+        return frozenset() if is_plain else frozenset({"slow"})
 
 
 class _Texts(Opaque):
@@ -86,11 +100,51 @@ class _Subclasses(Opaque):
     def decode(self, annotation: Any, value: Any) -> Any:
         if isinstance(value, annotation):
             return value
-        base = _scalar_base(annotation)
-        return annotation(msgspec.convert(value, base))
+        base = scalar_base(annotation)
+        plain = msgspec.convert(plain_scalar(value) if isinstance(value, base) else value, base)
+        parts = _PARTS.get(base)
+        try:
+            return annotation(plain) if parts is None else annotation(*parts(plain))
+        except Exception as error:
+            raise ValueError(f"the value is not a valid {annotation.__name__}") from error
 
     def schema(self, annotation: Any, *, output: bool) -> dict[str, Any]:
-        return {"type": {str: "string", int: "integer", float: "number"}[_scalar_base(annotation)]}
+        base = scalar_base(annotation)
+        return dict(SENT.get(base, ACCEPTED[base]) if output else ACCEPTED[base])
+
+
+_PARTS: dict[Any, Callable[[Any], tuple[Any, ...]]] = {
+    datetime.datetime: lambda value: (
+        *(value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond),
+        value.tzinfo,
+    ),
+    datetime.date: lambda value: (value.year, value.month, value.day),
+    datetime.time: lambda value: (value.hour, value.minute, value.second, value.microsecond, value.tzinfo),
+    datetime.timedelta: lambda value: (value.days, value.seconds, value.microseconds),
+}
+"""What the constructor of a subclass takes; that of any other takes a value of the base."""
+
+# `datetime` before `date`, which it is a subclass of.
+_BASES: tuple[Any, ...] = (
+    *(str, int, float, datetime.datetime, datetime.date, datetime.time, datetime.timedelta),
+    *(decimal.Decimal, uuid.UUID, bytes, bytearray),
+)
+
+
+def scalar_base(cls: type) -> Any:
+    """The plain type that a class is a subclass of; ``None`` when it is of none."""
+    return next((base for base in _BASES if issubclass(cls, base)), None)
+
+
+def plain_scalar(value: Any) -> Any:
+    """An instance of a subclass of a plain type as that type; ``None`` for one that equals nothing, as pandas' NaT."""
+    base: Any = scalar_base(type(value))
+    if base in (datetime.datetime, datetime.date) and value != value:
+        return None
+    if base is uuid.UUID:
+        return base(int=value.int)
+    parts = _PARTS.get(base)
+    return base(value) if parts is None else base(*parts(value))
 
 
 _DATACLASSES, _TYPED_DICTS, _TEXTS, _SUBCLASSES = _Dataclasses(), _TypedDicts(), _Texts(), _Subclasses()
@@ -104,7 +158,7 @@ def adapter_of_builtin(cls: type) -> Adapter | None:
         return _TYPED_DICTS
     if cls in TEXT_TYPES or issubclass(cls, PurePath) or cls.__module__ in _TEXT_MODULES:
         return _TEXTS
-    if issubclass(cls, str | int | float) and cls not in (str, int, float, bool):
+    if cls is not bool and cls not in _BASES and scalar_base(cls) is not None:
         return _SUBCLASSES
     return None
 
@@ -122,9 +176,8 @@ def encode_builtin(value: Any) -> Any:
     """
     if type(value) in TEXT_TYPES or isinstance(value, PurePath) or type(value).__module__ in _TEXT_MODULES:
         return str(value)
-    for base in (str, int, float):
-        if isinstance(value, base):
-            return base(value)
+    if isinstance(value, _BASES):
+        return plain_scalar(value)
     if isinstance(value, Mapping):
         return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if isinstance(value, deque | range | Set | ValuesView):
@@ -136,21 +189,37 @@ def encode_builtin(value: Any) -> Any:
     raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
 
 
-def _optional_keys(cls: Any) -> set[str]:
-    # The class's own key sets are wrong under postponed annotations: NotRequired is then inside a string.
+def _optional_keys(annotation: Any, hints: dict[str, Any]) -> set[str]:
+    """The keys that may be missing, by the resolved annotations.
+
+    The class's own key sets are made from the unresolved ones, and there a qualifier may be inside a string.
+    """
+    cls = typing.get_origin(annotation) or annotation
     optional = set(cls.__optional_keys__)
-    for base in (cls, *getattr(cls, "__orig_bases__", ())):
-        for name, hint in getattr(base, "__annotations__", {}).items():
-            text = getattr(hint, "__forward_arg__", hint)
-            if isinstance(text, str) and text.lstrip().startswith(
-                ("NotRequired[", "typing.NotRequired[", "t.NotRequired[")
-            ):
-                optional.add(name)
+    for name, hint in hints.items():
+        said = _qualifiers(hint)
+        if "NotRequired" in said:
+            optional.add(name)
+        elif "Required" in said:
+            optional.discard(name)
     return optional
 
 
-def _scalar_base(cls: Any) -> Any:
-    return next(base for base in (str, int, float) if issubclass(cls, base))
+def _qualifiers(hint: Any) -> list[str]:
+    """The names of what stands around a type: ``Required``, ``NotRequired``, ``ReadOnly``, ``Annotated``."""
+    found: list[str] = []
+    while (origin := typing.get_origin(hint)) is not None:
+        name = "Annotated" if origin is typing.Annotated else getattr(origin, "_name", None)
+        if name not in ("Required", "NotRequired", "ReadOnly", "Annotated"):
+            break
+        found.append(name)
+        hint = typing.get_args(hint)[0]
+    return found
+
+
+def _has_inner_qualifier(hint: Any) -> bool:
+    said = _qualifiers(hint)
+    return "ReadOnly" in said or any(name in ("Required", "NotRequired") for name in said[1:])
 
 
 def _kind(value: Any) -> str:

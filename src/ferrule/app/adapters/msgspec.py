@@ -41,7 +41,9 @@ class _Structs(Fields):
 
     def traits(self, annotation: Any) -> frozenset[str]:
         cls = typing.get_origin(annotation) or annotation
-        return frozenset({"closed"}) if cls.__struct_config__.forbid_unknown_fields else frozenset()
+        config = cls.__struct_config__
+        facts = {"closed": config.forbid_unknown_fields, "array": config.array_like}
+        return frozenset(name for name, holds in facts.items() if holds)
 
 
 def _without_unset(hint: Any) -> Any:
