@@ -7,11 +7,12 @@ import inspect
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ForwardRef
 
 import pytest
 
 from ferrule import Context
+from ferrule.app.arguments import InvalidArguments
 from ferrule.app.errors import SignatureError
 from ferrule.app.signature import compile_function
 
@@ -284,3 +285,137 @@ def test_a_method_in_a_class_body_is_refused():
         return self
 
     assert [tool.name for tool in app.list_tools()] == ["sell", "count", "plain", "odd"]
+
+
+def test_a_signature_of_the_authors_own_is_the_truth():
+    """Decorators and generators of functions hide parameters, or name them, in ``__signature__`` only."""
+
+    def hides(city: str, secret: str = "s") -> str:
+        return f"{city} {secret}"
+
+    one = inspect.Parameter("city", inspect.Parameter.KEYWORD_ONLY, annotation=str)
+    two = inspect.Parameter("days", inspect.Parameter.KEYWORD_ONLY, annotation="int", default=3)
+    hides.__signature__ = inspect.Signature([one], return_annotation=str)  # type: ignore[attr-defined]
+
+    def generated(**given: Any) -> Any:
+        return given
+
+    generated.__signature__ = inspect.Signature([one, two])  # type: ignore[attr-defined]
+    spec = compile_function(hides)
+    assert list(spec.input_schema()["properties"]) == ["city"]
+    with pytest.raises(InvalidArguments, match="secret"):
+        spec.bind({"city": "Oslo", "secret": "x"})
+    spec = compile_function(generated)
+    assert spec.input_schema()["properties"] == {"city": {"type": "string"}, "days": {"type": "integer", "default": 3}}
+    assert spec.function(**spec.bind({"city": "Oslo"})) == {"city": "Oslo", "days": 3}
+
+
+def test_postponed_annotations_cost_little_by_count():
+    """They are evaluated without ``typing.get_type_hints``, whose cost differs from Python to Python."""
+    from ferrule import MCPServer
+
+    app = MCPServer("x")
+
+    def make():
+        def tool(city: str, days: int = 3, tags: list[str] | None = None, table: dict[str, int] | None = None) -> str:
+            return city
+
+        return tool
+
+    app.add_tool(make(), name="first")
+    seen: dict[str, int] = {}
+
+    def count(frame, event, arg):
+        if event == "call":
+            name = frame.f_globals.get("__name__", "").partition(".")[0]
+            seen[name] = seen.get(name, 0) + 1
+
+    sys.setprofile(count)
+    for number in range(100):
+        app.add_tool(make(), name=f"tool_{number}")
+    sys.setprofile(None)
+    assert seen.get("typing", 0) / 100 < 90
+    assert seen["ferrule"] / 100 < 140
+
+
+class Deferred:
+    """As a function of Python 3.14 whose annotation names what is not there yet: asking for the signature raises."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        raise self.error
+
+    def __call__(self, p: Any) -> None: ...
+
+
+class _Library:
+    """What this file needs of ``annotationlib``."""
+
+    class Format:
+        FORWARDREF = "forwardref"
+        STRING = "string"
+
+
+def test_a_name_that_is_not_there_yet_leaves_any_callable_pending(monkeypatch):
+    """Methods, partials and instances as plain functions; on Python 3.14 it is ``inspect`` that raises."""
+    from ferrule.kernel import signatures
+
+    asked: list[Any] = []
+
+    def read(function: Any, *, annotation_format: Any) -> inspect.Signature:
+        asked.append(annotation_format)
+        later = ForwardRef("ComesLater")
+        return inspect.Signature([inspect.Parameter("p", inspect.Parameter.KEYWORD_ONLY, annotation=later)])
+
+    monkeypatch.setattr(signatures, "_annotation_library", lambda: _Library)
+    monkeypatch.setattr(signatures, "_signature", lambda function, kind: read(function, annotation_format=kind))
+    spec = compile_function(Deferred(NameError("name 'ComesLater' is not defined")))
+    assert spec.is_pending
+    assert asked == ["forwardref"]
+    monkeypatch.setitem(globals(), "ComesLater", int)
+    assert spec.finish().input_schema()["properties"] == {"p": {"type": "integer"}}
+    assert [p.name for p in signatures.parameters_of(Deferred(NameError("x")))] == ["p"]
+
+
+@pytest.mark.parametrize("error", [NameError("gone"), ZeroDivisionError("why"), KeyError("k")])
+def test_an_annotation_that_raises_is_refused_with_what_it_raised(error, monkeypatch):
+    """The author reads which function it is."""
+    from ferrule.kernel import signatures
+
+    monkeypatch.setattr(signatures, "_annotation_library", lambda: None)
+    with pytest.raises(SignatureError, match=r"Deferred.*cannot be read"):
+        compile_function(Deferred(error))
+
+    def function(p): ...
+
+    for text in ("1 / 0", "int.missing", "{}['k']", "int(", "1 +"):
+        function.__annotations__["p"] = text
+        with pytest.raises(SignatureError, match=r"function.*cannot be read"):
+            compile_function(function)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="annotations are evaluated late from Python 3.14 on")
+def test_python_3_14_leaves_names_that_are_missing_pending():
+    """The real thing, without the future import: the names come after the registration."""
+    code = (
+        "import functools\n"
+        "from ferrule.app.signature import compile_function\n"
+        "class Shop:\n"
+        "    def sell(self, p: Later): ...\n"
+        "    @classmethod\n"
+        "    def count(cls, p: Later): ...\n"
+        "    def __call__(self, p: Later): ...\n"
+        "def plain(p: Later, q: int = 1): ...\n"
+        "partial, cached = functools.partial(plain, q=2), functools.lru_cache(plain)\n"
+        "wrapped = functools.wraps(plain)(lambda *a, **k: None)\n"
+        "callables = [Shop().sell, Shop.count, Shop(), plain, partial, cached, wrapped]\n"
+        "specs = [compile_function(each) for each in callables]\n"
+        "assert all(spec.is_pending for spec in specs)\n"
+        "Later = int\n"
+        "for spec in specs:\n"
+        "    assert spec.finish().input_schema()['properties']['p'] == {'type': 'integer'}\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -274,12 +274,14 @@ class _Reader:
 
 def _overlap(items: list[Shape]) -> bool:
     """Whether a value that a narrow member refuses may be another member's: msgspec asks one member per JSON kind."""
+    narrow: list[int] = []
+    for at, item in enumerate(items):
+        if item.values or item.keywords.keys() & _NARROWING:
+            narrow.append(at)
+    if not narrow:
+        return False
     kinds = [{"number" if kind in ("int", "float") else kind for kind in kinds_of(item)} for item in items]
-    return any(
-        (item.values or item.keywords.keys() & _NARROWING)
-        and kinds[at] & set[str]().union(*kinds[:at], *kinds[at + 1 :])
-        for at, item in enumerate(items)
-    )
+    return any(kinds[at] & set[str]().union(*kinds[:at], *kinds[at + 1 :]) for at in narrow)
 
 
 _NARROWING = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})

@@ -15,18 +15,24 @@ import sys
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
 from ferrule.app.adapters.base import remember_names
 from ferrule.app.errors import SignatureError
+from ferrule.kernel.signatures import annotations_of, signature_of
 
 __all__ = ["Declaration", "FunctionKind", "RawParameter", "declaration_of", "remember_callers"]
 
 FunctionKind = Literal["sync", "async", "generator", "async_generator"]
 
+_LITERAL_FORM: Any = type(Literal[1])
+
 EMPTY = inspect.Parameter.empty
+
+_SAYS_OTHERWISE = frozenset({"__wrapped__", "__signature__"})
+"""Attributes by which a function's signature is another one than its code has."""
 
 _VARARGS, _VARKEYWORDS = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = inspect.CO_GENERATOR, inspect.CO_COROUTINE, inspect.CO_ASYNC_GENERATOR
@@ -65,7 +71,7 @@ def declaration_of(function: Callable[..., Any]) -> Declaration:
     Raises:
         SignatureError: it takes ``*args``, or cannot be inspected.
     """
-    if type(function) is types.FunctionType and "__wrapped__" not in function.__dict__:
+    if type(function) is types.FunctionType and not (function.__dict__ and _SAYS_OTHERWISE & function.__dict__.keys()):
         made = _of_function(function)
         source: Any = function
     else:
@@ -104,9 +110,11 @@ def _of_function(function: types.FunctionType) -> Declaration:
 def _of_callable(function: Any) -> tuple[Declaration, Any]:
     label = getattr(function, "__qualname__", None) or type(function).__qualname__
     try:
-        signature = inspect.signature(function)
+        signature = signature_of(function)
     except (TypeError, ValueError) as error:
         raise SignatureError("it cannot be inspected, so it cannot be served", function=label) from error
+    except Exception as error:
+        raise _unreadable(error, label) from error
     parameters: list[RawParameter] = []
     takes_keywords = False
     for parameter in signature.parameters.values():
@@ -156,18 +164,22 @@ def _kind_of_callable(function: Any, inner: Any) -> FunctionKind:
 
 def _annotations(function: Any) -> dict[str, Any]:
     try:
-        return cast("dict[str, Any]", function.__annotations__)
-    except NameError:  # Python 3.14 evaluates them here; what is not defined yet stays text
-        from importlib import import_module
+        return annotations_of(function)
+    except Exception as error:
+        raise _unreadable(error, function.__qualname__) from error
 
-        lib: Any = import_module("annotationlib")
-        return cast("dict[str, Any]", lib.get_annotations(function, format=lib.Format.FORWARDREF))
+
+def _unreadable(error: Exception, label: str) -> SignatureError:
+    return SignatureError(f"an annotation cannot be read: {type(error).__name__}: {error}", function=label)
 
 
 def _resolve(made: Declaration, source: Any) -> None:
-    written = [parameter.annotation for parameter in made.parameters]
-    if all(type(annotation) is type for annotation in (*written, made.returns)):
-        return
+    for parameter in made.parameters:
+        if type(parameter.annotation) is not type:
+            break
+    else:
+        if type(made.returns) is type:
+            return
     named = {parameter.name: parameter.annotation for parameter in made.parameters if parameter.annotation is not EMPTY}
     if made.returns is not EMPTY:
         named["return"] = made.returns
@@ -178,21 +190,53 @@ def _resolve(made: Declaration, source: Any) -> None:
 
 
 def _evaluate(made: Declaration, named: dict[str, Any], source: Any) -> dict[str, Any]:
-    holder = types.SimpleNamespace(__annotations__=named)
     names = getattr(source, "__globals__", {})
     try:
-        return typing.get_type_hints(holder, names, {}, include_extras=True)
+        return {name: _evaluated(annotation, names, None) for name, annotation in named.items()}
     except NameError:
         pass
-    except (TypeError, SyntaxError) as error:
-        raise SignatureError(f"an annotation cannot be read: {error}", function=made.name) from error
+    except Exception as error:
+        raise _unreadable(error, made.name) from error
     local_names = _names_of_callers(source)
     remember_names(getattr(source, "__module__", "") or "", local_names)
+    local_names |= {parameter.__name__: parameter for parameter in getattr(source, "__type_params__", ())}
     try:
-        return typing.get_type_hints(holder, names, local_names, include_extras=True)
+        return {name: _evaluated(annotation, names, local_names) for name, annotation in named.items()}
     except NameError as error:
         made.pending = str(error)
         return named
+    except Exception as error:
+        raise _unreadable(error, made.name) from error
+
+
+def _evaluated(annotation: Any, names: dict[str, Any], local_names: dict[str, Any] | None) -> Any:
+    """An annotation without text: evaluated here, because ``typing.get_type_hints`` costs ten calls for each part."""
+    if type(annotation) is str:
+        annotation = eval(_code_of(annotation), names, local_names)
+    if annotation is None:
+        return type(None)
+    if type(annotation) is type or not _has_text(annotation):
+        return annotation
+    holder = types.SimpleNamespace(__annotations__={"it": annotation})
+    return typing.get_type_hints(holder, names, local_names or {}, include_extras=True)["it"]
+
+
+@functools.lru_cache(maxsize=1024)
+def _code_of(text: str) -> types.CodeType:
+    return compile(text.strip(), "<annotation>", "eval")
+
+
+def _has_text(annotation: Any) -> bool:
+    """Whether a part is still to be evaluated; the values of ``Literal`` are text and done."""
+    if isinstance(annotation, str | typing.ForwardRef):
+        return True
+    parts = getattr(annotation, "__args__", None)
+    if not parts or annotation.__class__ is _LITERAL_FORM:
+        return False
+    for part in parts:  # noqa: SIM110 - registering many tools is counted in calls, and a generator is one per part
+        if type(part) is not type and _has_text(part):
+            return True
+    return False
 
 
 def remember_callers(function: Any) -> None:

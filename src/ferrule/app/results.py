@@ -119,14 +119,19 @@ class ResultPlan:
         self.max_bytes = max_bytes
         self.wraps = wraps
         self.validate = validate
-        parts = [] if shape is None else list(shape.walk())
-        self.has_opaque_part = any(part.kind == "custom" and part.schema is None for part in parts)
+        self.has_opaque_part = False
         self._opaque_check: Validate | None = None
         # Instances of dataclasses and their kin do not check their own fields; pydantic's do, and dicts were converted.
-        self._checks_itself = self.has_opaque_part or not any(
-            part.kind == "object" and part.adapter is not None and part.adapter.name != "typeddict" for part in parts
-        )
-        self._may_hold_tuples = shape is None or any(part.kind in ("tuple", "any") for part in parts)
+        self._checks_itself = True
+        self._may_hold_tuples = shape is None
+        for part in () if shape is None else shape.walk():
+            if part.kind == "custom":
+                self.has_opaque_part = self.has_opaque_part or part.schema is None
+            elif part.kind == "object" and part.adapter is not None and part.adapter.name != "typeddict":
+                self._checks_itself = False
+            elif part.kind in ("tuple", "any"):
+                self._may_hold_tuples = True
+        self._checks_itself = self._checks_itself or self.has_opaque_part
         self.project = self._text if kind == "text" else self._any
 
     def output_schema(self) -> dict[str, Any] | None:

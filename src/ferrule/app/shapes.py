@@ -7,7 +7,7 @@ Shapes are made by `ferrule.app.annotations.shape_of`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal, cast
 
 import msgspec
@@ -77,21 +77,25 @@ class Shape(msgspec.Struct, eq=False, weakref=True):
     is_closed: bool = False
     """The class refuses unknown fields by its own configuration."""
 
-    def walk(self, seen: set[int] | None = None) -> Iterator[Shape]:
+    def walk(self) -> list[Shape]:
         """This shape and every shape below it, each once."""
-        seen = set() if seen is None else seen
-        if id(self) in seen:
-            return
-        seen.add(id(self))
-        yield self
-        for item in self.items:
-            yield from item.walk(seen)
-        for field in self.fields:
-            yield from field.shape.walk(seen)
+        found: dict[int, Shape] = {}
+        ahead: list[Shape] = [self]
+        while ahead:
+            shape = ahead.pop()
+            if id(shape) not in found:
+                found[id(shape)] = shape
+                ahead += shape.items
+                for field in shape.fields:
+                    ahead.append(field.shape)
+        return list(found.values())
 
     def has_opaque_part(self) -> bool:
         """Whether a library describes some part by itself, which may fail."""
-        return any(part.kind == "custom" and part.schema is None for part in self.walk())
+        for part in self.walk():  # noqa: SIM110 - a generator is a call for each part
+            if part.kind == "custom" and part.schema is None:
+                return True
+        return False
 
 
 def decode_hook(tp: Any, value: Any) -> Any:

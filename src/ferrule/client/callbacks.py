@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from ferrule.kernel.signatures import parameters_of
 from ferrule.protocol.errors import InternalError, InvalidParams, MCPError, MethodNotFound
 from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.faults import ConvertError
@@ -178,7 +179,7 @@ def _root(root: Any) -> Root:
 def _two_arguments(handler: Callable[..., Any]) -> Callable[..., Any]:
     """A handler that is always called with params and question."""
     try:
-        parameters = inspect.signature(handler).parameters.values()
+        parameters = parameters_of(handler)
     except (TypeError, ValueError):
         return handler
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Protocol, cast, get_origin
+from typing import Any, Protocol, get_origin
 
 # By name: the submodule `msgspec` of this package takes over that attribute once it is imported.
 from msgspec import UNSET, Struct, to_builtins
+
+from ferrule.app.guards import is_object
 
 __all__ = [
     "Adapter",
@@ -126,18 +128,20 @@ def without_subclasses(value: Any) -> Any:
     Raises:
         TypeError, ValueError: a part has no JSON form.
     """
-    if isinstance(value, dict):
-        made: dict[Any, Any] = cast("dict[Any, Any]", value)
-        return {without_subclasses(key): without_subclasses(part) for key, part in made.items()}
-    for kind in (list, tuple, set, frozenset):
-        if isinstance(value, kind) and not hasattr(value, "_fields"):
-            return kind(without_subclasses(part) for part in cast("list[Any]", value))
-    cls: type = type(value)
+    if is_object(value):
+        return {without_subclasses(key): without_subclasses(part) for key, part in value.items()}
+    cls: type = value.__class__
+    for kind in _SEQUENCES:
+        if issubclass(cls, kind) and not hasattr(cls, "_fields"):
+            return kind([without_subclasses(part) for part in value])
     if adapter_for(cls) is None or issubclass(cls, Enum):
         return value
     from ferrule.app.adapters.builtin import plain_scalar, scalar_base
 
     return to_json(value) if scalar_base(cls) is None else plain_scalar(value)
+
+
+_SEQUENCES: tuple[Any, ...] = (list, tuple, set, frozenset)
 
 
 def _encode_hook(value: Any) -> Any:

@@ -131,14 +131,14 @@ _BASES: tuple[Any, ...] = (
 )
 
 
-def scalar_base(cls: type) -> Any:
+def scalar_base(cls: Any) -> Any:
     """The plain type that a class is a subclass of; ``None`` when it is of none."""
     return next((base for base in _BASES if issubclass(cls, base)), None)
 
 
 def plain_scalar(value: Any) -> Any:
     """An instance of a subclass of a plain type as that type; ``None`` for one that equals nothing, as pandas' NaT."""
-    base: Any = scalar_base(type(value))
+    base: Any = scalar_base(value.__class__)
     if base in (datetime.datetime, datetime.date) and value != value:
         return None
     if base is uuid.UUID:
