@@ -139,12 +139,13 @@ def scalar_base(cls: Any) -> Any:
 def plain_scalar(value: Any) -> Any:
     """An instance of a subclass of a plain type as that type; ``None`` for one that equals nothing, as pandas' NaT."""
     base: Any = scalar_base(value.__class__)
-    if base in (datetime.datetime, datetime.date) and value != value:
+    if base is datetime.datetime and value != value:
         return None
     if base is uuid.UUID:
-        return base(int=value.int)
+        return uuid.UUID(int=value.int)
     parts = _PARTS.get(base)
-    return base(value) if parts is None else base(*parts(value))
+    made: tuple[Any, ...] = (value,) if parts is None else parts(value)
+    return base(*made)
 
 
 _DATACLASSES, _TYPED_DICTS, _TEXTS, _SUBCLASSES = _Dataclasses(), _TypedDicts(), _Texts(), _Subclasses()
