@@ -556,6 +556,51 @@ async def test_a_question_gets_its_answer_whatever_comes_between() -> None:
     assert found == {"a": {"of": "a"}, "b": {"of": "b"}}
 
 
+@pytest.mark.parametrize("echo_id", [str, float])
+async def test_a_peer_may_echo_our_id_and_token_as_text_or_float(echo_id: Any) -> None:
+    """Ours are integers, so nothing else can be meant; some peers keep all ids as text, some have no integers."""
+    heard: list[float] = []
+    async with dispatching() as (peer, dispatcher), anyio.create_task_group() as tasks:
+
+        async def reply() -> None:
+            asked = await peer.receive()
+            params = {"progressToken": echo_id(asked["id"]), "progress": 1}
+            peer.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+            peer.send(result(echo_id(asked["id"]), {"of": "a"}))
+
+        tasks.start_soon(reply)
+        with anyio.fail_after(5):
+            on_progress = {"on_progress": lambda progress, total, message: heard.append(progress)}
+            assert await dispatcher.send_raw_request("a", None, on_progress) == {"of": "a"}  # type: ignore[arg-type]
+    assert heard == [1]
+
+
+async def test_a_message_that_the_transport_refuses_fails_alone() -> None:
+    """Over HTTP one POST may fail while the pair goes on; there is nothing to withdraw, and the next one works."""
+    async with dispatching({"echo": echo}) as (peer, dispatcher), anyio.create_task_group() as tasks:
+        send = dispatcher._write.send
+
+        async def refuse(item: Any) -> None:
+            raise LocalError("HTTP 503")
+
+        dispatcher._write.send = refuse  # type: ignore[method-assign]
+        with pytest.raises(LocalError, match="HTTP 503"):
+            await dispatcher.send_raw_request("a", None)
+        await dispatcher.notify("n")
+        peer.send(request(1, "echo"))
+        await settled()
+        dispatcher._write.send = send  # type: ignore[method-assign]
+        assert not dispatcher.is_closed
+        assert await peer.waiting() == []
+
+        async def reply() -> None:
+            asked = await peer.receive()
+            peer.send(result(asked["id"], {}))
+
+        tasks.start_soon(reply)
+        assert await dispatcher.send_raw_request("b", None) == {}
+
+
 async def test_an_error_answer_raises_with_code_message_and_data() -> None:
     """As the peer said it; data absent and data null are different."""
     async with dispatching() as (peer, dispatcher):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.protocol.correlation import IdSequence, ProgressGate, cancelled_request_id, progress_token
+from ferrule.protocol.correlation import IdSequence, ProgressGate, cancelled_request_id, own_id, progress_token
 
 NO_IDS: list[Any] = [None, True, False, 1.0, 0.5, [], {}, [1]]
 
@@ -33,6 +33,21 @@ def test_what_equals_an_id_in_python_is_none_on_the_wire(id: Any) -> None:
     """`true` and `1.0` would hit the request 1 in a dict."""
     assert cancelled_request_id({"requestId": id}) is None
     assert progress_token({"_meta": {"progressToken": id}}) is None
+
+
+@pytest.mark.parametrize(
+    ("echoed", "id"),
+    [
+        (1, 1), ("1", 1), (1.0, 1), (0, 0), ("0", 0), (2**53, 2**53), (-0.0, 0),
+        (True, None), (None, None), (1.5, None), (math.inf, None), (math.nan, None), ("", None), ("x", None),
+        ("1.0", None), (" 1", None), ("+1", None), ("\u0661", None), ("9" * 5000, None), ([1], None), ({}, None),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_our_own_id_is_known_in_other_spellings(echoed: Any, id: Any) -> None:
+    """Peers that keep ids as text or as floating-point numbers; anything else is not ours."""
+    assert own_id(echoed) == id
+    assert type(own_id(echoed)) in (int, type(None))
 
 
 @pytest.mark.parametrize("params", [None, {}, {"_meta": None}, {"_meta": []}, {"_meta": "x"}, {"_meta": {}}])

@@ -125,19 +125,38 @@ def test_what_is_no_message_says_what_to_answer(payload: Any, id: Any, code: int
         decode_message(encode(payload))
 
 
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        (message(id=1, result={}, error=None), message(id=1, result={})),
+        (message(id=1, result=None, error=None), message(id=1, result=None)),
+        (
+            message(id=1, result=None, error={"code": -1.0, "message": "m"}),
+            message(id=1, error={"code": -1, "message": "m"}),
+        ),
+        (message(id=1.0, result={}), message(id=1.0, result={})),
+    ],
+)
+def test_harmless_forms_of_a_response_are_set_right(payload: Any, expected: Any) -> None:
+    """Peers that write every member of their type, or that have no integers; other libraries take them."""
+    assert message_kind(payload) == "response"
+    assert payload == expected
+    assert type(parse_message(payload).id) is int  # type: ignore[union-attr]
+
+
 UNANSWERABLE = [
     message(id=1, result={}, error={"code": 1, "message": "m"}),
     {"id": 1, "result": {}},
     message(id=1, error={"code": "1", "message": "m"}),
     message(id=1, error={"code": True, "message": "m"}),
-    message(id=1, error={"code": 1.0, "message": "m"}),
+    message(id=1, error={"code": 1.5, "message": "m"}),
     message(id=1, error={"code": 1}),
     message(id=1, error=None),
     message(id=1, error="text"),
     message(id=True, result={}),
     message(id=None, result={}),
     message(result={}),
-    message(id=1.0, result={}),
+    message(id=1.5, result={}),
     message(method="a", params=[]),
     {"method": "a"},
 ]

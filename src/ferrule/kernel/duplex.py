@@ -30,7 +30,7 @@ from ferrule.kernel.dispatch import (
 from ferrule.kernel.pump import forward_changes, open_listener
 from ferrule.kernel.questions import Question
 from ferrule.kernel.tasks import TaskHandle, Tasks, tasks_for_this_loop
-from ferrule.protocol.correlation import IdSequence, cancelled_request_id
+from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
     ConnectionClosed,
     InternalError,
@@ -197,6 +197,11 @@ class JSONRPCDispatcher:
         self.accepts_batches: Callable[[], bool] | None = None
 
     @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more, though the input may go on."""
+        return self._closed
+
+    @property
     def in_flight(self) -> int:
         """Requests being served now."""
         return len(self._in_flight)
@@ -293,8 +298,8 @@ class JSONRPCDispatcher:
         """A malformed notification or response gets no answer; whoever waits for the response learns of it."""
         logger.warning("Dropped a malformed message: %s", error)
         question: Question | None = None
-        if error.id is not None and "method" not in message:
-            question = self._questions.pop(error.id, None)
+        if "method" not in message and (own := own_id(message.get("id"))) is not None:
+            question = self._questions.pop(own, None)
         if question is not None:
             question.settle(error=LocalError(f"The peer's answer is malformed: {error}"))
 
@@ -463,7 +468,8 @@ class JSONRPCDispatcher:
     def _take_progress(self, params: dict[str, Any] | None) -> bool:
         """Progress on a question of ours goes to whoever asked; ``False`` if it belongs to none."""
         token = None if params is None else params.get("progressToken")
-        question = self._questions.get(token) if type(token) is int else None
+        own = token if type(token) is int else own_id(token)
+        question = None if own is None else self._questions.get(own)
         if question is None or params is None:
             return False
         waiting = question.take_progress(params)
@@ -492,7 +498,8 @@ class JSONRPCDispatcher:
 
     def _take_response(self, message: Mapping[str, Any]) -> None:
         id = message.get("id")
-        question = self._questions.pop(id, None) if type(id) is int else None
+        own = id if type(id) is int else own_id(id)
+        question = None if own is None else self._questions.pop(own, None)
         if question is None:
             if id is None:
                 logger.warning("The peer could not read a message: %s", message["error"]["message"])
@@ -536,7 +543,12 @@ class JSONRPCDispatcher:
             sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": id}
             params = sent
         try:
-            await self._send(JsonRpcRequest(id, method, None if params is None else dict(params)))
+            try:
+                await self._send(JsonRpcRequest(id, method, None if params is None else dict(params)))
+            except LocalError:  # it never left, or was refused: there is nothing to withdraw
+                self._questions.pop(id, None)
+                if not question.is_settled:
+                    raise
             await question.wait(method, options)
         except BaseException as error:
             question.forget_progress()
@@ -575,6 +587,10 @@ class JSONRPCDispatcher:
             self._gone()
             if isinstance(message, JsonRpcRequest):
                 raise ConnectionClosed("The connection is closed") from None
+        except LocalError as error:
+            if isinstance(message, JsonRpcRequest):
+                raise
+            logger.warning("A message did not reach the peer: %s", error)
 
     def _gone(self) -> None:
         self._closed = True

@@ -1,19 +1,22 @@
 """Matching answers to questions: ids, progress tokens, cancellation. Tables only; who waits is the kernel's affair.
 
-Traps that live here so that they live nowhere else: ``1`` and ``"1"`` are different ids, ``1.0`` and ``true`` are
-none, and a dict would take them for the same key; progress must rise strictly; a cancellation may name an id that
-is unknown or finished, which is no fault.
+Traps that live here so that they live nowhere else: of a peer's requests, ``1`` and ``"1"`` are different ids, ``1.0``
+and ``true`` are none, and a dict would take them for the same key; of our own requests, which have integers only, a
+peer may echo ``1`` as ``"1"`` or ``1.0`` (see `own_id`); progress must rise strictly; a cancellation may name an id
+that is unknown or finished, which is no fault.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from ferrule.wire.jsonrpc import RequestId
 
-__all__ = ["IdSequence", "ProgressGate", "cancelled_request_id", "progress_token"]
+__all__ = ["IdSequence", "ProgressGate", "cancelled_request_id", "own_id", "progress_token"]
+
+_MAX_ID_DIGITS: Final = 18
 
 
 class IdSequence:
@@ -32,6 +35,21 @@ class IdSequence:
         """The next id, from 1."""
         self._last += 1
         return self._last
+
+
+def own_id(echoed: Any) -> int | None:
+    """The id or progress token of `IdSequence` that a peer echoed; ``None`` if it cannot be one of those.
+
+    Peers that keep ids as text or as floating-point numbers send them back so; other clients take that too.
+    """
+    kind = type(echoed)
+    if kind is int:
+        return cast("int", echoed)
+    if kind is float:
+        return int(echoed) if echoed.is_integer() else None
+    if kind is str and len(echoed) <= _MAX_ID_DIGITS and echoed.isascii() and echoed.isdigit():
+        return int(echoed)
+    return None
 
 
 def progress_token(params: Mapping[str, Any] | None) -> RequestId | None:

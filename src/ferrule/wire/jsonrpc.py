@@ -158,6 +158,9 @@ def readable_id(payload: Any) -> RequestId | None:
 def message_kind(payload: Any) -> MessageKind:
     """What kind of message a decoded JSON value is.
 
+    A response is set right where peers differ harmlessly: of both members, the one that is ``null`` is taken out
+    (many servers write every member of their type), and an error code ``-32000.0`` becomes an integer.
+
     Raises:
         InvalidMessage: it is none; carries the id and the code to answer with.
     """
@@ -199,12 +202,18 @@ def _call_kind(message: dict[str, Any]) -> MessageKind:
 
 
 def _check_response(message: dict[str, Any]) -> None:
+    if "result" in message and "error" in message:
+        if message["error"] is not None and message["result"] is not None:
+            raise _invalid(message, "A response has exactly one of result and error")
+        del message["error" if message["error"] is None else "result"]
     id, error = message.get("id"), message.get("error")
-    if ("result" in message) == ("error" in message):
-        raise _invalid(message, "A response has exactly one of result and error")
+    if type(error) is dict and type(error.get("code")) is float and error["code"].is_integer():  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        error["code"] = int(error["code"])  # pyright: ignore[reportUnknownArgumentType]
     if "error" in message and not _is_error(error):
         raise _invalid(message, "An error has an integer code and a text message")
     if type(id) is int or isinstance(id, str) or (id is None and "error" in message):
+        return
+    if type(id) is float and id.is_integer():  # a peer without integers echoes 1 as 1.0
         return
     raise _invalid(message, "A response carries the id of its request")
 
@@ -241,11 +250,15 @@ def parse_message(payload: dict[str, Any]) -> JsonRpcMessage:
     if kind == "notification":
         return JsonRpcNotification(payload["method"], params)
     if "result" in payload:
-        return JsonRpcResponse(payload["id"], result=payload["result"])
+        return JsonRpcResponse(_whole(payload["id"]), result=payload["result"])
     error = payload["error"]
     return JsonRpcResponse(
-        payload.get("id"), error=JsonRpcError(error["code"], error["message"], error.get("data", UNSET))
+        _whole(payload.get("id")), error=JsonRpcError(error["code"], error["message"], error.get("data", UNSET))
     )
+
+
+def _whole(id: Any) -> Any:
+    return int(id) if type(id) is float else id
 
 
 def decode_message(data: bytes | bytearray | memoryview | str) -> JsonRpcMessage:

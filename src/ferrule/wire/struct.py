@@ -293,7 +293,8 @@ def _closed_twin(bundle: type[OpenBundle]) -> type[msgspec.Struct]:
 
 
 def convert_unknown_kinds(obj: Any, type_: Any, *, strict: bool = True) -> Any:
-    """Convert ``obj`` to ``type_`` a second time, now keeping values whose ``type`` nobody here knows.
+    """Convert ``obj`` to ``type_`` a second time, now keeping values whose ``type`` nobody here knows, and reading
+    ``1.0`` as the integer that it is to JSON Schema, where a `WireStruct` has an integer.
 
     For the codec's failure path: msgspec has no "otherwise" branch for a discriminated shape, so a struct that may
     meet newer kinds lists those it knows (and is decoded natively), and only a refused value comes here. Values of an
@@ -338,7 +339,18 @@ def _with_stand_ins(obj: Any, type_: Any, kept: dict[int, OpenBundle]) -> Any:
         for info in infos
         if info.encode_name in obj
     }
+    if issubclass(type_, WireStruct):
+        for info in infos:
+            value = changed.get(info.encode_name)
+            if type(value) is float and value.is_integer() and _is_integer_type(info.type):
+                changed[info.encode_name] = int(value)
     return {**obj, **changed}
+
+
+def _is_integer_type(type_: Any) -> bool:
+    """Whether the type has integers and no other numbers."""
+    members = get_args(type_) if get_origin(type_) in (Union, types.UnionType) else (type_,)
+    return int in members and float not in members
 
 
 def _without_stand_ins(value: Any, kept: dict[int, OpenBundle]) -> Any:

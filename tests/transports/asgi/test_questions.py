@@ -53,6 +53,7 @@ async def test_answers_errors_and_the_end_of_a_stream_reach_who_asked() -> None:
         assert questions.answer({"id": 1, "result": {"roots": []}})
         assert questions.answer({"id": 2, "error": {"code": -1, "message": "no"}})
         assert not questions.answer({"id": 2, "result": {}})
+        assert not questions.answer({"id": True, "result": {}})
         questions.fail(ConnectionClosed("gone"), other)
     assert outcomes["first"] == {"roots": []}
     assert isinstance(outcomes["second"], RemoteError)
@@ -75,6 +76,6 @@ async def test_progress_reaches_its_question_only() -> None:
             await anyio.sleep(0)
         assert stream.sent[0]["params"]["_meta"]["progressToken"] == 1
         assert await questions.progress({"progressToken": 1, "progress": 2.0})
-        assert not await questions.progress({"progressToken": "1", "progress": 3.0})
+        assert not await questions.progress({"progressToken": True, "progress": 3.0})
         questions.answer({"id": 1, "result": {"roots": []}})
     assert seen == [2.0]

@@ -57,6 +57,33 @@ def test_zero_is_a_cache_hint() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("type_", "wire", "field"),
+    [
+        (t.ListResourcesResult, {"resources": [{"uri": "a:b", "name": "n", "size": 1.0}]}, "resources"),
+        (t.ListToolsResult, {"tools": [], "ttlMs": 1.0}, "tools"),
+        (t.ToolResult, {"content": [{"type": "resource_link", "uri": "a:b", "name": "n", "size": 1.0}]}, "content"),
+        (t.CompleteResult, {"completion": {"values": [], "total": 1.0}}, "completion"),
+    ],
+)
+def test_an_integer_may_be_written_as_a_float(type_: Any, wire: Any, field: str) -> None:
+    """`1.0` is an integer to JSON Schema and to JavaScript, and peers without integers write it so."""
+    written = decode(encode(convert(wire, type_)))
+    assert written[field] == wire[field]
+    assert "1.0" not in str(written)
+
+
+def test_a_fraction_is_no_integer_and_content_keeps_its_floats() -> None:
+    """Only the library's own integers are read so: what a tool answered stays as it is."""
+    with pytest.raises(ConvertError, match="size"):
+        convert({"resources": [{"uri": "a:b", "name": "n", "size": 1.5}]}, t.ListResourcesResult)
+    block = {"type": "resource_link", "uri": "a:b", "name": "n", "size": 1.0}
+    read = convert({"content": [block], "structuredContent": {"x": 1.0}, "_meta": {"y": 1.0}}, t.ToolResult)
+    assert type(read.structured_content["x"]) is float
+    assert read.meta is not None
+    assert type(read.meta["y"]) is float
+
+
 @pytest.mark.parametrize("wire", [1, 2.5, 10**20])
 def test_numbers_keep_their_kind(wire: Any) -> None:
     """50 must not come back as 50.0."""

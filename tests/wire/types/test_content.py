@@ -100,12 +100,31 @@ def test_known_kinds_are_decoded_without_python_hooks() -> None:
     assert calls == ["convert", *["__post_init__"] * 50]
 
 
+@pytest.mark.parametrize(
+    ("wire", "expected"),
+    [
+        ({"text": "", "blob": "eA=="}, {"blob": "eA=="}),
+        ({"text": "x", "blob": ""}, {"text": "x"}),
+        ({"text": None, "blob": "eA=="}, {"blob": "eA=="}),
+    ],
+)
+def test_an_empty_second_member_counts_as_absent(wire: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Servers that write every member of their type; other clients take it."""
+    read = convert({"contents": [{"uri": "a:b", **wire}]}, t.ReadResourceResult)
+    assert decode(encode(read))["contents"] == [{"uri": "a:b", **expected}]
+    block = {"type": "resource", "resource": {"uri": "a:b", **wire}}
+    called = convert({"content": [block]}, t.ToolResult)
+    assert decode(encode(called))["content"][0]["resource"] == {"uri": "a:b", **expected}
+
+
 def test_contents_hold_text_or_blob_and_never_both() -> None:
     """A reader that looks at one would silently miss the other."""
     assert t.ResourceContents("a:b", text="").text == ""
     assert t.ResourceContents("a:b", blob="").blob == ""
     with pytest.raises(ValueError, match="both"):
         t.ResourceContents("a:b", text="x", blob="eA==")
+    with pytest.raises(ValueError, match="both"):
+        t.ResourceContents("a:b", text="", blob="")
     with pytest.raises(ValueError, match="neither"):
         t.ResourceContents("a:b")
     with pytest.raises(ConvertError) as caught:

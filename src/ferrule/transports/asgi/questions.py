@@ -15,7 +15,7 @@ import anyio
 
 from ferrule.kernel.dispatch import CallOptions
 from ferrule.kernel.questions import Question
-from ferrule.protocol.correlation import IdSequence
+from ferrule.protocol.correlation import IdSequence, own_id
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError, RequestTimeout
 from ferrule.wire.jsonrpc import encode_notification, encode_request
 
@@ -89,7 +89,7 @@ class Questions:
     def answer(self, message: Mapping[str, Any]) -> bool:
         """Settle the question that a response answers; ``False`` when it answers none."""
         id = message.get("id")
-        found = self._open.pop(id, None) if type(id) is int else None
+        found = None if (own := own_id(id)) is None else self._open.pop(own, None)
         if found is None:
             return False
         _, question = found
@@ -106,7 +106,7 @@ class Questions:
     async def progress(self, params: Mapping[str, Any] | None) -> bool:
         """Hand on progress that the client reports; ``False`` when it belongs to no open question."""
         token = None if params is None else params.get("progressToken")
-        found = self._open.get(token) if type(token) is int else None
+        found = None if (own := own_id(token)) is None else self._open.get(own)
         if found is None or params is None:
             return False
         telling = found[1].take_progress(params)

@@ -11,6 +11,7 @@ from base64 import b64encode
 from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import UNSET, field
+from msgspec.structs import force_setattr
 
 from ferrule.wire.struct import OpenBundle, WireStruct
 from ferrule.wire.types.base import Annotations, Icon
@@ -43,6 +44,8 @@ SAMPLING_CONTENT_KINDS: Final[frozenset[str]] = frozenset({"text", "image", "aud
 class ResourceContents(WireStruct):
     """What a resource holds: ``text``, or ``blob`` in base64; exactly one of them.
 
+    An empty one beside the other counts as absent: servers that write every member of their type send both.
+
     Raises:
         ValueError: neither or both are given.
     """
@@ -55,6 +58,9 @@ class ResourceContents(WireStruct):
 
     def __post_init__(self) -> None:
         if (self.text is None) is (self.blob is None):
+            if bool(self.text) is not bool(self.blob):
+                force_setattr(self, "text" if self.blob else "blob", None)
+                return
             found = "neither" if self.text is None else "both"
             raise ValueError(f"Resource contents hold either `text` or `blob`, got {found}")
 
