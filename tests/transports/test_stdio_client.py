@@ -153,6 +153,47 @@ print(json.dumps([{"jsonrpc": "2.0", "method": "batched"}]))
     assert "longer than" in named[2]
 
 
+@pytest.mark.parametrize(
+    "before", [b"\xef\xbb\xbf", b"Server ready. ", b"\x1b[2J\x1b[H", b"{not json} {", b"\xff\xfe"], ids=repr
+)
+async def test_an_answer_behind_a_greeting_without_a_line_end_is_taken(before: bytes) -> None:
+    """Some programs write a byte order mark or a banner before their first answer; the call must not wait for ever."""
+    code = f"""
+import json, sys
+out = sys.stdout.buffer
+out.write({before!r} + json.dumps({{"jsonrpc": "2.0", "id": 1, "result": {{}}}}).encode() + b"\\n")
+out.write({before!r} + json.dumps({{"jsonrpc": "2.0", "id": 2, "result": {{}}}}).encode() + b"\\n")
+out.write(json.dumps({{"jsonrpc": "2.0", "id": 3, "result": {{}}}}).encode() + b"\\n")
+"""
+    async with running(script(code)) as process:
+        assert (await receive(process))["id"] == 1
+        assert (await receive(process))["id"] == 3
+
+
+async def test_a_request_that_a_greeting_quotes_is_not_taken() -> None:
+    """A program that logs what it receives to its stdout must not be answered for it."""
+    code = """
+import json
+print("<-", json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize"}))
+print("{" * 100)
+print(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}))
+"""
+    async with running(script(code)) as process:
+        assert (await receive(process)) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+async def test_a_server_that_closes_its_stdin_has_ended() -> None:
+    """No call can reach it any more: those under way fail at once, and the error says which end is gone."""
+    code = 'import os, time; os.close(0); print(\'{"jsonrpc": "2.0", "method": "n"}\', flush=True); time.sleep(60)'
+    async with running(script(code, close_s=0.1)) as process:
+        assert (await receive(process))["method"] == "n"
+        with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)) as caught:
+            await send(process, INIT)
+            await receive(process)
+        assert isinstance(caught.value.__cause__, ServerProcessEnded)
+        assert "closed its input" in str(caught.value.__cause__)
+
+
 async def test_stderr_lines_can_be_heard() -> None:
     """A host shows them to its user; a failing listener must not take the connection down."""
     heard: list[str] = []

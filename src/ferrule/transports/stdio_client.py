@@ -164,8 +164,10 @@ class ServerProcessEnded(ConnectionClosed):
         after_s: seconds since it was started.
     """
 
-    def __init__(self, server: StdioServer, returncode: int | None, stderr: str, after_s: float) -> None:
-        what = "closed its output" if returncode is None else f"ended with {_status(returncode)}"
+    def __init__(
+        self, server: StdioServer, returncode: int | None, stderr: str, after_s: float, closed: str = "output"
+    ) -> None:
+        what = f"closed its {closed}" if returncode is None else f"ended with {_status(returncode)}"
         words = f"; its last words:\n{stderr}" if stderr else ""
         super().__init__(f"The server {server.label!r} {what} after {after_s:.1f} s{words}")
         self.server = server.label
@@ -219,6 +221,8 @@ class ServerProcess:
         self._process = _start(server, self._on_exit)
         stdin, stdout, stderr = self._process.take_pipes()
         self._reader, self._writer = _open_pair(stdout, stdin, server.max_message_bytes)
+        self._is_deaf = False
+        self._writer.outbox.on_broken = self._on_deaf
         if stderr >= 0:
             self._watch_stderr(NonBlockingFd(stderr, writing=False))
         self.read_stream = ServerOutput(self, self._reader)
@@ -250,7 +254,11 @@ class ServerProcess:
             await self._process.exited.wait()
         self._read_stderr_rest()
         return ServerProcessEnded(
-            self.server, self.returncode, self._tail.text(_ERROR_LINES), time.monotonic() - self._started_at
+            self.server,
+            self.returncode,
+            self._tail.text(_ERROR_LINES),
+            time.monotonic() - self._started_at,
+            "input" if self._is_deaf else "output",
         )
 
     async def aclose(self) -> None:
@@ -293,6 +301,11 @@ class ServerProcess:
             await process.exited.wait()
 
     # -- what the loop calls ------------------------------------------------------------------------------------
+
+    def _on_deaf(self) -> None:
+        """It has closed its input: no call can reach it any more, though the process may live on."""
+        self._is_deaf = True
+        self._reader.finish()
 
     def _on_exit(self) -> None:
         """The process is dead. A child of its own may hold the pipes open, so their end is not waited for."""
@@ -384,6 +397,7 @@ class ServerOutput:
         self._reader = reader
         self._frames = reader.frames
         self._complained: set[str] = set()
+        self._has_answered = False
         self._closed = False
 
     async def receive(self) -> StreamMessage:
@@ -406,8 +420,11 @@ class ServerOutput:
                 message: Any = decode(frame)
             except DecodeError as error:
                 self._complain("not JSON", f"{frame[:_QUOTE_BYTES]!r} ({error})")
-                continue
+                message = None if self._has_answered else _answer_behind(frame)
+                if message is None:
+                    continue
             if _is_message(message):
+                self._has_answered = self._has_answered or "method" not in message
                 return StreamMessage(message, _TRANSPORT)
             self._complain("JSON, but no message", repr(frame[:_QUOTE_BYTES]))
 
@@ -468,7 +485,30 @@ class ServerInput:
 
 
 _QUOTE_BYTES: Final = 200
+_MAX_GREETED_BYTES: Final = 1 << 20
+_MAX_BRACES: Final = 16
 _TRANSPORT: Final = TransportContext("stdio")
+
+
+def _answer_behind(frame: bytes) -> Any:
+    """The answer that ends a line which begins with something else; ``None`` if it does not end with one.
+
+    Some programs write a byte order mark, an escape sequence or a greeting without a line end before their first
+    answer, which would be lost with it. A request is not taken from there: it may be one that a log quotes.
+    """
+    if len(frame) > _MAX_GREETED_BYTES:
+        return None
+    at = -1
+    for _ in range(_MAX_BRACES):
+        at = frame.find(b"{", at + 1)
+        if at < 0:
+            return None
+        try:
+            found: Any = decode(frame[at:])
+        except DecodeError:
+            continue
+        return found if "jsonrpc" in found and ("result" in found or "error" in found) else None
+    return None
 
 
 def _is_message(value: Any) -> bool:
