@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import time
 from typing import Any
 
 import pytest
 
-from ferrule import Client
+from ferrule import Client, MCPError
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RequestTimeout
 from ferrule.transports.http_client import HttpConnectFailed
-from ferrule.transports.streamable_client import HttpStatusError, retry_delay_s
-from tests.peers.scripted_http import Exchange, ScriptedServer, legacy_basics
+from ferrule.transports.streamable_client import HttpStatusError, retry_after_s, retry_delay_s
+from tests.peers.scripted_http import COMPLETE, DISCOVERED, Exchange, ScriptedServer, legacy_basics
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +104,7 @@ async def test_404_without_a_session_is_a_wrong_url() -> None:
 
 async def test_get_stream_that_always_closes_is_not_reopened_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Case 4: the number of attempts does not start again with each clean close."""
-    monkeypatch.setattr("ferrule.transports.streamable_client.retry_delay_s", lambda attempt, hint_ms: 0.0)
+    monkeypatch.setattr("ferrule.transports.http_listening.retry_delay_s", lambda attempt, hint_ms: 0.0)
 
     async def handler(exchange: Exchange) -> None:
         if exchange.method == "GET":
@@ -148,7 +150,7 @@ async def test_get_stream_resumes_where_it_broke(monkeypatch: pytest.MonkeyPatch
         delays.append(hint_ms)
         return 0.0
 
-    monkeypatch.setattr("ferrule.transports.streamable_client.retry_delay_s", delay)
+    monkeypatch.setattr("ferrule.transports.http_listening.retry_delay_s", delay)
 
     async def handler(exchange: Exchange) -> None:
         if exchange.method == "GET":
@@ -378,9 +380,377 @@ async def test_closing_fails_calls_of_other_tasks() -> None:
         assert len([task for task in asyncio.all_tasks() if "ferrule" in repr(task)]) == 0
 
 
+@pytest.mark.parametrize("status", [400, 410])
+async def test_a_session_that_is_refused_otherwise_than_by_404_is_renewed(status: int) -> None:
+    """Servers in the field answer an unknown session with 400 or 410 and a text of their own."""
+    sessions = Sessions()
+
+    async def handler(exchange: Exchange) -> None:
+        is_known = exchange.headers.get("mcp-session-id") in sessions.alive
+        if exchange.method == "POST" and exchange.rpc_method != "initialize" and not is_known and exchange.id:
+            await exchange.respond(status, b"Bad Request: No valid session ID provided")
+        else:
+            await sessions(exchange)
+
+    async with ScriptedServer(handler) as server, Client(server.url, mode="legacy") as client:
+        await client.call_tool("t")
+        sessions.alive.clear()
+        results = await asyncio.gather(*(client.call_tool("t") for _ in range(5)))
+        assert [result.text for result in results] == ["done"] * 5
+        assert sessions.initializes == 2
+
+
+@pytest.mark.parametrize("kind", ["text", "error for the call", "error for nobody"])
+async def test_a_bad_request_in_a_living_session_is_an_error_of_the_call(kind: str) -> None:
+    """A ping tells a request that the server cannot read from a session that it does not know."""
+    sessions = Sessions()
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.rpc_method != "tools/call":
+            await (exchange.result({}) if exchange.rpc_method == "ping" else sessions(exchange))
+        elif kind == "text":
+            await exchange.respond(400, b"bad arguments")
+        else:
+            id = exchange.id if kind == "error for the call" else None
+            error = {"code": -32602, "message": "bad arguments"}
+            await exchange.json({"jsonrpc": "2.0", "id": id, "error": error}, 400)
+
+    async with ScriptedServer(handler) as server, Client(server.url, mode="legacy") as client:
+        for _ in range(2):
+            with pytest.raises((HttpStatusError, MCPError), match="bad arguments"):
+                await client.call_tool("t")
+        assert sessions.initializes == 1
+        assert server.count("POST", "ping") == (0 if kind == "error for the call" else 2)
+
+
+async def test_an_unknown_method_under_404_is_no_lost_session() -> None:
+    """Newer servers send the status of the modern era to everybody."""
+    sessions = Sessions()
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.rpc_method == "prompts/list":
+            await exchange.error(-32601, status=404)
+        else:
+            await sessions(exchange)
+
+    async with ScriptedServer(handler) as server, Client(server.url, mode="legacy") as client:
+        with pytest.raises(MCPError) as caught:
+            await client.list_prompts()
+        assert caught.value.code == -32601
+        assert sessions.initializes == 1
+
+
+STATUSES = [
+    300,
+    303,
+    400,
+    402,
+    404,
+    405,
+    406,
+    408,
+    409,
+    413,
+    415,
+    418,
+    421,
+    422,
+    425,
+    429,
+    451,
+    500,
+    501,
+    502,
+    503,
+    504,
+    599,
+]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+@pytest.mark.parametrize("session", ["s1", None])
+async def test_every_status_is_an_error_of_its_call_alone(mode: str, session: str | None) -> None:
+    """POST, GET and DELETE, with and without a session: the error has the status, and the next call works."""
+    status = 0
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.method in ("GET", "DELETE"):
+            await exchange.respond(status or 405)
+        elif exchange.rpc_method == "tools/call" and exchange.message["params"]["name"] == "refused":
+            await exchange.respond(status, b"the reason")
+        elif exchange.rpc_method == "server/discover" and mode != "legacy":
+            await exchange.result(DISCOVERED)
+        elif exchange.rpc_method == "ping" or not await legacy_basics(exchange, session):
+            await exchange.result({**TEXT, **COMPLETE})
+
+    async with ScriptedServer(handler) as server:
+        for status in STATUSES:
+            async with Client(server.url, mode=mode) as client:
+                is_lost = status == 404 and session is not None and mode == "legacy"
+                with pytest.raises(ConnectionClosed if is_lost else HttpStatusError) as caught:
+                    await client.call_tool("refused")
+                if isinstance(caught.value, HttpStatusError):
+                    assert caught.value.status == status
+                    assert "the reason" in str(caught.value)
+                assert client.is_connected
+                assert (await client.call_tool("t")).text == "done"
+
+
+@pytest.mark.parametrize("status", [204, 202, 205])
+async def test_a_success_without_an_answer_is_an_error_at_once(status: int) -> None:
+    """Nothing will come for this call any more."""
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.method == "GET":
+            await exchange.respond(405)
+        elif not await legacy_basics(exchange):
+            await exchange.respond(status)
+
+    async with ScriptedServer(handler) as server, Client(server.url, mode="legacy") as client:
+        with pytest.raises(HttpStatusError, match=f"HTTP {status}: no content where an answer was due"):
+            await client.call_tool("t")
+
+
+class Polling:
+    """A server that closes the stream of a call and hands out the answer over GET, after what ``resumes`` says."""
+
+    def __init__(self, *resumes: Any) -> None:
+        self.resumes = list(resumes)
+        self.ids: list[str | None] = []
+        self.call: Any = None
+
+    async def __call__(self, exchange: Exchange) -> None:
+        if exchange.method == "GET" and "last-event-id" in exchange.headers:
+            self.ids.append(exchange.headers["last-event-id"])
+            step = self.resumes.pop(0) if self.resumes else None
+            if isinstance(step, int):
+                await exchange.respond(step)
+            elif step == "drop":
+                exchange.drop()
+            else:
+                await exchange.stream()
+                if step is not None:
+                    await exchange.raw(step)
+                    exchange.drop()
+                else:
+                    await exchange.event({"jsonrpc": "2.0", "id": self.call, "result": TEXT})
+                    await exchange.end()
+        elif exchange.method == "GET":
+            await exchange.respond(405)
+        elif exchange.rpc_method == "tools/call":
+            self.call = exchange.id
+            await exchange.stream()
+            await exchange.event("", id="p1", retry=0)
+            await exchange.end()
+        else:
+            await legacy_basics(exchange)
+
+
+@pytest.fixture
+def no_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ferrule.transports.streamable_client.retry_delay_s", lambda attempt, hint_ms: 0.0)
+
+
+@pytest.mark.usefixtures("no_back_off")
+async def test_a_resumed_stream_keeps_its_id_until_another_comes() -> None:
+    """A comment, a lone ``retry`` or an event without an id, and then the next drop: the answer must not be lost."""
+    note = b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}\n\n'
+    polling = Polling(b": hello\n\n", b"retry: 1\n\n", note, b"id: p2\n" + note, b"\n\n", b"id: p3", note)
+    async with ScriptedServer(polling) as server, Client(server.url, mode="legacy") as client:
+        assert (await client.call_tool("t")).text == "done"
+    assert polling.ids == ["p1", "p1", "p1", "p1", "p2", "p2", "p2", "p2"]
+
+
+@pytest.mark.usefixtures("no_back_off")
+@pytest.mark.parametrize("step", [408, 409, 425, 429, 500, 502, 503, 504, "drop"])
+async def test_a_resume_is_tried_again_after_a_passing_failure(step: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The answer of a call that has run is worth more than one attempt; the log says what happens."""
+    polling = Polling(step, step, None)
+    with caplog.at_level(logging.WARNING, "ferrule.client.http"):
+        async with ScriptedServer(polling) as server, Client(server.url, mode="legacy") as client:
+            assert (await client.call_tool("t")).text == "done"
+    assert polling.ids == ["p1"] * 3
+    assert caplog.text.count("could not be resumed") == 1
+
+
+@pytest.mark.usefixtures("no_back_off")
+@pytest.mark.parametrize("status", [400, 401, 403, 405, 422])
+async def test_a_refused_resume_fails_the_call_with_its_status(status: int) -> None:
+    """No time changes these; the caller learns what the server said."""
+    polling = Polling(status)
+    async with ScriptedServer(polling) as server, Client(server.url, mode="legacy") as client:
+        with pytest.raises(HttpStatusError) as caught:
+            await client.call_tool("t")
+    assert caught.value.status == status
+    assert len(polling.ids) == 1
+
+
+@pytest.mark.parametrize("echo", [str, float, lambda id: f"{id}"])
+@pytest.mark.parametrize("how", ["json", "stream", "standing"])
+async def test_ids_and_tokens_may_come_back_as_text_or_float(how: str, echo: Any) -> None:
+    """Servers written in languages without integers echo ``1`` as ``1.0``, others as ``"1"``."""
+
+    async def handler(exchange: Exchange) -> None:
+        nonlocal standing
+        if exchange.method == "GET":
+            standing = exchange
+            await exchange.stream()
+            await exchange.gone.wait()
+        elif exchange.rpc_method == "tools/call":
+            answer = {"jsonrpc": "2.0", "id": echo(exchange.id), "result": TEXT}
+            if how == "json":
+                await exchange.json(answer)
+                return
+            token = echo(exchange.message["params"]["_meta"]["progressToken"])
+            params = {"progressToken": token, "progress": 1}
+            await exchange.stream()
+            target: Any = exchange if how == "stream" else standing
+            await target.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+            await target.event(answer)
+            await exchange.gone.wait()
+        else:
+            await legacy_basics(exchange)
+
+    standing: Exchange | None = None
+    seen: list[float] = []
+    async with ScriptedServer(handler) as server, Client(server.url, mode="legacy", roots=["/"]) as client:
+        result = await client.call_tool("t", on_progress=lambda progress, total, message: seen.append(progress))
+        assert (result.text, seen) == ("done", [] if how == "json" else [1])
+
+
+@pytest.mark.parametrize("how", ["json", "stream", "standing"])
+async def test_arrays_of_messages_are_taken(how: str) -> None:
+    """Revision 2025-03-26 has them, in a body and in an event: a notice, a question, and the answer."""
+
+    async def handler(exchange: Exchange) -> None:
+        nonlocal standing
+        if exchange.method == "GET":
+            standing = exchange
+            await exchange.stream()
+            await exchange.gone.wait()
+        elif exchange.rpc_method == "tools/call":
+            batch = [
+                {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "heard"}},
+                {"jsonrpc": "2.0", "id": 0, "method": "ping"},
+                {"jsonrpc": "2.0", "id": exchange.id, "result": TEXT},
+            ]
+            if how == "json":
+                await exchange.json(batch)
+                return
+            await exchange.stream()
+            target: Any = exchange if how == "stream" else standing
+            await target.event(batch)
+            await exchange.gone.wait()
+        elif "result" in exchange.message:
+            answered.append(exchange.message)
+            await exchange.respond(202)
+        else:
+            await legacy_basics(exchange)
+
+    standing: Exchange | None = None
+    heard: list[Any] = []
+    answered: list[Any] = []
+    async with ScriptedServer(handler) as server:
+        async with Client(
+            server.url, mode="legacy", roots=["/"], message_handler=lambda method, params: heard.append(params["data"])
+        ) as client:
+            assert (await client.call_tool("t")).text == "done"
+            while not answered:
+                await asyncio.sleep(0.001)
+    assert heard == ["heard"]
+    assert answered == [{"jsonrpc": "2.0", "id": 0, "result": {}}]
+
+
+async def test_a_question_with_the_id_0_can_be_withdrawn() -> None:
+    """No id is falsy."""
+    ended = asyncio.Event()
+
+    async def wait(params: Any) -> Any:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.method == "GET":
+            await exchange.respond(405)
+        elif exchange.rpc_method == "tools/call":
+            form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+            await exchange.stream()
+            await exchange.event({"jsonrpc": "2.0", "id": 0, "method": "elicitation/create", "params": form})
+            await asyncio.sleep(0.05)
+            params = {"requestId": 0}
+            await exchange.event({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+            await asyncio.wait_for(ended.wait(), 5)
+            await exchange.event_result(TEXT)
+            await exchange.end()
+        else:
+            await legacy_basics(exchange)
+
+    async with ScriptedServer(handler) as server:
+        async with Client(server.url, mode="legacy", elicitation_handler=wait) as client:
+            assert (await client.call_tool("t")).text == "done"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_harmless_forms_of_an_answer_are_taken(mode: str) -> None:
+    """A byte order mark, and both members with one of them null: servers write every member of their type."""
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.method == "GET":
+            await exchange.respond(405)
+        elif exchange.rpc_method == "server/discover" and mode != "legacy":
+            await exchange.result(DISCOVERED)
+        elif exchange.rpc_method == "tools/call":
+            is_good = exchange.message["params"]["name"] == "t"
+            result = {**TEXT, **COMPLETE} if is_good else None
+            error = None if is_good else {"code": -32000.0, "message": "no"}
+            answer = {"jsonrpc": "2.0", "id": exchange.id, "result": result, "error": error}
+            body = b"\xef\xbb\xbf" + json.dumps(answer).encode()
+            await exchange.respond(200, body, {"content-type": "application/json"})
+        else:
+            await legacy_basics(exchange)
+
+    async with ScriptedServer(handler) as server, Client(server.url, mode=mode) as client:
+        assert (await client.call_tool("t")).text == "done"
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("bad")
+        assert (caught.value.code, type(caught.value.code)) == (-32000, int)
+
+
 @pytest.mark.parametrize(
-    ("attempt", "hint_ms", "expected"), [(0, None, 0.5), (3, None, 4.0), (20, None, 30.0), (5, 70, 0.07)]
+    ("attempt", "hint_ms", "expected"),
+    [
+        (0, None, 0.5),
+        (3, None, 4.0),
+        (20, None, 30.0),
+        (5, 70, 0.07),
+        (0, 0, 0.05),
+        (0, 10**15, 3600.0),
+        (9**9, None, 30.0),
+    ],
 )
 def test_retry_delay(attempt: int, hint_ms: int | None, expected: float) -> None:
-    """The server's hint wins; otherwise the pause doubles up to a bound."""
+    """The server's hint wins within its bounds; otherwise the pause doubles up to a bound."""
     assert retry_delay_s(attempt, hint_ms=hint_ms) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("3", 3.0),
+        (" 3 ", 3.0),
+        ("0", 0.0),
+        ("9" * 400, 60.0),
+        ("-1", 0.0),
+        ("1.5", 0.0),
+        ("soon", 0.0),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+        ("Wed, 21 Oct 9999 07:28:00 GMT", 60.0),
+        ("Wed, 99 Oct 2015 07:28:00 GMT", 0.0),
+    ],
+)
+def test_retry_after(value: str, expected: float) -> None:
+    """Seconds or a date; a server cannot make a client wait for ever."""
+    assert retry_after_s({"retry-after": value}) == expected
+    assert retry_after_s({}) == 0.0

@@ -149,6 +149,19 @@ def test_the_last_event_id_outlives_events_without_one() -> None:
     assert reader.last_event_id == ""
 
 
+def test_a_stream_that_goes_on_starts_from_the_last_id() -> None:
+    """Comments, a lone ``retry`` and events without an id move nothing; an id of its own does, and an empty one."""
+    reader = EventReader(100, last_event_id="7", retry_ms=250)
+    assert reader.feed(b": c\n\nretry: 10\n\ndata: a\n\n\n") == [Event("message", b"a")]
+    assert (reader.last_event_id, reader.retry_ms) == ("7", 10)
+    reader.feed(b"id: 8\n")
+    assert reader.last_event_id == "7"
+    reader.feed(b"\n")
+    assert reader.last_event_id == "8"
+    reader.feed(b"id:\n\n")
+    assert reader.last_event_id == ""
+
+
 def test_the_reconnection_time_counts_without_an_event() -> None:
     """A server says it before it closes the stream."""
     reader = EventReader(100)

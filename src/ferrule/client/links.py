@@ -83,6 +83,10 @@ def _never(method: str) -> bool:
     return False
 
 
+def _always() -> bool:
+    return True
+
+
 class StreamLink:
     """A stream pair, driven by a dispatcher in a background task."""
 
@@ -97,6 +101,7 @@ class StreamLink:
     ) -> None:
         self._dispatcher = JSONRPCDispatcher(read_stream, write_stream, drain_s=0)
         self._dispatcher.spawns_notification = _never  # the client's own taking of them waits for nobody
+        self._dispatcher.accepts_batches = _always  # of 2025-03-26; no other revision's server sends any
         self._ended = anyio.Event()
         self._is_ending = False
         self._is_asyncio = not runs_on_trio()
@@ -115,7 +120,7 @@ class StreamLink:
     @property
     def is_closed(self) -> bool:
         """See `Link`."""
-        return self._is_ending or self._ended.is_set()
+        return self._is_ending or self._ended.is_set() or self._dispatcher.is_closed
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
@@ -126,7 +131,10 @@ class StreamLink:
                 return await self._send_within(method, params, opts)
             return await self._dispatcher.send_raw_request(method, params, opts)
         except ConnectionClosed as error:
-            raise await self._why_closed(error) from error
+            why = await self._why_closed(error)
+            if why is error:
+                raise
+            raise why from error
 
     async def _send_within(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions) -> Any:
         """The dispatcher's own clock is a scope that works on every event loop; asyncio's costs a quarter of it (4
@@ -153,7 +161,7 @@ class StreamLink:
                 raise
             raise RequestTimeout(method, timeout_s if cap_s is None else min(timeout_s, cap_s)) from None
 
-    async def _why_closed(self, error: ConnectionClosed) -> ConnectionClosed:
+    async def _why_closed(self, error: ConnectionClosed) -> Exception:
         return error
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
@@ -176,6 +184,15 @@ class PairLink(StreamLink):
     def __init__(self, pair: Any, **options: Any) -> None:
         self._pair = pair
         super().__init__(pair.read_stream, pair.write_stream, **options)
+
+    @property
+    def is_closed(self) -> bool:
+        """See `Link`."""
+        return super().is_closed or getattr(self._pair, "ended", None) is not None
+
+    async def _why_closed(self, error: ConnectionClosed) -> Exception:
+        ended = getattr(self._pair, "ended", None)
+        return ended if isinstance(ended, LocalError) else error
 
     async def aclose(self) -> None:
         """Close both halves."""

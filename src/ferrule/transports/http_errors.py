@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Final, Protocol, runtime_checkable
 
@@ -52,7 +53,7 @@ class HttpStatusError(LocalError):
     def __init__(self, status: int, headers: Mapping[str, str], body: str, url: str) -> None:
         hint = ""
         if 300 <= status < 400 and "location" in headers:
-            hint = f"; it redirects to {headers['location']}, use that URL if you trust it"
+            hint = f"; it redirects to {_shown(headers['location'])}, use that URL if you trust it"
         elif body.strip():
             hint = f": {' '.join(body.split())[:_QUOTE_CHARS]}"
         super().__init__(f"The server at {url} answered HTTP {status}{hint}")
@@ -60,6 +61,14 @@ class HttpStatusError(LocalError):
         self.headers = headers
         self.body = body
         self.url = url
+
+
+def _shown(location: str) -> str:
+    """A URL for a message: without user information, query and fragment, which may be secret."""
+    where = location.partition("#")[0].partition("?")[0][:_QUOTE_CHARS]
+    scheme, slashes, rest = where.rpartition("//")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{authority.rpartition('@')[2]}{slash}{path}"
 
 
 class HttpRemoteError(RemoteError):
@@ -75,7 +84,9 @@ class HttpRemoteError(RemoteError):
 
 
 class SessionLost(LocalError):
-    """The server has forgotten the session (404): a new handshake is needed.
+    """The server has forgotten the session: a new handshake is needed.
+
+    The specification has 404 for that; servers in the field also say 410, or 400 to whatever the session sends.
 
     Attributes:
         session_id: the one that it no longer knows.
@@ -86,10 +97,34 @@ class SessionLost(LocalError):
         self.session_id = session_id
 
 
+def retry_after_s(headers: Mapping[str, str], *, cap_s: float = 60.0) -> float:
+    """The seconds of a ``Retry-After`` header (RFC 9110, section 10.2.3), at most ``cap_s``; 0 if there is none.
+
+    A date counts from this machine's clock.
+    """
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return min(cap_s, float(value[:9]))
+    if not value:
+        return 0.0
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, min(cap_s, parsedate_to_datetime(value).timestamp() - time.time()))
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+MIN_RETRY_S: Final = 0.05
+MAX_RETRY_S: Final = 3600.0
+"""Bounds of the reconnection time that a server may ask for, in seconds."""
+
+
 def retry_delay_s(attempt: int, *, hint_ms: int | None, cap_s: float = 30.0) -> float:
     """Seconds to wait before reopening an event stream.
 
-    A server's ``retry`` field wins over back-off (WHATWG HTML, "Server-sent events"; 2025-11-25, "SSE polling").
+    A server's ``retry`` field wins over back-off (WHATWG HTML, "Server-sent events"; 2025-11-25, "SSE polling"),
+    within `MIN_RETRY_S` and `MAX_RETRY_S`: ``retry: 0`` does not make a client ask thousands of times a second.
 
     Args:
         attempt: 0 for the first reconnect.
@@ -97,5 +132,5 @@ def retry_delay_s(attempt: int, *, hint_ms: int | None, cap_s: float = 30.0) -> 
         cap_s: upper bound of the back-off in seconds.
     """
     if hint_ms is not None:
-        return hint_ms / 1000
-    return min(cap_s, 0.5 * 2.0**attempt)
+        return min(MAX_RETRY_S, max(MIN_RETRY_S, hint_ms / 1000))
+    return min(cap_s, 0.5 * 2.0 ** min(attempt, 16))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
 import anyio
@@ -19,9 +19,10 @@ from ferrule.kernel.dispatch import StreamMessage, TransportContext
 from ferrule.protocol.deprecations import warn_deprecated
 from ferrule.protocol.errors import ConnectionClosed, LocalError
 from ferrule.transports.background import Background
-from ferrule.transports.http_client import HttpClient, HttpRequest, HttpResponse
+from ferrule.transports.http_bodies import read_some
+from ferrule.transports.http_client import HttpClient, HttpResponse
 from ferrule.transports.http_errors import HttpStatusError
-from ferrule.transports.streamable_client import MAX_CHALLENGES
+from ferrule.transports.http_sending import ERROR_BODY_BYTES, HttpSender, is_same_origin, media_type
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError, FerruleError
 from ferrule.wire.sse import EventReader, EventTooLong
@@ -34,7 +35,8 @@ __all__ = ["SseConnection", "SseRefused", "connect_sse"]
 logger = logging.getLogger("ferrule.client.http")
 
 _TRANSPORT = TransportContext("sse")
-_MAX_ANSWER_BYTES = 64 * 1024
+_NOT_ABOUT_THE_URL: Final = frozenset({401, 403, 407, 429})
+"""Statuses that say something about the caller or the moment, not about what is there."""
 
 
 class SseRefused(LocalError):
@@ -61,10 +63,9 @@ class SseConnection:
     ) -> None:
         self.endpoint = ""
         self._url = url
-        self._http = http
+        self._sender = HttpSender(http, auth)
         self._background = background
         self._headers = {name.lower(): value for name, value in headers.items()}
-        self._auth = auth
         self._max_bytes = max_message_bytes
         self._messages: deque[StreamMessage] = deque()
         self._came = anyio.Event()
@@ -76,19 +77,24 @@ class SseConnection:
     async def open(self, timeout_s: float) -> None:
         """GET the URL and wait for its ``endpoint`` event."""
         response = await self._request("GET", self._url, {"accept": "text/event-stream", "cache-control": "no-store"})
-        kind = response.headers.get("content-type", "")
-        if response.status == 401:
+        status, kind = response.status, media_type(response)
+        if status != 200 or kind != "text/event-stream":
+            said = await read_some(response, ERROR_BODY_BYTES)
             await response.aclose()
-            raise HttpStatusError(401, response.headers, "", self._url)
-        if response.status != 200 or not kind.startswith("text/event-stream"):
-            await response.aclose()
-            raise SseRefused(f"{self._url} has no event stream (HTTP {response.status}, {kind or 'no content type'})")
+            if status >= 500 or status in _NOT_ABOUT_THE_URL:
+                raise HttpStatusError(status, response.headers, said.decode("utf-8", "replace"), self._url)
+            raise SseRefused(f"{self._url} has no event stream (HTTP {status}, {kind or 'no content type'})")
         self._reader = self._background.start(self._read(response), "ferrule-sse-reader")
         with anyio.move_on_after(timeout_s):
             await self._opened.wait()
         if not self.endpoint:
             await self.aclose()
             raise self._ended or SseRefused(f"{self._url} sent no endpoint within {timeout_s:g} s")
+
+    @property
+    def ended(self) -> Exception | None:
+        """Why the event stream has ended; ``None`` while it is open."""
+        return self._ended
 
     @property
     def read_stream(self) -> SseConnection:
@@ -114,27 +120,36 @@ class SseConnection:
         return self._messages.popleft()
 
     async def send(self, item: StreamMessage) -> None:
-        """Post one message.
+        """Post one message. What goes wrong with it concerns this message alone: answers come over the other stream.
 
         Raises:
-            anyio.ClosedResourceError: this side has closed.
-            anyio.BrokenResourceError: the server cannot be reached, or refuses the message.
+            anyio.ClosedResourceError: this side has closed, or the server has closed its stream.
+            HttpStatusError: the server refused the message. With 404 or 410 it has forgotten the session, and both
+                halves have ended.
+            HttpConnectFailed, HttpConnectionLost: it cannot be reached; in the second case it may have seen it.
         """
-        if self._is_closed:
-            raise anyio.ClosedResourceError
+        if self._is_closed or self._ended is not None:
+            raise anyio.ClosedResourceError from self._ended
+        response = await self._request(
+            "POST", self.endpoint, {"content-type": "application/json"}, encode(item.message)
+        )
         try:
-            response = await self._request(
-                "POST", self.endpoint, {"content-type": "application/json"}, encode(item.message)
-            )
-            try:
-                while await response.receive():
-                    pass
-            finally:
-                await response.aclose()
-        except (FerruleError, OSError) as error:
-            raise anyio.BrokenResourceError from error
-        if response.status >= 400:
-            raise anyio.BrokenResourceError from ConnectionClosed(f"{self.endpoint} answered HTTP {response.status}")
+            said = await read_some(response, ERROR_BODY_BYTES)
+        finally:
+            await response.aclose()
+        if response.status < 300:
+            return
+        error = HttpStatusError(response.status, response.headers, said.decode("utf-8", "replace"), self.endpoint)
+        if response.status in (404, 410):
+            self._end(error)
+        raise error
+
+    def _end(self, error: Exception) -> None:
+        """Let whoever receives see the end, and why."""
+        self._ended = self._ended or error
+        if self._reader is not None:
+            self._reader.cancel()
+        self._came.set()
 
     async def aclose(self) -> None:
         """Close the GET stream. Idempotent; any task."""
@@ -144,20 +159,7 @@ class SseConnection:
         self._came.set()
 
     async def _request(self, method: str, url: str, headers: dict[str, str], body: bytes = b"") -> HttpResponse:
-        request = HttpRequest(method, url, {"accept-encoding": "identity", **self._headers, **headers}, body)
-        auth, own = self._auth, request.headers
-        if auth is None:
-            return await self._http.open(request)
-        attempts = 0
-        while True:
-            request.headers = {**own, **await auth.headers(request)}
-            response = await self._http.open(request)
-            if response.status not in (401, 403) or attempts >= MAX_CHALLENGES:
-                return response
-            attempts += 1
-            if not await auth.challenged(request, response.status, response.headers):
-                return response
-            await response.aclose()
+        return await self._sender.open(method, url, {"accept-encoding": "identity", **self._headers, **headers}, body)
 
     async def _read(self, response: HttpResponse) -> None:
         reader = EventReader(self._max_bytes)
@@ -170,9 +172,9 @@ class SseConnection:
                         self._set_endpoint(event.data.decode("utf-8", "replace"))
                     elif event.event == "message" and event.data:
                         self._take(event.data)
-            self._ended = ConnectionClosed(f"The server at {self._url} closed its event stream")
+            self._ended = self._ended or ConnectionClosed(f"The server at {self._url} closed its event stream")
         except (FerruleError, OSError) as error:
-            self._ended = error
+            self._ended = self._ended or error
         finally:
             if self._ended is None:
                 self._ended = ConnectionClosed("The connection is closed")
@@ -181,10 +183,13 @@ class SseConnection:
             await response.aclose()
 
     def _set_endpoint(self, reference: str) -> None:
-        found = urljoin(self._url, reference.strip())
-        ours, theirs = urlsplit(self._url), urlsplit(found)
-        if (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc):
-            raise SseRefused(f"{self._url} names an endpoint of another origin: {theirs.scheme}://{theirs.netloc}")
+        try:
+            found = urljoin(self._url, reference.strip())
+            theirs = urlsplit(found)
+        except ValueError as error:
+            raise SseRefused(f"{self._url} names an endpoint that is no URL") from error
+        if not is_same_origin(self._url, found):
+            raise SseRefused(f"{self._url} names an endpoint of another origin: {theirs.scheme}://{theirs.hostname}")
         self.endpoint = found
         self._opened.set()
 

@@ -12,32 +12,34 @@ by itself, a redirect followed to another origin, a GET stream reopened without 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 import anyio
 
 from ferrule.kernel.dispatch import CallOptions, OnNotify, OnRequest, ProgressSender, TransportContext
-from ferrule.protocol.correlation import IdSequence, cancelled_request_id
+from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
     ConnectionClosed,
-    LocalError,
     RequestTimeout,
     error_from_exception,
 )
 from ferrule.protocol.inbound import NAME_PARAMS, PROTOCOL_VERSION_KEY
 from ferrule.transports.background import Background, BackgroundTask
-from ferrule.transports.http_bodies import Emptied, finish, read_all, read_some
-from ferrule.transports.http_client import HttpClient, HttpConnectionLost, HttpRequest, HttpResponse
+from ferrule.transports.http_bodies import finish, read_all, read_some
+from ferrule.transports.http_client import HttpClient, HttpConnectFailed, HttpConnectionLost, HttpResponse
 from ferrule.transports.http_errors import (
     HttpAuth,
     HttpCallOptions,
     HttpRemoteError,
     HttpStatusError,
     SessionLost,
+    retry_after_s,
     retry_delay_s,
 )
-from ferrule.transports.http_flight import Flight, off_the_clock, result_of, with_token
+from ferrule.transports.http_flight import Flight, result_of, with_token
+from ferrule.transports.http_listening import PASSING_STATUSES, StandingStream
+from ferrule.transports.http_sending import ERROR_BODY_BYTES, HttpSender, media_type
 from ferrule.wire.codec import decode, to_builtins
 from ferrule.wire.faults import DecodeError, FerruleError
 from ferrule.wire.headers import (
@@ -50,6 +52,7 @@ from ferrule.wire.headers import (
 )
 from ferrule.wire.jsonrpc import (
     InvalidMessage,
+    JsonRpcErrorCode,
     RequestId,
     encode_error,
     encode_notification,
@@ -75,19 +78,12 @@ __all__ = [
 
 logger = logging.getLogger("ferrule.client.http")
 
-T = TypeVar("T")
-
 DEFAULT_MAX_MESSAGE_BYTES: Final = 64 << 20
-MAX_IDLE_REOPENS: Final = 5
-"""GET streams in a row that ended without a message before the client stops reopening them."""
-MAX_CHALLENGES: Final = 3
-"""Times that one request is sent again because of a 401 or 403."""
 MAX_RESUMES: Final = 20
 """Attempts in a row, without anything new, to resume the stream of one call."""
-_SETTLED_STREAM_S: Final = 30.0
-"""A GET stream that lived this long was worth having, even if it was silent."""
-_ERROR_BODY_BYTES: Final = 64 * 1024
 _GOODBYE_S: Final = 3.0
+_PING_S: Final = 10.0
+_BOM: Final = b"\xef\xbb\xbf"
 _ACCEPT: Final = "application/json, text/event-stream"
 
 
@@ -152,12 +148,10 @@ class StreamableHttp:
         self.url = url
         self.version: str | None = None
         self.session_id: str | None = None
-        self._http = http
+        self._sender = HttpSender(http, auth)
         self._on_request = on_request
         self._on_notify = on_notify
         self._background = background
-        self._auth = auth
-        self._observe: Callable[[HttpRequest, int, Mapping[str, str]], None] | None = getattr(auth, "observed", None)
         self._max_bytes = max_message_bytes
         self._ids = IdSequence()
         self._flights: dict[int, Flight] = {}
@@ -259,18 +253,18 @@ class StreamableHttp:
         try:
             status = response.status
             if not 200 <= status < 300:
-                raise await self._failure(response, headers)
+                raise await self._failure(response, headers, flight)
             if flight.method == "initialize":
                 self.session_id = response.headers.get(MCP_SESSION_ID_HEADER) or None
-            kind = response.headers.get("content-type", "")
-            if kind.startswith("text/event-stream"):
+            kind = media_type(response)
+            if kind == "text/event-stream":
                 answer = await self._read_call_stream(response, flight)
                 is_ours = answer is None
                 if answer is None:
                     answer = await self._resume_or_fail(flight)
                 return result_of(answer)
             data = await read_all(response, self._max_bytes)
-            if kind.startswith("application/json") or (data and not kind):
+            if kind == "application/json" or (data and not kind):
                 return await self._read_json(data, flight)
         finally:
             if is_ours:
@@ -280,91 +274,74 @@ class StreamableHttp:
 
     async def _read_json(self, data: bytes, flight: Flight) -> Any:
         try:
-            message = decode(data)
+            message = decode(data.removeprefix(_BOM))
         except DecodeError as error:
             raise ConnectionClosed(
                 f"The server at {self.url} answered {flight.method} with broken JSON: {error}"
             ) from error
-        messages = message if _is_batch(message) else [message]  # batches: 2025-03-26
-        answer = None
-        for one in messages:
-            if (found := await self._take(one, flight)) is not None:
-                answer = found
+        answer = await self._take_all(message, flight)
         if answer is None:
             raise ConnectionClosed(
                 f"The server at {self.url} answered {flight.method} with something that is no answer"
             )
         return result_of(answer)
 
-    async def _failure(self, response: HttpResponse, sent: Mapping[str, str]) -> Exception:
+    async def _failure(
+        self, response: HttpResponse, sent: Mapping[str, str], flight: Flight | None = None
+    ) -> Exception:
         """The error for an HTTP error status."""
-        data = await read_some(response, _ERROR_BODY_BYTES)
+        data = await read_some(response, ERROR_BODY_BYTES)
+        status, answer = response.status, _error_answer(data)
         session_id = sent.get(MCP_SESSION_ID_HEADER)
-        if response.status == 404 and session_id is not None:
+        if session_id is not None and await self._is_lost(status, answer, sent, flight):
             return SessionLost(session_id)
-        try:
-            message = decode(data)
-            error = cast("dict[str, Any]", message)["error"]
-            raised = HttpRemoteError(error["message"], code=error["code"])
-        except (DecodeError, KeyError, TypeError, ValueError):
-            return HttpStatusError(response.status, response.headers, data.decode("utf-8", "replace"), self.url)
+        if answer is None:
+            return HttpStatusError(status, response.headers, data.decode("utf-8", "replace"), self.url)
+        error = answer["error"]
+        raised = HttpRemoteError(error["message"], code=error["code"])
         if "data" in error:
             raised.data = error["data"]
-        raised.http_status = response.status
+        raised.http_status = status
         raised.challenge = response.headers.get("www-authenticate")
         return raised
+
+    async def _is_lost(
+        self, status: int, answer: Mapping[str, Any] | None, sent: Mapping[str, str], flight: Flight | None
+    ) -> bool:
+        """Whether an error means that the server does not know the session any more.
+
+        404 and 410 do (unless an unknown method is what was not found). 400 may: a server that was restarted says it
+        to every session that it did not open, and to a request that it cannot read. A ping tells the two apart.
+        """
+        is_answer = flight is not None and answer is not None and own_id(answer.get("id")) == flight.id
+        if status in (404, 410):
+            return not (
+                is_answer and answer is not None and answer["error"]["code"] == JsonRpcErrorCode.METHOD_NOT_FOUND
+            )
+        if status != 400 or flight is None or is_answer:
+            return False
+        with anyio.move_on_after(_PING_S):
+            response = await self._open("POST", sent, encode_request(self._ids.next(), "ping"))
+            try:
+                await read_some(response, ERROR_BODY_BYTES)
+                return response.status in (400, 404, 410)
+            finally:
+                await response.aclose()
+        return False
 
     # -- one HTTP exchange ------------------------------------------------------------------------------------------
 
     async def _open(
         self, method: str, headers: Mapping[str, str], body: bytes = b"", flight: Flight | None = None
     ) -> HttpResponse:
-        """Send one request with credentials; follows one redirect within the origin."""
-        request = HttpRequest(method, self.url, headers, body)
-        if self._auth is None:
-            response = await self._http.open(request)
-        else:
-            response = await self._authorized(request, headers, flight)
-        if response.status in (307, 308) and (moved := _same_origin(self.url, response.headers.get("location"))):
-            await read_some(response, _ERROR_BODY_BYTES)
-            await response.aclose()
-            logger.info("%s redirects to %s; that URL is used from now on", self.url, moved)
-            self.url = moved
-            request = HttpRequest(method, moved, headers, body)
-            if self._auth is None:
-                return await self._http.open(request)
-            return await self._authorized(request, headers, flight)
-        return response
-
-    async def _authorized(
-        self, request: HttpRequest, headers: Mapping[str, str], flight: Flight | None
-    ) -> HttpResponse:
-        """Send a request with credentials, again where the server's challenge could be met.
-
-        Getting credentials may take a person's time, so a call's clock stands still meanwhile.
-        """
-        auth = cast("HttpAuth", self._auth)
-        attempts = 0
-        while True:
-            request.headers = {**headers, **await off_the_clock(flight, auth.headers(request))}
-            response = await self._http.open(request)
-            if self._observe is not None:
-                self._observe(request, response.status, response.headers)
-            if response.status not in (401, 403) or attempts >= MAX_CHALLENGES:
-                return response
-            attempts += 1
-            said = await read_some(response, _ERROR_BODY_BYTES)
-            challenged = auth.challenged(request, response.status, response.headers)
-            if not await off_the_clock(flight, challenged):
-                return Emptied(response, said)
-            await response.aclose()
+        return await self._sender.open(method, self.url, headers, body, flight)
 
     async def _post_quietly(self, headers: Mapping[str, str], body: bytes) -> None:
         response = await self._open("POST", headers, body)
         try:
             if response.status >= 300:
                 logger.debug("The server answered a notification or response with HTTP %d", response.status)
-            await read_some(response, _ERROR_BODY_BYTES)
+            await read_some(response, ERROR_BODY_BYTES)
         finally:
             await response.aclose()
 
@@ -402,7 +379,7 @@ class StreamableHttp:
                 if not event.data or event.event not in ("message", ""):
                     continue
                 message = self._decoded(event)
-                if message is not None and (answer := await self._take(message, flight)) is not None:
+                if message is not None and (answer := await self._take_all(message, flight)) is not None:
                     return answer
         return None
 
@@ -417,29 +394,33 @@ class StreamableHttp:
         """Go on with a call's stream over GET, waiting as long as the server asked (2025-11-25, "SSE polling")."""
         attempt = 0
         last_id, retry_ms = reader.last_event_id, reader.retry_ms
+        pause_s = retry_delay_s(0, hint_ms=retry_ms)
         while attempt < MAX_RESUMES:
-            await anyio.sleep(retry_delay_s(attempt, hint_ms=retry_ms))
+            await anyio.sleep(pause_s)
             attempt += 1
-            fresh = EventReader(self._max_bytes)
-            fresh.last_event_id, fresh.retry_ms = last_id, retry_ms
+            fresh = EventReader(self._max_bytes, last_event_id=last_id, retry_ms=retry_ms)
+            failed, after_s = "", 0.0
             try:
                 response = await self._open("GET", self._get_headers(last_id))
-            except (HttpConnectionLost, LocalError) as error:
-                logger.debug("Resuming %s failed: %s", flight.method, error)
-                continue
-            try:
-                if response.status != 200 or not response.headers.get("content-type", "").startswith("text/event"):
-                    raise await self._failure(response, self._get_headers(last_id))
-                answer = await self._read_stream(response, fresh, flight)
-                if answer is not None:
-                    return cast("Mapping[str, Any]", answer)
-            except HttpConnectionLost:
-                pass
-            finally:
-                await response.aclose()
+                try:
+                    if response.status in PASSING_STATUSES:
+                        failed, after_s = f"HTTP {response.status}", retry_after_s(response.headers)
+                    elif response.status != 200 or media_type(response) != "text/event-stream":
+                        raise await self._failure(response, self._get_headers(last_id))
+                    elif (answer := await self._read_stream(response, fresh, flight)) is not None:
+                        return cast("Mapping[str, Any]", answer)
+                finally:
+                    await response.aclose()
+            except (HttpConnectionLost, HttpConnectFailed, OSError) as error:
+                failed = str(error)
             if fresh.last_event_id != last_id:
                 attempt = 0
             last_id, retry_ms = fresh.last_event_id, fresh.retry_ms
+            pause_s = retry_delay_s(attempt, hint_ms=retry_ms)
+            if failed:
+                pause_s = max(pause_s, after_s, retry_delay_s(attempt, hint_ms=None))
+                level = logging.WARNING if attempt == 1 else logging.DEBUG
+                logger.log(level, "The stream of %s could not be resumed (%s); trying again", flight.method, failed)
         raise ConnectionClosed(f"The stream of {flight.method} could not be resumed after {MAX_RESUMES} attempts")
 
     def _get_headers(self, last_event_id: str = "") -> dict[str, str]:
@@ -455,6 +436,16 @@ class StreamableHttp:
 
     # -- messages ---------------------------------------------------------------------------------------------------
 
+    async def _take_all(self, message: Any, flight: Flight | None) -> Mapping[str, Any] | None:
+        """Act on a message, or on each of an array of them (2025-03-26); what answers ``flight`` is returned."""
+        if not _is_batch(message) or self.is_modern:
+            return await self._take(message, flight)
+        answer = None
+        for one in message:
+            if (found := await self._take(one, flight)) is not None:
+                answer = found
+        return answer
+
     async def _take(self, message: Any, flight: Flight | None) -> Mapping[str, Any] | None:
         """Act on one message; the message itself if it answers ``flight``."""
         try:
@@ -463,10 +454,11 @@ class StreamableHttp:
             logger.warning("Skipped something from %s that is no message: %s", self.url, error)
             return None
         if kind == "response":
-            id = message.get("id")
-            if flight is not None and (id == flight.id or id == str(flight.id) or (id is None and "error" in message)):
+            own = own_id(message.get("id"))
+            is_ours = own == flight.id or (own is None and "error" in message) if flight is not None else False
+            if is_ours:
                 return cast("Mapping[str, Any]", message)
-            self._take_stray(id, cast("Mapping[str, Any]", message))
+            self._take_stray(own, cast("Mapping[str, Any]", message))
             return None
         method, params = message["method"], message.get("params")
         if kind == "request":
@@ -474,23 +466,24 @@ class StreamableHttp:
         elif method == "notifications/progress" and params is not None and await self._take_progress(params):
             pass
         else:
-            if method == "notifications/cancelled" and (served := self._served.get(cancelled_request_id(params) or "")):
+            id = cancelled_request_id(params) if method == "notifications/cancelled" else None
+            if id is not None and (served := self._served.get(id)) is not None:
                 served.cancel()
             await self._tell(method, params)
         return None
 
-    def _take_stray(self, id: Any, message: Mapping[str, Any]) -> None:
+    def _take_stray(self, id: int | None, message: Mapping[str, Any]) -> None:
         """An answer on a stream of another request, or on the standing one: some legacy servers do that."""
-        other = self._flights.get(id) if type(id) is int else None
+        other = None if id is None else self._flights.get(id)
         if other is None:
-            logger.debug("Dropped an answer to nothing: id %r", id)
+            logger.debug("Dropped an answer to nothing: id %r", message.get("id"))
             return
         other.stray = message
         other.scope.cancel()
 
     async def _take_progress(self, params: Mapping[str, Any]) -> bool:
         token = params.get("progressToken")
-        flight = self._flights.get(token) if type(token) is int else None
+        flight = None if (own := own_id(token)) is None else self._flights.get(own)
         if flight is None:
             return False
         await flight.progressed(params)
@@ -535,8 +528,11 @@ class StreamableHttp:
     def start_listening(self) -> None:
         """Keep a GET stream open for what the server says outside calls; 405 means that it has none."""
         if self._listening is None and not self._is_closed:
-            self._first_listen = anyio.Event()
-            self._listening = self._background.start(self._listen(), "ferrule-listen")
+            stream = StandingStream(
+                self.url, lambda id: self._open("GET", self._get_headers(id)), self._take_unasked, self._max_bytes
+            )
+            self._first_listen = stream.is_answered
+            self._listening = self._background.start(stream.run(), "ferrule-listen")
 
     async def wait_listening(self, timeout_s: float) -> None:
         """Wait until the server has answered the GET, either way: what it asks before that may be lost."""
@@ -549,48 +545,10 @@ class StreamableHttp:
             self._listening.cancel()
             self._listening = None
 
-    async def _listen(self) -> None:
-        last_id, retry_ms, idle = "", None, 0
-        while idle < MAX_IDLE_REOPENS:
-            reader = EventReader(self._max_bytes)
-            reader.last_event_id, reader.retry_ms = last_id, retry_ms
-            started = anyio.current_time()
-            taken = _Counter()
-            if not await self._listen_once(reader, taken):
-                return
-            last_id, retry_ms = reader.last_event_id, reader.retry_ms
-            worthwhile = taken.count or anyio.current_time() - started >= _SETTLED_STREAM_S
-            idle = 0 if worthwhile else idle + 1
-            await anyio.sleep(retry_delay_s(idle, hint_ms=retry_ms))
-        logger.info("%s closed its event stream %d times at once; it is not reopened", self.url, idle)
-
-    async def _listen_once(self, reader: EventReader, taken: _Counter) -> bool:
-        """Read one GET stream to its end; whether another may be opened."""
-        try:
-            response = await self._open("GET", self._get_headers(reader.last_event_id))
-        except (FerruleError, OSError) as error:
-            logger.debug("The event stream of %s could not be opened: %s", self.url, error)
-            self._first_listen.set()
-            return not self._is_closed
-        self._first_listen.set()
-        try:
-            is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
-            if response.status != 200 or not is_stream:
-                logger.debug("%s has no event stream (HTTP %d)", self.url, response.status)
-                return response.status >= 500
-            while chunk := await response.receive():
-                for event in reader.feed(chunk):
-                    if isinstance(event, EventTooLong) or not event.data or event.event not in ("message", ""):
-                        continue
-                    taken.count += 1
-                    message = self._decoded(event)
-                    if message is not None:
-                        await self._take(message, None)
-        except (FerruleError, OSError) as error:
-            logger.debug("The event stream of %s broke: %s", self.url, error)
-        finally:
-            await response.aclose()
-        return not self._is_closed
+    async def _take_unasked(self, event: ServerSentEvent) -> None:
+        message = self._decoded(event)
+        if message is not None:
+            await self._take_all(message, None)
 
     async def wait_closed(self) -> None:
         """HTTP has no connection that could end: waits for ever."""
@@ -616,27 +574,21 @@ class StreamableHttp:
         with anyio.move_on_after(_GOODBYE_S):
             try:
                 response = await self._open("DELETE", headers)
-                await read_some(response, _ERROR_BODY_BYTES)
+                await read_some(response, ERROR_BODY_BYTES)
                 await response.aclose()
             except (FerruleError, OSError) as error:
                 logger.debug("The session could not be ended: %s", error)
 
 
-class _Counter:
-    count = 0
+def _error_answer(data: bytes) -> Mapping[str, Any] | None:
+    """The JSON-RPC error in a body; ``None`` if it is none."""
+    try:
+        message: Any = decode(data.removeprefix(_BOM))
+        error = message["error"]
+        return message if type(error["code"]) is int and type(error["message"]) is str else None
+    except (DecodeError, KeyError, TypeError, ValueError, IndexError):
+        return None
 
 
 def _is_batch(value: Any) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
-
-
-def _same_origin(url: str, location: str | None) -> str | None:
-    """Where a redirect leads, if that is the same scheme, host and port."""
-    if location is None:
-        return None
-    from urllib.parse import urljoin, urlsplit
-
-    moved = urljoin(url, location)
-    one, other = urlsplit(url), urlsplit(moved)
-    same = (one.scheme, one.hostname, one.port) == (other.scheme, other.hostname, other.port)
-    return moved if same and moved != url else None

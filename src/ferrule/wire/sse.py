@@ -109,6 +109,8 @@ class EventReader:
 
     Args:
         max_bytes: the largest event that is kept, counting its lines without their ends. Comments do not count.
+        last_event_id: of the stream that this one goes on with. It holds until an event brings another id.
+        retry_ms: the reconnection time that the stream before this one asked for; ``None`` if it asked for none.
 
     Attributes:
         last_event_id: what to send as ``Last-Event-ID`` when reconnecting; ``""`` if nothing was received yet.
@@ -118,18 +120,18 @@ class EventReader:
         ValueError: ``max_bytes`` is not positive (the caller's mistake).
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, *, last_event_id: str = "", retry_ms: int | None = None) -> None:
         if max_bytes < 1:
             raise ValueError("max_bytes must be positive")
         self.max_bytes = max_bytes
-        self.last_event_id = ""
-        self.retry_ms: int | None = None
+        self.last_event_id = last_event_id
+        self.retry_ms = retry_ms
         self._held = ChunkBuffer()
         self._at_start = True
         self._skips_lf = False
         self._drops_line = False
         self._drops_event = False
-        self._id_buffer = ""
+        self._id_buffer = last_event_id
         self._block = _Block()
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent | EventTooLong]:
