@@ -42,12 +42,11 @@ def own_id(echoed: Any) -> int | None:
 
     Peers that keep ids as text or as floating-point numbers send them back so; other clients take that too.
     """
-    kind = type(echoed)
-    if kind is int:
-        return cast("int", echoed)
-    if kind is float:
+    if type(echoed) is int:
+        return echoed
+    if type(echoed) is float:
         return int(echoed) if echoed.is_integer() else None
-    if kind is str and len(echoed) <= _MAX_ID_DIGITS and echoed.isascii() and echoed.isdigit():
+    if type(echoed) is str and len(echoed) <= _MAX_ID_DIGITS and echoed.isascii() and echoed.isdigit():
         return int(echoed)
     return None
 
