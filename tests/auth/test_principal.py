@@ -24,3 +24,15 @@ def test_an_id_cannot_be_made_from_other_parts() -> None:
     """Two parties must not share a partition because a blank moved."""
     assert Principal("a b", "c").id != Principal("a", "b c").id
     assert Principal("a%20b", "c").id != Principal("a b", "c").id
+
+
+def test_tokens_without_an_identity_are_never_the_same_party() -> None:
+    """Whose they are nobody knows; that both are nobody's does not make them one party's."""
+    for nobody in (None, ""):
+        one = Principal("https://issuer.example", nobody, token="a")
+        other = Principal("https://issuer.example", nobody, token="b")
+        assert one != other
+        assert one.id != other.id
+        assert one == Principal("https://issuer.example", nobody, scopes=frozenset({"read"}), token="a")
+        assert "a" not in one.id.split(" ")
+        assert hash(one) == hash(Principal("https://issuer.example", nobody, token="a"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 __all__ = ["Principal"]
@@ -14,7 +15,8 @@ class Principal:
     """The party that a token stands for.
 
     Two are equal when they are the same party: same issuer, subject and client. A refreshed token, or one with other
-    scopes, is the same party; that is what sessions are bound to.
+    scopes, is the same party; that is what sessions are bound to. Of tokens that name neither subject nor client each
+    is a party of its own: nobody else's, and not the same one after a refresh.
 
     Attributes:
         issuer: who vouches for it.
@@ -36,11 +38,17 @@ class Principal:
     expires_at: float | None = field(default=None, compare=False)
     confirmation: str | None = field(default=None, compare=False, repr=False)
     token: str = field(default="", compare=False, repr=False)
+    _own: str = field(default="", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.subject and not self.client_id:
+            object.__setattr__(self, "_own", sha256(self.token.encode("utf-8", "replace")).hexdigest())
 
     @property
     def id(self) -> str:
-        """One text for this party, equal in every process: issuer, subject and client, each escaped."""
-        parts = (self.issuer, self.subject or "", self.client_id or "")
+        """One text for this party, equal in every process: issuer, subject and client, each escaped; a hash of the
+        token where it names neither of the last two."""
+        parts = (self.issuer, self.subject or "", self.client_id or "", *((self._own,) if self._own else ()))
         return " ".join(part.replace("%", "%25").replace(" ", "%20") for part in parts)
 
     def has_scopes(self, *scopes: str) -> bool:
