@@ -9,13 +9,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from ferrule import MCPServer
-from ferrule.auth import DpopPolicy, InvalidToken, JwtTokens, ResourceServer, StaticTokens
+from ferrule.auth import DpopPolicy, InvalidToken, JwtTokens, Principal, ResourceServer, StaticTokens
 from ferrule.auth.challenges import parse_challenges
 from ferrule.auth.dpop_proof import InvalidProof, make_proof
 from ferrule.auth.jose import generate_key, key_thumbprint, sign_jwt
+from ferrule.auth.server.verifiers import VerifierUnavailable
 from ferrule.stores.marks import MemoryMarks
 from ferrule.wire.codec import encode
 from tests.auth.support import Protected, protected, text_of
@@ -509,3 +511,123 @@ async def test_a_verdict_is_kept_for_its_audience_alone() -> None:
     ]
     assert [status if status in (401, 503) else 0 for status in statuses] == [401, 0, 401, 0, 503]
     assert asked == [f"http://{host}:8000/mcp" for host in ("127.0.0.1", "localhost", "127.0.0.1")]
+
+
+async def test_the_session_of_a_token_without_identity_is_its_own() -> None:
+    """Two tokens that name neither subject nor client: one may not post to, listen to, resume or end the other's."""
+    tokens = StaticTokens({"a": {"scopes": ["mcp"]}, "b": {"scopes": ["mcp"]}})
+    async with protected(lambda issuer, url: ResourceServer(tokens, resource=url)) as server:
+        session_id = await server.open_session("a")
+        assert (await server.legacy("POST", "b", session_id, request(2, "tools/list"))).status == 404
+        assert (await server.legacy("GET", "b", session_id)).status == 404
+        assert (await server.legacy("DELETE", "b", session_id)).status == 404
+        assert (await server.legacy("POST", "a", session_id, request(3, "tools/list"))).status == 200
+
+
+async def test_a_custom_verifier_that_names_nobody_gives_parties_of_their_own() -> None:
+    """It may even leave out the token; the server knows which one it was."""
+
+    class Anonymous:
+        issuers = ("https://as.example",)
+
+        def may_know(self, token: str) -> bool:
+            return True
+
+        async def verify(self, token: str, audience: Any) -> Principal:
+            return Principal("https://as.example", None)
+
+    async with protected(lambda issuer, url: ResourceServer(Anonymous(), resource=url)) as server:
+        session_id = await server.open_session("a")
+        assert (await server.legacy("POST", "b", session_id, request(2, "tools/list"))).status == 404
+
+
+class Scripted:
+    """A verifier that does what it is told, and notes what it is asked."""
+
+    def __init__(self, issuer: str, outcome: Any, *, takes_any_token: bool = False) -> None:
+        self.issuers = (issuer,)
+        self.takes_any_token = takes_any_token
+        self.outcome = outcome
+        self.asked: list[str] = []
+
+    def may_know(self, token: str) -> bool:
+        return True
+
+    async def verify(self, token: str, audience: Any) -> Principal:
+        self.asked.append(token)
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return Principal(self.issuers[0], str(self.outcome), token=token)
+
+
+async def asked_of(verifiers: list[Any], token: str) -> int:
+    endpoint = MCPServer("s", auth=ResourceServer(verifiers, resource="http://127.0.0.1:8000/mcp")).asgi()
+    message = modern(1, "server/discover")
+    return (await modern_call(endpoint, message, authorization=f"Bearer {token}").run()).status
+
+
+async def test_a_token_is_sent_to_nobody_but_its_issuer() -> None:
+    """An authorization server that is away says nothing about another's tokens, and is not shown them."""
+    away = Scripted("https://one.example", VerifierUnavailable("away"), takes_any_token=True)
+    good = Scripted("https://two.example", "ada")
+    token = f"{part({'alg': 'ES256'})}.{part({'iss': 'https://two.example'})}.AA"
+    assert await asked_of([away, good], token) == 200
+    assert away.asked == []
+    ones = f"{part({'alg': 'ES256'})}.{part({'iss': 'https://one.example'})}.AA"
+    assert await asked_of([away, good], ones) == 503
+    assert good.asked == [token]
+
+
+async def test_an_opaque_token_goes_first_to_whoever_asks_nobody() -> None:
+    """Tokens that are written down here need not be shown to a server elsewhere."""
+    away = Scripted("https://one.example", VerifierUnavailable("away"), takes_any_token=True)
+    assert await asked_of([away, StaticTokens({"t": {"subject": "ada"}})], "t") == 200
+    assert away.asked == []
+
+
+async def test_one_verifier_that_is_away_leaves_the_others() -> None:
+    """Whoever knows the token lets it in; if nobody does, it may be of the one that cannot be asked."""
+    away = Scripted("https://one.example", VerifierUnavailable("away"), takes_any_token=True)
+    good = Scripted("https://two.example", "ada", takes_any_token=True)
+    wrong = Scripted("https://two.example", InvalidToken("unknown"), takes_any_token=True)
+    assert await asked_of([away, good], "opaque") == 200
+    assert await asked_of([away, wrong], "opaque") == 503
+    assert await asked_of([wrong, away], "opaque") == 503
+    assert await asked_of([wrong, wrong], "opaque") == 401
+
+
+async def test_many_with_one_token_share_the_answer_that_it_cannot_be_judged() -> None:
+    """Each would otherwise wait for the time-out of all before it."""
+    gate = anyio.Event()
+
+    class Slow(Scripted):
+        async def verify(self, token: str, audience: Any) -> Principal:
+            self.asked.append(token)
+            await gate.wait()
+            raise VerifierUnavailable("away")
+
+    slow = Slow("https://one.example", None)
+    endpoint = MCPServer("s", auth=ResourceServer(slow, resource="http://127.0.0.1:8000/mcp")).asgi()
+    answers: list[Any] = []
+
+    async def call() -> None:
+        message = modern(1, "server/discover")
+        answers.append(await modern_call(endpoint, message, authorization="Bearer t").run())
+
+    async with anyio.create_task_group() as group:
+        for _ in range(10):
+            group.start_soon(call)
+        await anyio.wait_all_tasks_blocked()
+        gate.set()
+    assert [answer.status for answer in answers] == [503] * 10
+    assert all("www-authenticate" not in answer.headers for answer in answers)
+    assert slow.asked == ["t"]
+
+
+async def test_a_hook_that_fails_lets_nobody_in_and_tells_the_log() -> None:
+    """What is wrong inside is no business of whoever asks."""
+    broken = Scripted("https://one.example", KeyError("a secret of the inside"))
+    endpoint = MCPServer("s", auth=ResourceServer(broken, resource="http://127.0.0.1:8000/mcp")).asgi()
+    answer = await modern_call(endpoint, modern(1, "server/discover"), authorization="Bearer t").run()
+    assert answer.status == 500
+    assert b"secret" not in answer.body

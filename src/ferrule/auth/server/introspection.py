@@ -10,7 +10,7 @@ from ferrule.auth.client.tokens import ClientIdentity, authenticated_fields
 from ferrule.auth.http import AuthRequest, Flow, form_body
 from ferrule.auth.server.jwks import Fetch, drive
 from ferrule.auth.server.principal import Principal
-from ferrule.auth.server.verifiers import InvalidToken, VerifierUnavailable, scopes_of
+from ferrule.auth.server.verifiers import InvalidToken, VerifierUnavailable, confirmation_of, scopes_of
 from ferrule.auth.shapes import is_list
 from ferrule.auth.urls import UrlPolicy
 from ferrule.protocol.errors import LocalError
@@ -49,6 +49,7 @@ class IntrospectedTokens:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.fetch: Fetch | None = None
+        self.takes_any_token = True
         self.issuers: Sequence[str] = (issuer,)
         self.remember_s = remember_s
         self._issuer = issuer
@@ -85,8 +86,6 @@ class IntrospectedTokens:
         if "iss" in found and found["iss"] != self._issuer:
             raise InvalidToken("The token is of another issuer")
         self._judge_audience(found.get("aud"), audience)
-        confirmation: Any = found.get("cnf")
-        jkt = cast("dict[str, Any]", confirmation).get("jkt") if isinstance(confirmation, dict) else None
         subject, client = found.get("sub", found.get("username")), found.get("client_id")
         return Principal(
             self._issuer,
@@ -95,7 +94,7 @@ class IntrospectedTokens:
             scopes_of(found),
             claims=found,
             expires_at=float(expires) if isinstance(expires, int | float) else None,
-            confirmation=jkt if isinstance(jkt, str) else None,
+            confirmation=confirmation_of(found),
             token=token,
         )
 

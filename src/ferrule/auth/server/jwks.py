@@ -2,11 +2,13 @@
 
 Rotation: an issuer publishes a new key before it signs with it, or signs with a key that is minutes old; both show as
 an unknown key id. Asking again is allowed once per ``min_interval_s``, so that nobody can make this server hammer the
-issuer with invented ids. Keys that cannot be renewed are used up to ``max_stale_s`` beyond their age.
+issuer with invented ids. Keys that cannot be renewed are used up to ``max_stale_s`` beyond their age; a document
+without keys is none. A token whose key cannot be looked for is not judged at all: a client drops one that is refused.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
@@ -24,6 +26,8 @@ from ferrule.protocol.errors import LocalError
 __all__ = ["KeySource", "drive"]
 
 T = TypeVar("T")
+
+log = logging.getLogger("ferrule.auth")
 
 Fetch = Callable[[AuthRequest], Awaitable[AuthResponse]]
 
@@ -90,6 +94,7 @@ class KeySource:
         self._parsed: dict[int, VerifyingKey] = {}
         self._fetched_at: float | None = None
         self._tried_at: float | None = None
+        self._has_failed = False
         self._flight: anyio.Event | None = None
 
     async def find(self, algorithm: str, kid: str | None) -> list[VerifyingKey]:
@@ -99,12 +104,17 @@ class KeySource:
             InvalidToken: there is none.
             VerifierUnavailable: the keys cannot be fetched, and none are kept.
         """
-        if not self._is_fixed and (self._fetched_at is None or self._age_s() > self._max_age_s):
-            await self._refresh(is_forced=self._fetched_at is None)
+        if not self._is_fixed:
+            if self._age_s() > self._max_age_s:
+                await self._refresh(is_forced=self._fetched_at is None)
+            if self._age_s() > self._max_age_s + self._max_stale_s:
+                raise VerifierUnavailable(f"The keys of {self._issuer} cannot be fetched")
         found = self._matching(algorithm, kid)
         if not found and not self._is_fixed:
             await self._refresh(is_forced=False)
             found = self._matching(algorithm, kid)
+            if not found and self._has_failed:
+                raise VerifierUnavailable(f"The keys of {self._issuer} cannot be fetched, and those kept do not do")
         if not found:
             raise InvalidToken("The token is signed with a key that its issuer does not publish")
         return found
@@ -143,7 +153,10 @@ class KeySource:
         self._tried_at = now
         try:
             await self._fetch_keys()
+            self._has_failed = False
         except (LocalError, OSError) as error:
+            self._has_failed = True
+            log.warning("The keys of %s cannot be fetched: %s", self._issuer, error)
             if self._age_s() > self._max_age_s + self._max_stale_s:
                 raise VerifierUnavailable(f"The keys of {self._issuer} cannot be fetched: {error}") from error
         finally:
@@ -154,9 +167,10 @@ class KeySource:
         if self.fetch is None:
             raise VerifierUnavailable("This verifier was given nothing to fetch keys with")
         document = await drive(self._document(), self.fetch)
-        if document is None:
-            raise AuthError("there is no key set at its jwks_uri")
-        self._keys = _usable(document)
+        keys = [] if document is None else _usable(document)
+        if not keys:
+            raise AuthError("there is no key set at its jwks_uri, or one without keys that sign")
+        self._keys = keys
         self._parsed.clear()
         self._fetched_at = self._clock()
 

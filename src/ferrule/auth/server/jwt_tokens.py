@@ -14,11 +14,11 @@ from typing import Any, cast
 from ferrule.auth.jose import ASYMMETRIC_ALGORITHMS, unverified_header, verify_jwt
 from ferrule.auth.server.jwks import KeySource
 from ferrule.auth.server.principal import Principal
-from ferrule.auth.server.verifiers import InvalidToken, scopes_of
+from ferrule.auth.server.verifiers import InvalidToken, confirmation_of, scopes_of
 from ferrule.auth.shapes import is_list
 from ferrule.auth.urls import UrlPolicy
 
-__all__ = ["JwtTokens"]
+__all__ = ["JwtTokens", "unverified_claims"]
 
 DEFAULT_ALGORITHMS = ("RS256", "ES256", "PS256", "EdDSA")
 MAX_TOKEN_CHARS = 16_384
@@ -69,7 +69,7 @@ class JwtTokens:
 
     def may_know(self, token: str) -> bool:
         """See `TokenVerifier`: a JWT that says it is this issuer's (whether it is, `verify` finds out)."""
-        return _unverified_claims(token).get("iss") == self._issuer
+        return unverified_claims(token).get("iss") == self._issuer
 
     async def verify(self, token: str, audience: Collection[str]) -> Principal:
         """See `TokenVerifier`."""
@@ -86,8 +86,6 @@ class JwtTokens:
             raise InvalidToken("The token is not an access token")
         claims = await self._verified(token, algorithm, kid if isinstance(kid, str) else None)
         self._judge(claims, audience)
-        confirmation: Any = claims.get("cnf")
-        thumbprint = cast("dict[str, Any]", confirmation).get("jkt") if isinstance(confirmation, dict) else None
         subject, client = claims.get("sub"), claims.get("client_id", claims.get("azp"))
         return Principal(
             self._issuer,
@@ -96,7 +94,7 @@ class JwtTokens:
             scopes_of(claims),
             claims=claims,
             expires_at=float(claims["exp"]) + self._leeway_s,
-            confirmation=thumbprint if isinstance(thumbprint, str) else None,
+            confirmation=confirmation_of(claims),
             token=token,
         )
 
@@ -131,7 +129,8 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e11
 
 
-def _unverified_claims(token: str) -> dict[str, Any]:
+def unverified_claims(token: str) -> dict[str, Any]:
+    """What a JWT says, believed by nobody yet; empty if the token is none."""
     from base64 import urlsafe_b64decode
 
     from ferrule.wire.codec import decode

@@ -15,6 +15,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol, cast
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -22,9 +23,10 @@ import anyio
 
 from ferrule.auth.documents import ProtectedResource
 from ferrule.auth.dpop_proof import InvalidProof
+from ferrule.auth.errors import AuthError
 from ferrule.auth.http import AuthRequest, AuthResponse
 from ferrule.auth.server.dpop import DpopPolicy, NonceNeeded
-from ferrule.auth.server.jwt_tokens import JwtTokens
+from ferrule.auth.server.jwt_tokens import JwtTokens, unverified_claims
 from ferrule.auth.server.principal import Principal
 from ferrule.auth.server.refusals import AuthRefusal, InsufficientScope, challenge_headers
 from ferrule.auth.server.verifiers import InvalidToken, TokenVerifier, VerifierUnavailable
@@ -52,6 +54,16 @@ class HttpFacts(Protocol):
     def scope(self) -> Mapping[str, Any]:
         """The ASGI scope."""
         ...
+
+
+class _Flight:
+    """A token that is being judged; others with the same one wait for the verdict."""
+
+    __slots__ = ("done", "error")
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.error: VerifierUnavailable | None = None
 
 
 class ResourceServer:
@@ -109,7 +121,7 @@ class ResourceServer:
         self._remember_s = remember_s
         self._clock = clock
         self._known: dict[bytes, tuple[float, Principal]] = {}
-        self._flights: dict[bytes, anyio.Event] = {}
+        self._flights: dict[bytes, _Flight] = {}
         self._bearer_only = not self.dpop.is_required
 
     def __repr__(self) -> str:
@@ -168,11 +180,13 @@ class ResourceServer:
         if not token or not token.isascii() or any(char <= " " or char in ',"\\' for char in token):
             raise self._refuse(facts, 400, "The Authorization header is malformed", error="invalid_request")
         while (flight := self._flights.get(key)) is not None:  # the same new token, many times at once
-            await flight.wait()
+            await flight.done.wait()
+            if flight.error is not None:
+                raise self._unavailable()
             known = self._known.get(key)
             if known is not None and self._clock() < known[0]:
                 return known[1]
-        flight = self._flights[key] = anyio.Event()
+        flight = self._flights[key] = _Flight()
         # What a client was told to send on loopback may end with a slash or not.
         names = {audience} if self.resource is not None else {audience, audience.rstrip("/")}
         try:
@@ -180,32 +194,49 @@ class ResourceServer:
         except InvalidToken as error:
             raise self._refuse(facts, 401, str(error), error="invalid_token") from None
         except VerifierUnavailable as error:
+            flight.error = error
             log.error("A token could not be judged: %s", error)
-            raise AuthRefusal(503, "Tokens cannot be verified at the moment", [("retry-after", "5")]) from None
+            raise self._unavailable() from None
         finally:
             del self._flights[key]
-            flight.set()
+            flight.done.set()
         self._remember(key, principal, trusted_s)
         return principal
 
+    @staticmethod
+    def _unavailable() -> AuthRefusal:
+        return AuthRefusal(503, "Tokens cannot be verified at the moment", [("retry-after", "5")])
+
     async def _judge(self, token: str, audience: Collection[str]) -> tuple[Principal, float]:
-        reason = InvalidToken("The token is not known here")
-        for verifier in self.verifiers:
-            if not verifier.may_know(token):
-                continue
+        reason: AuthError = InvalidToken("The token is not known here")
+        for verifier in self._judges_of(token):
             try:
                 principal = await verifier.verify(token, audience)
-            except InvalidToken as error:
+            except VerifierUnavailable as error:  # another may know the token; if none does, this one might
                 reason = error
                 continue
+            except InvalidToken as error:
+                if not isinstance(reason, VerifierUnavailable):
+                    reason = error
+                continue
+            if not principal.token:
+                principal = replace(principal, token=token)
             return self._with_implied(principal), getattr(verifier, "remember_s", self._remember_s)
         raise reason
+
+    def _judges_of(self, token: str) -> Sequence[TokenVerifier]:
+        """Who is asked about a token: the verifiers of the issuer that it names; else whoever may know it, and those
+        last that would ask elsewhere about any token."""
+        knowing = [verifier for verifier in self.verifiers if verifier.may_know(token)]
+        if len(knowing) < 2:
+            return knowing
+        issuer = unverified_claims(token).get("iss")
+        named = [verifier for verifier in knowing if issuer in verifier.issuers]
+        return named or sorted(knowing, key=lambda verifier: bool(getattr(verifier, "takes_any_token", False)))
 
     def _with_implied(self, principal: Principal) -> Principal:
         if not self._implies:
             return principal
-        from dataclasses import replace
-
         found, queue = set(principal.scopes), list(principal.scopes)
         while queue:
             for scope in self._implies.get(queue.pop(), ()):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from ferrule.auth.errors import AuthError
 from ferrule.auth.server.principal import Principal
 from ferrule.auth.shapes import is_list
 
-__all__ = ["InvalidToken", "StaticTokens", "TokenVerifier", "VerifierUnavailable", "scopes_of"]
+__all__ = ["InvalidToken", "StaticTokens", "TokenVerifier", "VerifierUnavailable", "confirmation_of", "scopes_of"]
 
 
 class InvalidToken(AuthError):
@@ -27,7 +27,11 @@ class VerifierUnavailable(AuthError):
 
 
 class TokenVerifier(Protocol):
-    """Judges tokens of one or several issuers."""
+    """Judges tokens of one or several issuers.
+
+    Of several verifiers those are asked that name the issuer of a JWT among their ``issuers``; about any other token
+    those that may know it, and last the ones with a true attribute ``takes_any_token``, which ask elsewhere.
+    """
 
     @property
     def issuers(self) -> Sequence[str]:
@@ -60,6 +64,21 @@ def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
         if is_list(found):
             return frozenset(item for item in found if isinstance(item, str))
     return frozenset()
+
+
+def confirmation_of(claims: Mapping[str, Any]) -> str | None:
+    """The thumbprint of the key that a token is bound to (RFC 7800; RFC 9449, 6); ``None``: it is bound to none.
+
+    Raises:
+        InvalidToken: it is bound in a way that cannot be checked here, so that anybody might have stolen it.
+    """
+    if "cnf" not in claims:
+        return None
+    bound: Any = claims["cnf"]
+    thumbprint = cast("dict[str, Any]", bound).get("jkt") if isinstance(bound, dict) else None
+    if not isinstance(thumbprint, str) or not thumbprint or len(cast("dict[str, Any]", bound)) != 1:
+        raise InvalidToken("The token is bound to something else than a DPoP key, which cannot be checked here")
+    return thumbprint
 
 
 class StaticTokens:

@@ -132,6 +132,10 @@ class HttpGate:
             message = "Who sends this request cannot be told at the moment; try again"
             await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), message)
             return False
+        except Exception as error:
+            log.error("the hook that tells who sends a request failed", exc_info=error)
+            await request.refuse(500, int(JsonRpcErrorCode.INTERNAL_ERROR), "Who sends this request cannot be told")
+            return False
         return True
 
     async def _start(self, request: HttpRequest) -> Runtime | None:
