@@ -42,8 +42,8 @@ django_app = get_asgi_application()
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """The endpoint below its prefix, Django everywhere else."""
-    if scope["type"] == "http" and scope["path"].startswith("/tools/mcp"):
+    """The endpoint, its metadata and its health, Django everywhere else."""
+    if endpoint.answers(scope):
         await endpoint(scope, receive, send)
     else:
         await django_app(scope, receive, send)

@@ -108,6 +108,7 @@ def test_the_example_serves_both_eras_under_its_prefix(
         for path in paths:
             check(port, path)
         assert b"the host" in get(port, "/")
+        assert get(port, "/healthz") == b'{"status":"ok"}'
 
 
 BARE = """

@@ -255,6 +255,8 @@ async def test_every_door_of_a_protected_server_is_closed(served: Any, door: str
         (challenge,) = parse_challenges(answer.headers["www-authenticate"])
         assert challenge.error == error
         assert (challenge.resource_metadata or "").startswith(f"{ORIGIN}/.well-known/oauth-protected-resource")
+        document = await Call(served, "GET", str(challenge.resource_metadata).removeprefix(ORIGIN)).run()
+        assert (document.status, document.json["resource"]) == (200, RESOURCE)
 
 
 async def test_every_door_opens_for_the_right_token(served: Any, door: str) -> None:
@@ -383,6 +385,9 @@ async def test_a_low_level_server_may_have_a_protection_of_its_own() -> None:
 
         def document_for(self, context: Any, path: str) -> None:
             return None
+
+        def document_paths(self, path: str) -> list[str]:
+            return []
 
     endpoint = ferrule.asgi(Server("low", protection=Nobody()))
     assert {answer.status for answer in await knock(endpoint, "asgi", None)} == {401}

@@ -66,6 +66,10 @@ class Protection:
         """The metadata of the protected resource, where a request asks for them; see `ServerProtection`."""
         return self.resource_server.document_for(context, path)
 
+    def document_paths(self, path: str) -> list[str]:
+        """Where the metadata are; see `ServerProtection`."""
+        return self.resource_server.document_paths(path)
+
 
 async def fetch_alone(request: AuthRequest) -> AuthResponse:
     """Fetches keys and asks about tokens over a connection of its own: rare, and no connection outlives its loop."""

@@ -21,7 +21,7 @@ Rule a newcomer would break: a new transport that listens to a network gets its 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 __all__ = ["Authenticate", "Documents", "ServerProtection", "hooks_of"]
@@ -47,6 +47,10 @@ class ServerProtection(Protocol):
         Args:
             path: of the endpoint below the mounting prefix.
         """
+        ...
+
+    def document_paths(self, path: str, /) -> Sequence[str]:
+        """Where `document_for` has something to say, for host applications that route by exact paths."""
         ...
 
 

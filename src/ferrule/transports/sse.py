@@ -96,7 +96,7 @@ class SseEndpoint(HttpGate):
         sse_path: str = "/sse",
         message_path: str = "/messages",
     ) -> None:
-        super().__init__(server, options, sse_path)
+        super().__init__(server, options, sse_path, message_path)
         self._sse_path = sse_path.rstrip("/")
         self._message_path = message_path.rstrip("/")
         self._keep_alive = KeepAlive(self.options.keep_alive_s)

@@ -376,10 +376,7 @@ class ResourceServer:
         rest = path[len(WELL_KNOWN) :].rstrip("/")
         root = facts.scope.get("root_path", "").rstrip("/")
         endpoint = endpoint_path.rstrip("/")
-        own = {"", endpoint, f"{root}{endpoint}"}
-        if self.resource is not None:
-            own.add(urlsplit(self.resource).path.rstrip("/"))
-        if rest not in own:
+        if f"{WELL_KNOWN}{rest}" not in (*self.document_paths(endpoint), f"{WELL_KNOWN}{root}{endpoint}"):
             return None
         headers = [("cache-control", "max-age=300"), ("access-control-allow-origin", "*")]
         method = facts.scope.get("method")
@@ -391,6 +388,15 @@ class ResourceServer:
         if resource is None:
             return 503, encode({"error": "the server does not know its own URL"}), [("cache-control", "no-store")]
         return 200, encode(self.document(resource)), headers
+
+    def document_paths(self, endpoint_path: str) -> list[str]:
+        """Where the metadata document is, below the mounting prefix: for host applications that route by exact paths.
+
+        Args:
+            endpoint_path: of the MCP endpoint below the mounting prefix.
+        """
+        whole = "" if self.resource is None else urlsplit(self.resource).path.rstrip("/")
+        return list(dict.fromkeys([f"{WELL_KNOWN}{rest}" for rest in (endpoint_path.rstrip("/"), whole, "")]))
 
     def document(self, resource: str | None = None) -> ProtectedResource:
         """The metadata of this resource (RFC 9728).

@@ -39,9 +39,11 @@ class HttpGate:
     Args:
         server: what is served; a protected one closes this gate (`ferrule.kernel.protection`).
         options: ``None`` takes the defaults.
-        path: where clients enter, below the mounting prefix; ``None`` takes that of the options.
+        paths: what is served below the mounting prefix, first where clients enter; without any, that of the options.
 
     Attributes:
+        paths: every path below the mounting prefix that is answered with something else than 404: of the endpoint with
+            and without a slash at its end, of the protected resource's metadata, of health and readiness.
         options: the settings, with the hooks of the server's protection.
         server: what is served.
         life: the server's lifespan.
@@ -49,11 +51,10 @@ class HttpGate:
         health: what is told to whoever runs the server.
     """
 
-    def __init__(self, server: Server[Any], options: HttpOptions | None = None, path: str | None = None) -> None:
+    def __init__(self, server: Server[Any], options: HttpOptions | None = None, *paths: str) -> None:
         options = options or HttpOptions()
-        authenticate, documents = hooks_of(
-            server.protection, options.authenticate, options.documents, path or options.path
-        )
+        routes = [path.rstrip("/") for path in paths or (options.path,)]
+        authenticate, documents = hooks_of(server.protection, options.authenticate, options.documents, routes[0])
         self.options = options = replace(options, authenticate=authenticate, documents=documents)
         self.server = server
         self.life = ServerLife(server)
@@ -65,6 +66,24 @@ class HttpGate:
         )
         self.health = Health(self.life.start, _checks(options), options.clock)
         self._max_body_bytes = options.max_body_bytes
+        beside = [*(() if server.protection is None else server.protection.document_paths(routes[0]))]
+        beside += [path for path in (options.health_path, options.ready_path) if path]
+        served = [path for route in routes for path in (route, f"{route}/") if path]
+        self.paths: tuple[str, ...] = tuple(dict.fromkeys([*served, *beside]))
+
+    def answers(self, scope: Mapping[str, Any]) -> bool:
+        """Whether an HTTP request is for this endpoint or for what stands beside it (`paths`).
+
+        For a host application that hands requests on by itself. ``documents`` of its own it has to know by itself.
+
+        Args:
+            scope: the ASGI scope.
+        """
+        if scope["type"] != "http":
+            return False
+        path, root = str(scope["path"]), str(scope.get("root_path", "")).rstrip("/")
+        own = path[len(root) :] if path == root or path.startswith(f"{root}/") else path
+        return (own or "/") in self.paths
 
     def _end_with_answer(self, request: HttpRequest) -> None:
         """A request with ``Upgrade`` or ``Expect``: see `LastAnswer`."""
