@@ -10,9 +10,11 @@ import pytest
 from ferrule import MCPServer
 from ferrule.auth.server.refusals import InsufficientScope
 from ferrule.kernel import builtin
+from ferrule.kernel.builtin import granted_filter
 from ferrule.kernel.bus import Event, ListenFilter
 from ferrule.protocol.errors import InvalidParams
 from ferrule.transports.asgi.context import HttpContext
+from ferrule.wire.types import SubscriptionFilter
 from tests.app.support import V1125, RecordingDispatch, ask, connection_of
 
 pytestmark = pytest.mark.anyio
@@ -142,7 +144,8 @@ async def test_suggestions_need_the_scopes_of_what_they_are_for() -> None:
 
 async def test_what_a_connection_subscribes_to_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server remembers it for as long as the session lives, and the client chooses how much it is."""
-    monkeypatch.setattr(builtin, "MAX_SUBSCRIBED", 2)
+    monkeypatch.setattr(builtin, "MAX_SUBSCRIBED", 3)
+    monkeypatch.setattr(builtin, "MAX_ALL_SUBSCRIBED_CHARS", 15_000)
     app = made()
     app.lowlevel.resource_updates = True
     connection = connection_of(V1125, listener=app.lowlevel.bus.listen(ListenFilter()))
@@ -150,10 +153,41 @@ async def test_what_a_connection_subscribes_to_is_bounded(monkeypatch: pytest.Mo
     async def subscribe(uri: str) -> None:
         await ask(app, "resources/subscribe", {"uri": uri}, version=V1125, connection=connection)
 
-    for uri in ("a:1", "a:2", "a:1"):
+    for uri in ("a:1", "a:" + "2" * 7000, "a:1"):
         await subscribe(uri)
-    for uri in ("a:3", "a:" + "x" * 10_000):
+    for uri in ("a:" + "x" * 8000, "a:" + "x" * 7996):
         with pytest.raises(InvalidParams):
             await subscribe(uri)
-    await ask(app, "resources/unsubscribe", {"uri": "a:1"}, version=V1125, connection=connection)
     await subscribe("a:3")
+    with pytest.raises(InvalidParams):
+        await subscribe("a:4")
+    await ask(app, "resources/unsubscribe", {"uri": "a:1"}, version=V1125, connection=connection)
+    await subscribe("a:4")
+
+
+@pytest.mark.parametrize(
+    "uris",
+    [
+        [f"a:{number}" for number in range(10_001)],
+        ["a:1"] * 10_001,
+        ["a:" + "x" * 8000],
+        [f"a:{number}" + "x" * 1000 for number in range(1100)],
+    ],
+    ids=["many", "one many times", "long", "long in all"],
+)
+async def test_what_a_modern_subscription_holds_is_bounded(uris: list[str]) -> None:
+    """It is kept for as long as its stream is open, and the client chooses how much it is (200,000 held 25 MB)."""
+    app = made()
+    app.lowlevel.resource_updates = True
+    with pytest.raises(InvalidParams):
+        await ask(app, "subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
+    assert len(app.lowlevel.bus) == 0
+
+
+async def test_a_modern_subscription_of_allowed_size_is_granted() -> None:
+    """10,000 URIs of a hundred characters."""
+    app = made()
+    app.lowlevel.resource_updates = True
+    uris = [f"a:{number}".ljust(100, "x") for number in range(10_000)]
+    granted, heard = granted_filter(app.lowlevel, SubscriptionFilter(resource_subscriptions=uris))
+    assert (granted["resourceSubscriptions"], len(heard.uris)) == (uris, 10_000)

@@ -31,7 +31,9 @@ SUBSCRIPTION_ID_KEY: Final = META_SUBSCRIPTION_ID
 
 MAX_SUBSCRIBED: Final = 10_000
 MAX_SUBSCRIBED_CHARS: Final = 8000
-"""Bounds of what one legacy connection has the server remember; a modern subscription is as long as its request."""
+MAX_ALL_SUBSCRIBED_CHARS: Final = 1 << 20
+"""Bounds of what one legacy connection, or one modern subscription, has the server remember: how many URIs, the length
+of one, and of all together."""
 
 
 def register_builtins(server: Server[Any]) -> None:
@@ -100,8 +102,8 @@ async def subscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
         raise InvalidParams("Updates cannot reach this connection: it has no channel outside its requests")
     _bind(ctx, listener.filter)
     uris = listener.filter.uris
-    if (len(uris) >= MAX_SUBSCRIBED and ctx.params.uri not in uris) or len(ctx.params.uri) > MAX_SUBSCRIBED_CHARS:
-        raise InvalidParams(f"A connection subscribes to {MAX_SUBSCRIBED} resources at most, by URIs of usual length")
+    if ctx.params.uri not in uris:
+        _check_size(len(uris) + 1, len(ctx.params.uri), sum(map(len, uris)) + len(ctx.params.uri))
     uris.add(ctx.params.uri)
     return EmptyResult()
 
@@ -116,6 +118,12 @@ async def unsubscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
     return EmptyResult()
 
 
+def _check_size(count: int, longest: int, in_all: int) -> None:
+    """Refuse what a peer may not have remembered; lengths in characters."""
+    if count > MAX_SUBSCRIBED or longest > MAX_SUBSCRIBED_CHARS or in_all > MAX_ALL_SUBSCRIBED_CHARS:
+        raise InvalidParams(f"A subscription is to {MAX_SUBSCRIBED} resources at most, by URIs of usual length")
+
+
 def _bind(ctx: ServerRequestContext[Any], filter: ListenFilter) -> None:
     """What the sender must not see it must not hear of either; who has no principal started us, or is part of us."""
     rule = ctx.server.hearing_rule
@@ -124,7 +132,11 @@ def _bind(ctx: ServerRequestContext[Any], filter: ListenFilter) -> None:
 
 
 def granted_filter(server: Server[Any], wanted: SubscriptionFilter) -> tuple[dict[str, Any], ListenFilter]:
-    """The part of a filter that this server can honour: in wire shape for the acknowledgement, and to match by."""
+    """The part of a filter that this server can honour: in wire shape for the acknowledgement, and to match by.
+
+    Raises:
+        InvalidParams: it names more URIs, or longer ones, than the server remembers.
+    """
     granted: dict[str, Any] = {}
     kinds: list[str] = []
     for kind, asked in (
@@ -137,6 +149,8 @@ def granted_filter(server: Server[Any], wanted: SubscriptionFilter) -> tuple[dic
             kinds.append(kind)
     uris: list[str] = []
     if isinstance(wanted.resource_subscriptions, list) and server.resource_updates:
+        lengths = [len(uri) for uri in wanted.resource_subscriptions]
+        _check_size(len(lengths), max(lengths, default=0), sum(lengths))
         uris = list(dict.fromkeys(wanted.resource_subscriptions))
         granted["resourceSubscriptions"] = uris
     return granted, ListenFilter(kinds, uris)
