@@ -982,6 +982,9 @@ async def test_a_batch_is_taken_only_where_the_revision_has_them() -> None:
         assert heard == [{"a": 1}]
         peer.send([])
         assert (await peer.receive())["error"]["code"] == -32600
+        peer.send([request(number, "echo") for number in range(1001)])
+        assert (await peer.receive())["error"]["code"] == -32600
+        assert await peer.waiting() == []
 
 
 async def test_a_batch_of_answers_settles_its_questions() -> None:

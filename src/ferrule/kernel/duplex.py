@@ -45,6 +45,8 @@ from ferrule.protocol.errors import (
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.faults import EncodeError, FerruleError
 from ferrule.wire.jsonrpc import (
+    BATCH_TOO_LARGE,
+    MAX_BATCH,
     InvalidMessage,
     JsonRpcError,
     JsonRpcMessage,
@@ -481,8 +483,9 @@ class JSONRPCDispatcher:
 
     async def _take_batch(self, messages: list[Any], transport: TransportContext) -> None:
         """Each message as if it had come alone, except that ``initialize`` may not be among them."""
-        if not messages:
-            await self._answer_unreadable(InvalidMessage("A batch is not empty"))
+        if not messages or len(messages) > MAX_BATCH:
+            await self._answer_unreadable(InvalidMessage(BATCH_TOO_LARGE if messages else "A batch is not empty"))
+            return
         for message in messages:
             if isinstance(message, dict) and cast("dict[str, Any]", message).get("method") == "initialize":
                 id = readable_id(message)

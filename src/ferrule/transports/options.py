@@ -40,6 +40,7 @@ class AsgiOptions(TypedDict, total=False):
     event_store: EventStore | None
     shared: Store | None
     retry_ms: int
+    resume_s: float
     authenticate: Authenticate | None
     documents: Documents | None
     health_path: str | None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from msgspec import UNSET
 
@@ -21,6 +21,8 @@ from ferrule.wire.faults import FerruleError
 from ferrule.wire.struct import WireStruct
 
 __all__ = [
+    "BATCH_TOO_LARGE",
+    "MAX_BATCH",
     "InvalidMessage",
     "JsonRpcError",
     "JsonRpcErrorCode",
@@ -41,6 +43,10 @@ __all__ = [
 
 RequestId: TypeAlias = str | int
 """An id as the wire has it: ``1`` and ``"1"`` are different ids."""
+
+MAX_BATCH: Final = 1000
+"""Messages that one batch may hold (2025-03-26, the only revision that has them)."""
+BATCH_TOO_LARGE: Final = f"A batch holds {MAX_BATCH} messages at most"
 
 MessageKind: TypeAlias = Literal["request", "notification", "response"]
 

@@ -75,6 +75,15 @@ async def test_bytes_are_bounded_over_all_sessions() -> None:
     assert await datas(store, "0", "1-0") is None
 
 
+async def test_empty_events_count() -> None:
+    """Each GET stream begins with one, and a client may open and drop any number of streams in its sessions."""
+    store = MemoryEventStore(max_bytes=100_000)
+    ids = [await store.append(str(number), "g1", b"") for number in range(1000)]
+    kept = [number for number in range(1000) if await datas(store, str(number), ids[number]) is not None]
+    assert 0 < len(kept) < 100
+    assert kept[-1] == 999
+
+
 async def test_one_long_stream_is_bounded_too() -> None:
     """Its own oldest events go when there is nothing else to drop."""
     store = MemoryEventStore(max_bytes=100)

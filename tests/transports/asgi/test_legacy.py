@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 from ferrule.kernel.server import Server
-from ferrule.transports.asgi import HttpContext, HttpEndpoint
+from ferrule.protocol.errors import ConnectionClosed
+from ferrule.transports.asgi import HttpContext, HttpEndpoint, legacy, questions
 from tests.transports.asgi.support import (
     LEGACY,
     Call,
@@ -462,6 +463,70 @@ async def test_a_question_to_a_client_that_has_gone_for_good_fails() -> None:
         call.disconnect()
     assert app.legacy is not None
     assert not next(iter(app.legacy.sessions)).in_flight
+
+
+async def test_a_question_to_a_client_that_does_not_come_back_fails() -> None:
+    """With an event store it could, but the handler, the session and the id must not wait for ever."""
+    app = Steered().endpoint(resume_s=0.0, retry_ms=10)
+    session = await open_session(app, capabilities=ELICITATION)
+    call = legacy_call(app, tool("ask"), session)
+    async with running(call):
+        await call.message_count(1)
+        call.disconnect()
+    assert app.legacy is not None
+    found = next(iter(app.legacy.sessions))
+    assert (len(found.in_flight), len(found.questions), found.in_use) == (0, 0, 0)
+    assert (await legacy_call(app, tool("echo"), session).run()).status == 200
+
+
+async def test_a_client_that_comes_back_in_time_answers() -> None:
+    """The wait begins anew with each loss."""
+    app = Steered().endpoint(resume_s=1.0, retry_ms=0)
+    session = await open_session(app, capabilities=ELICITATION)
+    call = legacy_call(app, tool("ask"), session)
+    async with anyio.create_task_group() as group:
+        group.start_soon(call.run)
+        question = (await call.message_count(1))[0]
+        last = next(event.id for event in reversed(call.answer.events))
+        call.disconnect()
+        back = Call(app, "GET", headers={**legacy_headers(session), "last-event-id": str(last)})
+        group.start_soon(back.run)
+        await anyio.sleep(1.2)
+        response = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}}
+        assert (await legacy_call(app, response, session).run()).status == 202
+        answer = await back.until(lambda a: a.complete)
+    assert answer.messages[-1]["result"]["content"][0]["text"] == "accept"
+
+
+async def test_a_question_asked_while_the_client_is_away_does_not_wait_for_ever() -> None:
+    """It is kept for the client's return, and fails when that does not come."""
+    app = Steered().endpoint(resume_s=0.0, retry_ms=10)
+    session = await open_session(app, capabilities=ELICITATION)
+    assert app.legacy is not None
+    found = next(iter(app.legacy.sessions))
+    channel = found.new_channel()
+    with anyio.fail_after(5), pytest.raises(ConnectionClosed):
+        await found.ask(channel, "elicitation/create", {}, None)
+    assert session
+
+
+async def test_questions_and_requests_of_one_session_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may outlive its connection, and the client chooses how many there are."""
+    monkeypatch.setattr(legacy, "MAX_IN_FLIGHT", 2)
+    monkeypatch.setattr(questions, "MAX_OPEN", 1)
+    app = Steered().endpoint()
+    session = await open_session(app, capabilities=ELICITATION)
+    call = legacy_call(app, tool("ask", id=1), session)
+    async with running(call):
+        await call.message_count(1)
+        second = await legacy_call(app, tool("ask", id=2), session).run()
+        assert second.messages[-1]["error"]["code"] == -32603
+        waiting = legacy_call(app, tool("slow", id=3), session)
+        async with running(waiting):
+            await anyio.sleep(0.05)
+            refused = await legacy_call(app, tool("echo", id=4), session).run()
+            assert (refused.status, refused.json["error"]["code"], refused.json["id"]) == (429, -32603, 4)
+            await Call(app, "DELETE", headers=legacy_headers(session)).run()
 
 
 async def test_ending_the_session_fails_its_questions() -> None:

@@ -247,10 +247,12 @@ async def test_a_batch_in_which_somebody_speaks_is_a_stream() -> None:
         ([[]], 400),
         ([{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}], 400),
         ([tool("echo", id=1), tool("echo", id=1)], 409),
+        ([request(number, "ping") for number in range(1001)], 400),
+        ([{"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}] * 1001, 400),
     ],
 )
 async def test_a_bad_batch_is_refused_whole(messages: Any, status: int) -> None:
-    """``initialize`` may not be in one (JR-13); ids are unique in it."""
+    """``initialize`` may not be in one (JR-13); ids are unique in it; it is bounded, as its requests run at once."""
     app = Steered().endpoint()
     session = await open_session(app, version="2025-03-26")
     answer = await batch(app, messages, session)

@@ -32,6 +32,8 @@ class Channel:
         primes: begin each stream with an empty event that carries an id (2025-11-25, SEP-1699).
 
     Attributes:
+        retry_ms: what the client was told last.
+        losses: how often its client has gone.
         reply: the connection that carries it now; ``None`` while nobody is connected.
         is_finished: its last message is out.
         was_opened: its first event (or its response head) is out.
@@ -40,11 +42,12 @@ class Channel:
     __slots__ = (
         "_lock",
         "_primes",
-        "_retry_ms",
         "_session_id",
         "_store",
         "is_finished",
+        "losses",
         "reply",
+        "retry_ms",
         "stream_id",
         "was_opened",
     )
@@ -58,7 +61,8 @@ class Channel:
         self.was_opened = False
         self._session_id = session_id
         self._store = store
-        self._retry_ms = retry_ms
+        self.retry_ms = retry_ms
+        self.losses = 0
         self._primes = primes and store is not None
         self._lock = anyio.Lock(fast_acquire=True)
 
@@ -122,8 +126,8 @@ class Channel:
                 return
             await self._open()
             reply, self.reply = self.reply, None
-            wait_ms = self._retry_ms if retry_ms is None else retry_ms
-            await reply.close(b"retry: %d\n\n" % wait_ms)
+            self.retry_ms = self.retry_ms if retry_ms is None else retry_ms
+            await reply.close(b"retry: %d\n\n" % self.retry_ms)
 
     async def resume(self, reply: EventStreamReply, last_event_id: str) -> None:
         """Continue on a new connection after what the client has seen; a connection it still had is closed."""
@@ -141,6 +145,7 @@ class Channel:
     def lost(self, reply: EventStreamReply) -> None:
         """The client of a connection has gone; another connection may carry the stream already."""
         reply.lose()
+        self.losses += 1
         if self.reply is reply:
             self.reply = None
 
@@ -149,7 +154,7 @@ class Channel:
             return
         self.was_opened = True
         if self._primes:
-            await self._write(b"", self._retry_ms)
+            await self._write(b"", self.retry_ms)
         elif self.reply is not None:
             await self.reply.write(b"")
 

@@ -15,6 +15,11 @@ from ferrule.stores.events import EventStore, Replay, StoredEvent
 __all__ = ["EventStore", "MemoryEventStore", "Replay", "StoredEvent"]
 
 
+_STREAM_BYTES = 1400
+_EVENT_BYTES = 40
+"""What a stream and an event take beside the data, measured: the empty first event of a stream is not free."""
+
+
 class _StreamLog:
     """The kept tail of one stream: consecutive events, the first of which has number ``first``."""
 
@@ -42,7 +47,8 @@ class MemoryEventStore:
     Args:
         max_stream_events: events kept per stream, at least 1.
         max_session_streams: streams kept per session, at least 1.
-        max_bytes: bytes of event data kept in all; a single larger event is kept until the next one arrives.
+        max_bytes: bytes kept in all, where each stream counts 1,400 and each event 40 beside its data; a single larger
+            event is kept until the next one arrives.
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class MemoryEventStore:
         self._sessions: dict[str, OrderedDict[str, _StreamLog]] = {}
         self._recency: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._size_bytes = 0
+        self._events = 0
         # Where new streams begin: above every id of what was dropped. One that was dropped and goes on must not give an
         # id again, or its client would be sent on from the wrong place.
         self._floor = 0
@@ -79,14 +86,15 @@ class MemoryEventStore:
         log.events.append(data)
         log.size_bytes += len(data)
         self._size_bytes += len(data)
+        self._events += 1
         if len(log.events) > self._max_stream_events:
-            self._size_bytes -= log.drop_oldest()
+            self._drop_event(log)
         if len(streams) > self._max_session_streams:
             self._drop_stream(session_id, next(iter(streams)))
-        while self._size_bytes > self._max_bytes and len(self._recency) > 1:
+        while self._held_bytes() > self._max_bytes and len(self._recency) > 1:
             self._drop_stream(*next(iter(self._recency)))
         while self._size_bytes > self._max_bytes and len(log.events) > 1:
-            self._size_bytes -= log.drop_oldest()
+            self._drop_event(log)
         return f"{stream_id}-{log.first + len(log.events) - 1}"
 
     async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
@@ -109,10 +117,18 @@ class MemoryEventStore:
         for stream_id in list(self._sessions.get(session_id, ())):
             self._drop_stream(session_id, stream_id)
 
+    def _held_bytes(self) -> int:
+        return self._size_bytes + len(self._recency) * _STREAM_BYTES + self._events * _EVENT_BYTES
+
+    def _drop_event(self, log: _StreamLog) -> None:
+        self._size_bytes -= log.drop_oldest()
+        self._events -= 1
+
     def _drop_stream(self, session_id: str, stream_id: str) -> None:
         streams = self._sessions[session_id]
         log = streams.pop(stream_id)
         self._size_bytes -= log.size_bytes
+        self._events -= len(log.events)
         self._floor = max(self._floor, log.first + len(log.events))
         del self._recency[session_id, stream_id]
         if not streams:

@@ -28,12 +28,14 @@ from ferrule.transports.asgi.lifecycle import ServerLife
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
 from ferrule.transports.asgi.runtime import Cancellable, Runtime, current_runtime, watched
-from ferrule.transports.asgi.session import GET_STREAM, LegacySession
+from ferrule.transports.asgi.session import GET_STREAM, MAX_IN_FLIGHT, LegacySession
 from ferrule.transports.asgi.sessions import SessionTable, TooManySessions, new_session_id
 from ferrule.transports.asgi.shared import SharedSessions, StreamWatch
 from ferrule.wire.codec import Encoded, decode, encode
 from ferrule.wire.headers import LAST_EVENT_ID_HEADER, MCP_PROTOCOL_VERSION_HEADER, MCP_SESSION_ID_HEADER
 from ferrule.wire.jsonrpc import (
+    BATCH_TOO_LARGE,
+    MAX_BATCH,
     InvalidMessage,
     JsonRpcError,
     JsonRpcErrorCode,
@@ -196,6 +198,9 @@ class LegacySide:
         if body["id"] in session.in_flight:
             await request.refuse(409, _INVALID, "A request with this id is still being served", id=body["id"])
             return
+        if len(session.in_flight) >= MAX_IN_FLIGHT:
+            await _refuse_busy(request, body["id"])
+            return
         outlet = self._outlet(request, session)
         exchange = self._reserve(session, outlet, request, body, runtime)
         payload = await self._run(session, exchange, body, opens_stream=self._options.response_mode == "sse")
@@ -292,8 +297,8 @@ class LegacySide:
     ) -> None:
         kinds: list[str] = []
         ids: set[Any] = set(session.in_flight)
-        if not bodies:
-            await request.refuse(400, _INVALID, "A batch is not empty")
+        if not bodies or len(bodies) > MAX_BATCH:
+            await request.refuse(400, _INVALID, "A batch is not empty" if not bodies else BATCH_TOO_LARGE)
             return
         for body in bodies:
             try:
@@ -310,6 +315,9 @@ class LegacySide:
                     await request.refuse(409, _INVALID, message, id=body["id"])
                     return
                 ids.add(body["id"])
+        if len(ids) > MAX_IN_FLIGHT:
+            await _refuse_busy(request, None)
+            return
         for body, kind in zip(bodies, kinds, strict=True):
             if kind != "request":
                 await self._take(session, request, body, kind, runtime)
@@ -569,6 +577,10 @@ def _is_our_cancel(exchange: LegacyExchange, exc: BaseException) -> bool:
 
     task = exchange.task
     return exchange.cancel_requested and task is not None and isinstance(exc, CancelledError) and task.cancelling() <= 1
+
+
+async def _refuse_busy(request: HttpRequest, id: RequestId | None) -> None:
+    await request.refuse(429, int(JsonRpcErrorCode.INTERNAL_ERROR), "Too many requests are in flight", id=id)
 
 
 async def _method_not_allowed(request: HttpRequest) -> None:

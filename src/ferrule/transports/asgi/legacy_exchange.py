@@ -132,8 +132,8 @@ class Outlet:
             return
         if self._reply is not None:  # the channel may be on another connection by now
             channel.lost(self._reply)
-        if not channel.is_resumable:
-            self.session.questions.fail(ConnectionClosed("The client of this request has gone"), channel)
+        if not channel.has_connection:
+            self.session.lost_client(channel)
 
     def _new_reply(self) -> EventStreamReply:
         headers = [*(self.headers or ()), *(self._request.reply_headers or ())]
@@ -215,7 +215,7 @@ class LegacyExchange(ProgressSender):
         if not self.can_send_request:
             raise ClientNotAskable(f"{method} cannot be sent: this request's answer is not a stream of a session")
         channel = await self.outlet.open()
-        return await self.outlet.session.questions.ask(channel.emit, channel, method, params, opts)
+        return await self.outlet.session.ask(channel, method, params, opts)
 
     def refuse(self, error: Exception) -> None:
         """The answer is an error that has an HTTP form of its own, if it still can have one."""

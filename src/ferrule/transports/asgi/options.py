@@ -41,6 +41,8 @@ class HttpOptions:
         event_store: keeps what was sent on legacy streams for clients that reconnect; ``None`` turns resuming off.
         shared: a store through which legacy sessions are shared with other workers; with ``event_store`` of the same.
         retry_ms: reconnection time in milliseconds told to legacy clients of event streams.
+        resume_s: seconds beyond ``retry_ms`` that a question waits for a legacy client that lost its stream and has not
+            come back; then it fails with `ConnectionClosed`.
         authenticate: who sends this request; its result is ``HttpContext.principal``, and a legacy session belongs to
             the principal that opened it. Any value with equality will do; ``None`` means nobody in particular.
         documents: JSON documents at other paths, such as the metadata of a protected resource; asked for a request that
@@ -68,6 +70,7 @@ class HttpOptions:
     event_store: EventStore | None = field(default_factory=MemoryEventStore)
     shared: Store | None = None
     retry_ms: int = 1000
+    resume_s: float = 15.0
     authenticate: Authenticate | None = None
     documents: Documents | None = None
     health_path: str | None = "/healthz"
@@ -81,5 +84,9 @@ class HttpOptions:
                 raise ValueError("path starts with a slash")
         if self.response_mode not in ("auto", "json", "sse"):
             raise ValueError("response_mode is auto, json or sse")
-        if self.max_body_bytes < 1 or self.max_sessions < 1 or self.retry_ms < 0 or self.disconnect_grace_s < 0:
+        if (
+            self.max_body_bytes < 1
+            or self.max_sessions < 1
+            or min(self.retry_ms, self.disconnect_grace_s, self.resume_s) < 0
+        ):
             raise ValueError("bounds of an HTTP endpoint are positive")

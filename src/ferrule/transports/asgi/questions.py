@@ -19,7 +19,7 @@ from ferrule.protocol.correlation import IdSequence, own_id
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError, RequestTimeout
 from ferrule.wire.jsonrpc import encode_notification, encode_request
 
-__all__ = ["Questions"]
+__all__ = ["MAX_OPEN", "Questions"]
 
 log = logging.getLogger("ferrule.http")
 
@@ -27,6 +27,8 @@ Emit = Callable[[bytes], Awaitable[None]]
 """Sends one encoded message; raises ``ConnectionClosed`` when nobody can ever receive it."""
 
 _WITHDRAW_S = 1.0
+MAX_OPEN = 256
+"""Questions of one session that may wait at once."""
 
 
 class Questions:
@@ -45,6 +47,10 @@ class Questions:
     def __len__(self) -> int:
         return len(self._open)
 
+    def are_open(self, channel: object) -> bool:
+        """Whether any was asked on this stream and waits."""
+        return any(asked_on is channel for asked_on, _ in self._open.values())
+
     async def ask(
         self,
         emit: Emit,
@@ -62,7 +68,10 @@ class Questions:
 
         Raises:
             RemoteError, RequestTimeout, ConnectionClosed: as ``Outbound.send_raw_request``.
+            LocalError: too many wait already.
         """
+        if len(self._open) >= MAX_OPEN:
+            raise LocalError(f"{method} cannot be sent: {MAX_OPEN} questions wait for this client already")
         options = opts or {}
         id = self._ids.next()
         on_progress = options.get("on_progress")

@@ -29,7 +29,7 @@ from ferrule.wire.jsonrpc import RequestId, encode_notification
 if TYPE_CHECKING:
     from ferrule.transports.asgi.shared import SharedSessions
 
-__all__ = ["GET_STREAM", "LegacySession"]
+__all__ = ["GET_STREAM", "MAX_IN_FLIGHT", "LegacySession"]
 
 log = logging.getLogger("ferrule.http")
 
@@ -37,6 +37,8 @@ GET_STREAM = "g"
 """How the names of GET streams begin."""
 
 _MAX_GET_STREAMS = 8
+MAX_IN_FLIGHT = 1024
+"""Requests of one session that are served at once; each may outlive its connection."""
 
 
 class LegacySession:
@@ -161,7 +163,34 @@ class LegacySession:
         """The client of a GET stream has gone; the stream stays while it can be resumed."""
         if not channel.is_resumable and self._get_channels and channel in self._get_channels:
             self._get_channels.remove(channel)
-            self.questions.fail(ConnectionClosed("The client of this stream has gone"), channel)
+        self.lost_client(channel)
+
+    def lost_client(self, channel: Channel) -> None:
+        """Nobody is connected to a stream: its questions fail, unless the client comes back for it in time."""
+        if self._questions is None or not self._questions.are_open(channel):
+            return
+        if not channel.is_resumable:
+            self._questions.fail(ConnectionClosed("The client of this stream has gone"), channel)
+            return
+        losses, wait_s = channel.losses, self._options.resume_s + channel.retry_ms / 1000
+
+        def give_up() -> None:
+            if channel.losses == losses and not channel.has_connection and self._questions is not None:
+                self._questions.fail(ConnectionClosed(f"The client did not come back within {wait_s:g} s"), channel)
+
+        current_runtime().call_later(wait_s, give_up)
+
+    async def ask(
+        self, channel: Channel, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None
+    ) -> dict[str, Any]:
+        """Ask the client on one of its streams; see ``Outbound.send_raw_request``."""
+
+        async def emit(data: bytes) -> None:
+            await channel.emit(data)
+            if not channel.has_connection:
+                self.lost_client(channel)
+
+        return await self.questions.ask(emit, channel, method, params, opts)
 
     def _get_channel(self) -> Channel | None:
         """The stream for the next message: the newest with a client, else the newest that a client may come back to."""
@@ -201,7 +230,7 @@ class LegacySession:
         channel = self._get_channel()
         if channel is None or not channel.has_connection:
             raise NoBackChannel(f"{method} cannot be sent: the client has no GET stream open")
-        return await self.questions.ask(channel.emit, channel, method, params, opts)
+        return await self.ask(channel, method, params, opts)
 
     # --- changes ----------------------------------------------------------------------------------------------------
 
