@@ -131,13 +131,11 @@ class CompletionSet:
                 raise InvalidParams(f"Unknown prompt: {ref.name}")
             return ref.name, prompt
         template = self._resources.templates.live.get(ref.uri)
-        if template is None:
-            found = self._resources.find(ref.uri)
+        if template is None or not _is_visible(template, ctx):
+            found = self._resources.find(ref.uri, lambda guard: guard.is_visible(ctx))
             if found is None:
                 raise InvalidParams(f"Unknown resource template: {ref.uri}")
             template = found[0]
-        if not _is_visible(template, ctx):
-            raise InvalidParams(f"Unknown resource template: {ref.uri}")
         return template.uri, template
 
     async def _ask(

@@ -19,7 +19,7 @@ from ferrule.wire.revisions import Revision
 
 if TYPE_CHECKING:
     from ferrule.app.homes import Home
-    from ferrule.app.protection import Allow, Guard, Protection, Scopes
+    from ferrule.app.protection import Allow, Guard, Scopes
 
 __all__ = ["Component", "ComponentIndex"]
 
@@ -44,16 +44,15 @@ class ComponentIndex(Generic[ComponentT]):
     Args:
         kind: for messages: ``"tool"``.
         on_change: called after every change.
-        protection: makes the challenges of guarded members; ``None`` for a server without ``auth=``.
+        is_private: the server knows who asks, so that no cache may share its lists.
 
     Attributes:
         live: key → component, enabled ones only; what a call looks into.
         is_guarded: some component has a guard, so that lists differ by who asks.
         followers: called after every change, before the list is published; see `ferrule.app.mounting`.
-        is_private: the server knows who asks, so that no cache may share its lists.
     """
 
-    def __init__(self, kind: str, on_change: Callable[[], None], protection: Protection | None = None) -> None:
+    def __init__(self, kind: str, on_change: Callable[[], None], is_private: bool = False) -> None:
         self.kind = kind
         self.live: dict[str, ComponentT] = {}
         self._all: dict[str, ComponentT] = {}
@@ -62,8 +61,7 @@ class ComponentIndex(Generic[ComponentT]):
         self._pages: LruCache[Encoded] = LruCache(_MAX_CACHED_PAGES)
         self.followers: list[Callable[[], None]] = []
         self.is_guarded = False
-        self.is_private = protection is not None
-        self._protection = protection
+        self.is_private = is_private
 
     def __len__(self) -> int:
         return len(self._all)
@@ -92,7 +90,7 @@ class ComponentIndex(Generic[ComponentT]):
         if scopes or allow is not None:
             from ferrule.app.protection import make_guard
 
-            component.guard = make_guard(scopes, allow, self._protection)
+            component.guard = make_guard(scopes, allow)
             self.is_guarded = self.is_guarded or component.guard is not None
 
     def add(self, key: str, component: ComponentT) -> None:

@@ -118,7 +118,7 @@ class Context(Asking, Generic[LifespanT]):
         """
         from ferrule.app.protection import require_scopes
 
-        require_scopes(self.request, scopes, self.app.protection)
+        require_scopes(self.request, scopes)
 
     @property
     def client_info(self) -> Implementation | None:

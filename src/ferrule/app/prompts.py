@@ -39,7 +39,7 @@ from ferrule.wire.types import (
 
 if TYPE_CHECKING:
     from ferrule.app.homes import Home
-    from ferrule.app.protection import Allow, Guard, Protection, Scopes
+    from ferrule.app.protection import Allow, Guard, Scopes
     from ferrule.kernel.server import Server
 
 __all__ = ["PromptComponent", "PromptSet"]
@@ -125,9 +125,9 @@ class PromptSet:
         *,
         page_size: int | None,
         on_change: Callable[[], None],
-        protection: Protection | None,
+        is_private: bool,
     ) -> None:
-        self.index: ComponentIndex[PromptComponent] = ComponentIndex("prompt", on_change, protection)
+        self.index: ComponentIndex[PromptComponent] = ComponentIndex("prompt", on_change, is_private)
         self._server = server
         self._threads = threads
         self._page_size = page_size

@@ -13,10 +13,14 @@ Neither is asked on stdio and in process, where the peer started this program or
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from ferrule.app.errors import RegistrationError
 from ferrule.auth.server.refusals import AuthRefusal, InsufficientScope
+from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
 
 if TYPE_CHECKING:
     from ferrule.auth.http import AuthRequest, AuthResponse
@@ -24,13 +28,25 @@ if TYPE_CHECKING:
     from ferrule.kernel.context import ServerRequestContext
     from ferrule.transports.asgi.context import HttpContext
 
-__all__ = ["Allow", "Guard", "Protection", "Scopes", "fetch_alone", "make_guard", "read_auth", "require_scopes"]
+__all__ = [
+    "Allow",
+    "Guard",
+    "Protection",
+    "Scopes",
+    "ScopesUnknown",
+    "fetch_alone",
+    "make_guard",
+    "read_auth",
+    "require_scopes",
+]
 
 Scopes: TypeAlias = str | Iterable[str] | Callable[[Any, dict[str, Any]], Iterable[str]]
 """Scopes that a component needs: written down, or a function ``(principal, arguments) -> scopes``."""
 
 Allow: TypeAlias = Callable[[Any], bool]
 """Whether a component exists for a principal."""
+
+logger = logging.getLogger("ferrule.app")
 
 _ABSENT: Final = object()
 
@@ -92,32 +108,49 @@ async def fetch_alone(request: AuthRequest) -> AuthResponse:
     return AuthResponse(status, headers, body)
 
 
+class ScopesUnknown(InvalidParams):
+    """Which scopes are needed depends on an argument that is missing, or has a value that nothing is known of."""
+
+
 class Guard:
     """Who may see a component, and who may use it.
 
+    A function of the author that fails answers no: the component is hidden, or not used, and the log says why.
+
     Args:
         scopes, allow: see the module.
-        protection: makes the challenge; ``None`` for a server without ``auth=``.
     """
 
-    __slots__ = ("_allow", "_protection", "_scopes")
+    __slots__ = ("_allow", "_scopes")
 
     def __init__(
         self,
         scopes: tuple[str, ...] | Callable[[Any, dict[str, Any]], Iterable[str]],
         allow: Allow | None,
-        protection: Protection | None,
     ) -> None:
         self._scopes = scopes
         self._allow = allow
-        self._protection = protection
 
     def is_visible(self, ctx: ServerRequestContext[Any]) -> bool:
         """Whether the component exists for the sender of this request."""
         if self._allow is None:
             return True
         principal = getattr(ctx.transport, "principal", _ABSENT)
-        return principal is _ABSENT or bool(self._allow(principal))
+        return principal is _ABSENT or self.exists_for(principal)
+
+    def exists_for(self, principal: Any) -> bool:
+        """Whether the component exists for a principal."""
+        allow = self._allow
+        if allow is None:
+            return True
+        try:
+            found: Any = allow(principal)
+            if hasattr(found, "__await__"):  # which is true, whatever it would give
+                raise TypeError("allow= gave something to await; it is a plain function")
+            return bool(found)
+        except Exception:
+            logger.exception("allow=%s failed, so that its component is hidden", _name_of(allow))
+            return False
 
     def check_completion(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any]) -> bool:
         """As `check`, while arguments are being filled in; false where a function of scopes lacks one to judge by.
@@ -127,16 +160,18 @@ class Guard:
         """
         try:
             self.check(ctx, arguments)
-        except LookupError:
+        except ScopesUnknown:
             return False
         return True
 
     def may_hear(self, principal: Any, arguments: dict[str, Any]) -> bool:
         """Whether a principal may be told that the component changed: it exists for it, and its scopes suffice."""
-        if self._allow is not None and not self._allow(principal):
+        if not self.exists_for(principal):
             return False
-        scopes = self._scopes
-        needed = tuple(scopes(principal, arguments)) if callable(scopes) else scopes
+        try:
+            needed = self._needed(principal, arguments)
+        except MCPError:
+            return False
         return set(getattr(principal, "scopes", ())).issuperset(needed)
 
     def check(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> None:
@@ -144,17 +179,33 @@ class Guard:
 
         Raises:
             InsufficientScope: they do not.
+            ScopesUnknown: an argument is missing that decides which are needed.
+            InternalError: the function that says which are needed failed.
         """
         principal: Any = getattr(ctx.transport, "principal", _ABSENT)
-        if principal is _ABSENT:
-            return
+        if principal is not _ABSENT:
+            require_scopes(ctx, self._needed(principal, arguments or {}))
+
+    def _needed(self, principal: Any, arguments: dict[str, Any]) -> tuple[str, ...]:
         scopes = self._scopes
-        needed = tuple(scopes(principal, arguments or {})) if callable(scopes) else scopes
-        require_scopes(ctx, needed, self._protection)
+        if not callable(scopes):
+            return scopes
+        try:
+            found: Any = scopes(principal, arguments)
+            return tuple(found.split() if isinstance(found, str) else found)
+        except MCPError:
+            raise
+        except LookupError as error:
+            raise ScopesUnknown("Invalid arguments: which scopes this needs cannot be told from them") from error
+        except Exception as error:
+            logger.exception("scopes=%s failed, so that nobody may use its component", _name_of(scopes))
+            raise InternalError() from error
 
 
-def require_scopes(ctx: ServerRequestContext[Any], needed: tuple[str, ...], protection: Protection | None) -> None:
+def require_scopes(ctx: ServerRequestContext[Any], needed: tuple[str, ...]) -> None:
     """Refuse the request unless its token allows all of these; off HTTP nothing is refused.
+
+    The challenge is that of the server which serves the request, also for a component of one that is mounted there.
 
     Raises:
         InsufficientScope: it does not.
@@ -164,14 +215,26 @@ def require_scopes(ctx: ServerRequestContext[Any], needed: tuple[str, ...], prot
         return
     granted: Iterable[str] = getattr(principal, "scopes", ())
     if not set(granted).issuperset(needed):
-        if protection is None:
+        protection = ctx.server.protection
+        if not isinstance(protection, Protection):
             raise InsufficientScope(needed)
         raise protection.resource_server.insufficient_scope(cast("Any", ctx.transport), needed)
 
 
-def make_guard(scopes: Scopes, allow: Allow | None, protection: Protection | None) -> Guard | None:
-    """The guard of a component; ``None`` if everybody who may use the server may use it."""
+def make_guard(scopes: Scopes, allow: Allow | None) -> Guard | None:
+    """The guard of a component; ``None`` if everybody who may use the server may use it.
+
+    Raises:
+        RegistrationError: a function of these is async: what it gives would be taken for yes.
+    """
+    for word, function in (("scopes", scopes), ("allow", allow)):
+        if iscoroutinefunction(function):
+            raise RegistrationError(f"{word}= takes a plain function: {_name_of(function)} is async")
     if isinstance(scopes, str):
         scopes = scopes.split()
     written = scopes if callable(scopes) else tuple(scopes)
-    return Guard(written, allow, protection) if written or allow is not None else None
+    return Guard(written, allow) if written or allow is not None else None
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__name__))

@@ -38,7 +38,7 @@ class ComponentRegistry(Generic[LifespanT]):
     Args:
         lowlevel: the kernel's registry, which serves them.
         max_threads, page_size: as given to `MCPServer`.
-        protection: makes the challenges of guarded components, and keeps lists out of shared caches; ``None`` without.
+        protection: of the server; keeps lists out of shared caches. ``None`` without.
         tool_defaults: for every tool that does not say otherwise.
     """
 
@@ -63,14 +63,18 @@ class ComponentRegistry(Generic[LifespanT]):
             self.threads,
             page_size=page_size,
             on_change=changed("tools"),
-            protection=protection,
+            is_private=protection is not None,
             defaults=tool_defaults,
         )
         self.resources = ResourceSet(
-            lowlevel, self.threads, page_size=page_size, on_change=changed("resources"), protection=protection
+            lowlevel,
+            self.threads,
+            page_size=page_size,
+            on_change=changed("resources"),
+            is_private=protection is not None,
         )
         self.prompts = PromptSet(
-            lowlevel, self.threads, page_size=page_size, on_change=changed("prompts"), protection=protection
+            lowlevel, self.threads, page_size=page_size, on_change=changed("prompts"), is_private=protection is not None
         )
         self.completions = CompletionSet(lowlevel, self.prompts, self.resources, self.threads)
 

@@ -44,7 +44,7 @@ from ferrule.wire.uri_template import MatchedValue, UriTemplate, UriTemplateErro
 
 if TYPE_CHECKING:
     from ferrule.app.homes import Home
-    from ferrule.app.protection import Allow, Guard, Protection, Scopes
+    from ferrule.app.protection import Allow, Guard, Scopes
     from ferrule.kernel.server import Server
 
 __all__ = ["ResourceComponent", "ResourceSet", "is_safe_path"]
@@ -168,10 +168,10 @@ class ResourceSet:
         *,
         page_size: int | None,
         on_change: Callable[[], None],
-        protection: Protection | None,
+        is_private: bool,
     ) -> None:
-        self.fixed: ComponentIndex[ResourceComponent] = ComponentIndex("resource", on_change, protection)
-        self.templates: ComponentIndex[ResourceComponent] = ComponentIndex("resource template", on_change, protection)
+        self.fixed: ComponentIndex[ResourceComponent] = ComponentIndex("resource", on_change, is_private)
+        self.templates: ComponentIndex[ResourceComponent] = ComponentIndex("resource template", on_change, is_private)
         self._server = server
         self._threads = threads
         self._page_size = page_size
@@ -183,14 +183,10 @@ class ResourceSet:
         def may_hear(uri: str) -> bool:
             if not (self.fixed.is_guarded or self.templates.is_guarded):
                 return True
-            found = self.find(uri)
-            if found is None or found[0].guard is None:
-                return True
-            try:
-                return found[0].guard.may_hear(principal, found[1])
-            except Exception:  # of the author's function; whoever published is not to hear of it
-                logger.exception("Whether somebody may hear of %s could not be told", uri)
-                return False
+            found = self.find(uri, lambda guard: guard.exists_for(principal))
+            if found is None:  # what is hidden is not heard of; what nobody serves may be anything
+                return self.find(uri) is None
+            return found[0].guard is None or found[0].guard.may_hear(principal, found[1])
 
         return may_hear
 
@@ -269,14 +265,22 @@ class ResourceSet:
                 return index
         raise KeyError(uri)
 
-    def find(self, uri: str) -> tuple[ResourceComponent, dict[str, Any]] | None:
-        """What serves a URI, with the variables; ``None`` when nothing does."""
+    def find(
+        self, uri: str, exists: Callable[[Guard], bool] | None = None
+    ) -> tuple[ResourceComponent, dict[str, Any]] | None:
+        """What serves a URI, with the variables; ``None`` when nothing does.
+
+        Args:
+            exists: whether a component with this guard exists for whoever asks; one that does not hides no other.
+        """
         found = self.fixed.live.get(uri)
-        if found is not None:
+        if found is not None and (exists is None or found.guard is None or exists(found.guard)):
             return found, {}
         for component in self.templates.live.values():
             values = cast("UriTemplate", component.template).match(uri)
-            if values is not None and (not component.guard_paths or is_safe_path(values)):
+            if values is None or (component.guard_paths and not is_safe_path(values)):
+                continue
+            if exists is None or component.guard is None or exists(component.guard):
                 return component, dict(values)
         return None
 
@@ -286,13 +290,11 @@ class ResourceSet:
         Raises:
             ResourceNotFound: there is none; with the revision's code.
         """
-        found = self.find(uri)
+        found = self.find(uri, lambda guard: guard.is_visible(ctx))
         if found is None:
             raise self._missing(ctx, uri)
         component, values = found
         if component.guard is not None:
-            if not component.guard.is_visible(ctx):
-                raise self._missing(ctx, uri)
             component.guard.check(ctx, values)
         if component.home is None:
             return await self._contents_of(component, ctx, uri, values)

@@ -159,7 +159,7 @@ class CacheResults:
                 return False
             guard, arguments = tool.guard, ctx.params.get("arguments")
         else:
-            found = app.resources.find(name)
+            found = app.resources.find(name, lambda guard: guard.is_visible(ctx))
             if found is None:
                 return False
             guard, arguments = found[0].guard, found[1]

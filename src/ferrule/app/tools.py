@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ferrule.app.encoders import Encoder, EncoderName
     from ferrule.app.homes import Home
     from ferrule.app.options import ToolDefaults
-    from ferrule.app.protection import Allow, Guard, Protection, Scopes
+    from ferrule.app.protection import Allow, Guard, Scopes
     from ferrule.kernel.server import Server
 
 __all__ = ["TaskSupport", "ToolComponent", "ToolSet"]
@@ -306,13 +306,17 @@ class ToolComponent:
 
         return check
 
+    def refusal(self, error: InvalidArguments) -> ToolResult:
+        """The result for arguments that do not fit."""
+        return error_result(f"Invalid arguments for tool `{self.name}`:\n{error}")
+
     def _failed(self, raised: Exception) -> ToolResult:
         """The result for what a call raised; protocol errors go on."""
         error = sole_error(raised)
         if isinstance(error, ToolError):
             return error_result(error.text)
         if isinstance(error, InvalidArguments):
-            return error_result(f"Invalid arguments for tool `{self.name}`:\n{error}")
+            return self.refusal(error)
         if isinstance(error, ResultError):
             logger.error("Tool %r returned what it may not: %s", self.name, error)
             return error_result(f"The result of tool `{self.name}` cannot be given: {error}")
@@ -338,7 +342,7 @@ class ToolSet:
         threads: for sync functions.
         page_size: tools on a page of the list; ``None`` for all.
         on_change: called after every change.
-        protection: makes the challenges of guarded tools; ``None`` for a server without ``auth=``.
+        is_private: the server knows who asks; see `ComponentIndex`.
         defaults: for every tool that does not say otherwise.
 
     Attributes:
@@ -352,10 +356,10 @@ class ToolSet:
         *,
         page_size: int | None,
         on_change: Callable[[], None],
-        protection: Protection | None,
+        is_private: bool,
         defaults: ToolDefaults,
     ) -> None:
-        self.index: ComponentIndex[ToolComponent] = ComponentIndex("tool", on_change, protection)
+        self.index: ComponentIndex[ToolComponent] = ComponentIndex("tool", on_change, is_private)
         self.unchecked: list[ToolComponent] = []
         self._defaults = defaults
         self._server = server
@@ -478,18 +482,28 @@ class ToolSet:
     def _pass_guard(
         self, ctx: ServerRequestContext[Any], tool: ToolComponent, arguments: dict[str, Any] | None
     ) -> None:
-        """Refuse a tool that does not exist for the sender of this request, or that its token does not allow."""
-        guard = tool.guard
-        if guard is not None:
-            if not guard.is_visible(ctx):
-                raise InvalidParams(f"Unknown tool: {tool.name}")
+        """Refuse a tool that does not exist for the sender of this request, or that its token does not allow.
+
+        Raises:
+            InvalidParams: it does not exist, or it cannot be told which scopes it needs.
+            InvalidArguments: the latter, because of arguments that do not fit its parameters.
+            InsufficientScope: the token does not allow it.
+        """
+        guard = cast("Guard", tool.guard)
+        if not guard.is_visible(ctx):
+            raise InvalidParams(f"Unknown tool: {tool.name}")
+        try:
             guard.check(ctx, arguments)
+        except InvalidParams:
+            tool.spec.finish().bind(arguments or {})
+            raise
 
     async def call(self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, Any] | None) -> ToolResult:
         """Call a tool within a request that is being served."""
         tool = self.find(name)
-        self._pass_guard(ctx, tool, arguments)
-        return cast("ToolResult", await tool.run(ctx, arguments))
+        if tool.guard is None:
+            return cast("ToolResult", await tool.run(ctx, arguments))
+        return cast("ToolResult", await self._call_guarded(ctx, tool, arguments))
 
     def _call(self, ctx: ServerRequestContext[Any]) -> Awaitable[Any]:
         params = ctx.params
@@ -497,8 +511,17 @@ class ToolSet:
         if tool is None:
             raise InvalidParams(f"Unknown tool: {params.name}")
         if tool.guard is not None:
-            self._pass_guard(ctx, tool, params.arguments)
+            return self._call_guarded(ctx, tool, params.arguments)
         return tool.run(ctx, params.arguments)
+
+    async def _call_guarded(
+        self, ctx: ServerRequestContext[Any], tool: ToolComponent, arguments: dict[str, Any] | None
+    ) -> Any:
+        try:
+            self._pass_guard(ctx, tool, arguments)
+        except InvalidArguments as error:
+            return tool.refusal(error)
+        return await tool.run(ctx, arguments)
 
     async def _list(self, ctx: ServerRequestContext[Any]) -> Encoded:
         return self.index.page(ctx, ctx.params.cursor, self._page_size, _tools_page)
