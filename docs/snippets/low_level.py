@@ -37,5 +37,5 @@ async def check(mode: str) -> None:
         assert [tool.name for tool in await client.list_tools()] == ["echo"]
         assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
         assert (await client.request("example.com/when"))["revision"] == client.protocol_version
-        with pytest.raises(MCPError, match=r"Method not found \[-32601\]"):
+        with pytest.raises(MCPError, match=r"The server offers no prompts \[-32601\]"):
             await client.list_prompts()

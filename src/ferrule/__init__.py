@@ -78,6 +78,15 @@ _MODULES: dict[str, str] = {
     "run": "ferrule.transports.running",
 }
 
+# What other libraries call it -> what it is called here.
+_NAMED_ELSEWHERE = {
+    "FastMCP": "MCPServer",
+    "McpServer": "MCPServer",
+    "ClientSession": "Client",
+    "StdioServerParameters": "StdioServer",
+    "McpError": "MCPError",
+}
+
 # Public modules that `import ferrule` makes reachable as attributes.
 _SUBMODULES = ("errors", "forms", "middleware", "questions", "types")
 
@@ -123,6 +132,9 @@ def __getattr__(name: str) -> Any:
         return import_module(f"ferrule.{name}")
     module = _MODULES.get(name)
     if module is None:
+        if name in _NAMED_ELSEWHERE:
+            # Not AttributeError: ``from ferrule import`` would replace its text.
+            raise ImportError(f"ferrule has no {name!r}; its name here is {_NAMED_ELSEWHERE[name]}", name="ferrule")
         raise AttributeError(f"module 'ferrule' has no attribute {name!r}")
     value = getattr(import_module(module), name)
     globals()[name] = value

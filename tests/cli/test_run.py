@@ -387,3 +387,55 @@ def test_a_refused_declaration_is_shown_in_its_file(tmp_path: Path) -> None:
     for command in ("run", "list"):
         told = ferrule(command, "s.py", cwd=tmp_path).stderr
         assert ('s.py", line 3' in told, "registry.py" in told, "SignatureError: memo()" in told) == (True, False, True)
+
+
+# -- the first mistakes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["--port=8001", "--host=0.0.0.0", "--path=/x", "--stateless", "--allow-host=a"])
+def test_an_option_of_http_without_http_is_refused(source: Path, option: str) -> None:
+    """The server would speak over stdin, and who asked for a port would wait for it."""
+    done = ferrule("run", str(source), option)
+    assert done.returncode == 2
+    assert f"{option.partition('=')[0]} needs --http" in done.stderr
+
+
+FAILING_LIFESPAN = """\
+from contextlib import asynccontextmanager
+from ferrule import MCPServer
+
+@asynccontextmanager
+async def life(app):
+    raise RuntimeError("no database")
+    yield
+
+app = MCPServer("small", lifespan=life)
+"""
+
+
+@pytest.mark.parametrize("command", [["list"], ["run"]])
+def test_a_lifespan_that_fails_is_shown_with_file_and_line(source: Path, command: list[str]) -> None:
+    """It is the author's code that failed, not ours."""
+    source.write_text(FAILING_LIFESPAN)
+    done = ferrule(*command, str(source))
+    assert f"{source}:6, in life: RuntimeError: no database" in done.stderr
+    assert "a bug?" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "from ferrule import MCPServer\na = MCPServer('a')\nb = MCPServer('b')\n",
+            "has several servers; choose one: ",
+        ),
+        ("from ferrule import MCPServer\n", "has no MCPServer at its top level"),
+    ],
+)
+def test_a_file_without_one_server_is_one_line(source: Path, text: str, words: str) -> None:
+    """Without a page of usage, also where it is quoted as the last words of a program."""
+    source.write_text(text)
+    done = ferrule("run", str(source))
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1

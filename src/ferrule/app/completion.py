@@ -128,7 +128,7 @@ class CompletionSet:
         if isinstance(ref, PromptReference):
             prompt = self._prompts.index.live.get(ref.name)
             if prompt is None or not _is_visible(prompt, ctx):
-                raise InvalidParams(f"Unknown prompt: {ref.name}")
+                raise self._prompts.index.unknown(ref.name, ctx)
             return ref.name, prompt
         template = self._resources.templates.live.get(ref.uri)
         if template is None or not _is_visible(template, ctx):

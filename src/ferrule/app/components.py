@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
+from ferrule._options import suggestion
 from ferrule.app.errors import RegistrationError
 from ferrule.app.pagination import LruCache, paginate
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.finish import finish_result
+from ferrule.protocol.errors import InvalidParams
 from ferrule.wire.codec import Encoded, encode
 from ferrule.wire.revisions import Revision
 
@@ -80,6 +82,14 @@ class ComponentIndex(Generic[ComponentT]):
         """A member's facts changed after it was added."""
         for follower in self.followers:
             follower()
+
+    def unknown(self, key: str, ctx: ServerRequestContext[Any]) -> InvalidParams:
+        """The error for a key that names nothing that the sender of a request may see; it suggests what they may."""
+        names = (
+            name for name, component in self.live.items() if component.guard is None or component.guard.is_visible(ctx)
+        )
+        close = suggestion(key, names)
+        return InvalidParams(f"Unknown {self.kind}: {key}" + (f"; did you mean {close!r}?" if close else ""))
 
     def get(self, key: str) -> ComponentT | None:
         """A component, enabled or not."""

@@ -11,6 +11,7 @@ from base64 import b64encode
 from os import PathLike, fspath
 from typing import Any, ClassVar, cast
 
+from ferrule._options import explains_arguments
 from ferrule.wire.types import Annotations, Icon, ResourceContents, ToolContentBlock
 
 __all__ = ["Audio", "Content", "Embedded", "File", "Image", "Link"]
@@ -41,6 +42,7 @@ class _Media(Content):
     kind: ClassVar[Any] = "image"
     default_type: ClassVar[str] = "image/png"
 
+    @explains_arguments()
     def __init__(
         self,
         data: bytes | None = None,
@@ -103,6 +105,7 @@ class File(Content):
 
     __slots__ = ("contents",)
 
+    @explains_arguments()
     def __init__(
         self,
         data: bytes | str | None = None,

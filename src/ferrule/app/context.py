@@ -32,6 +32,21 @@ __all__ = ["Context", "current_context"]
 
 T = TypeVar("T")
 
+# What other libraries call it -> what it is called here.
+_NAMED_ELSEWHERE: Mapping[str, str] = {
+    "report_progress": "`progress(progress, total, message)`",
+    "warn": "`warning(data)`",
+    "list_roots": "`roots()`",
+    "create_message": "`sample(...)`",
+    "fastmcp": "`app`",
+    "request_context": "`request`",
+    "client_id": "`principal`",
+    "get_http_headers": "`headers`",
+    "get_http_request": "`headers`",
+    "get_state": "a `Handles` or `PerPrincipal` parameter",
+    "set_state": "a `Handles` or `PerPrincipal` parameter",
+}
+
 _NO_HEADERS: Mapping[str, str] = {}
 
 current_request: ContextVar[ServerRequestContext[Any]] = ContextVar("ferrule_request")
@@ -51,6 +66,14 @@ class Context(Asking, Generic[LifespanT]):
     __slots__ = ("request",)
 
     __ferrule_injected__: ClassVar[str] = "context"
+
+    if not TYPE_CHECKING:  # or any name would do for type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            """Called for a name that does not exist: say what it is called here, where other libraries have it."""
+            here = _NAMED_ELSEWHERE.get(name)
+            told = f"Context has no {name!r}" + (f"; here it is {here}" if here else "")
+            raise AttributeError(told, name=name, obj=self)
 
     def __init__(self, request: ServerRequestContext[Any]) -> None:
         self.request = request

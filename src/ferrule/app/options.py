@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ferrule.app.tools import TaskSupport
     from ferrule.wire.types import Annotations, Icon, ToolAnnotations
 
-__all__ = ["PromptOptions", "ResourceOptions", "ToolDefaults", "ToolOptions", "check_options"]
+__all__ = ["PromptOptions", "ResourceOptions", "ToolDefaults", "ToolOptions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +92,3 @@ class PromptOptions(TypedDict, total=False):
     tags: Iterable[str]
     scopes: Scopes
     allow: Allow | None
-
-
-def check_options(what: str, given: Mapping[str, Any], known: type[Any]) -> None:
-    """Refuse an option that does not exist by the name that its author wrote, and not by an inner function's.
-
-    Args:
-        what: ``"A tool"``.
-        given: options by name.
-        known: the TypedDict of those that exist.
-
-    Raises:
-        TypeError: one of them does not; the closest that does is named.
-    """
-    names = known.__annotations__
-    for name in given:
-        if name not in names:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, names, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
-            raise TypeError(f"{what} has no option {name!r}; {hint}")

@@ -180,7 +180,7 @@ class PromptSet:
         """
         prompt = self.index.live.get(name)
         if prompt is None or (prompt.guard is not None and not prompt.guard.is_visible(ctx)):
-            raise InvalidParams(f"Unknown prompt: {name}")
+            raise self.index.unknown(name, ctx)
         if prompt.guard is not None:
             prompt.guard.check(ctx, dict(arguments or {}))
         if prompt.home is None:

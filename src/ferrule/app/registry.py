@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
+from ferrule._options import check_options
 from ferrule.app.completion import CompletionSet
 from ferrule.app.errors import RegistrationError
-from ferrule.app.options import PromptOptions, ResourceOptions, ToolDefaults, ToolOptions, check_options
+from ferrule.app.options import PromptOptions, ResourceOptions, ToolDefaults, ToolOptions
 from ferrule.app.prompts import PromptComponent, PromptSet
 from ferrule.app.resources import ResourceComponent, ResourceSet
 from ferrule.app.threads import WorkerThreads

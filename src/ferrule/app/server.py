@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Unpack, cast
 
 import anyio
 
+from ferrule._options import check_options, explains_arguments
 from ferrule.app.context import APP_ATTRIBUTE
 from ferrule.app.encoders import encoder_for
 from ferrule.app.options import ToolDefaults
@@ -26,7 +27,7 @@ from ferrule.app.threads import DEFAULT_MAX_THREADS
 from ferrule.app.tools import ToolComponent
 from ferrule.kernel.bus import Event
 from ferrule.kernel.context import LifespanT
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import Server, check_lifespan
 from ferrule.stores.store import open_store
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         extensions: those that are on, by identifier.
     """
 
+    @explains_arguments("MCPServer")
     def __init__(
         self,
         name: str,
@@ -158,6 +160,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
     ) -> None:
         if page_size is not None and page_size < 1:
             raise ValueError("page_size is at least 1")
+        check_lifespan(lifespan)
         protection = None
         if auth is not None:
             from ferrule.app.protection import Protection, read_auth
@@ -380,6 +383,9 @@ class MCPServer(ComponentRegistry[LifespanT]):
             options: see `HttpOptions`: ``path``, ``allowed_hosts``, ``allowed_origins`` …
         """
         from ferrule.app.serving import make_endpoint
+        from ferrule.transports.options import AsgiOptions
+
+        check_options("asgi()", options, AsgiOptions)
 
         return make_endpoint(self, cast("dict[str, Any]", options))
 
@@ -408,14 +414,18 @@ class MCPServer(ComponentRegistry[LifespanT]):
             SignatureError: an annotation still names something that is not defined.
         """
         self.check()
+        from ferrule.transports.options import HttpRunOptions, StdioOptions
+
         given = cast("dict[str, Any]", options)
         if transport == "stdio":
             from ferrule.transports.stdio import run_stdio
 
+            check_options('run("stdio")', given, StdioOptions)
             run_stdio(self.lowlevel, **given)
         elif transport == "http":
             from ferrule.app.serving import serve_http, serve_workers
 
+            check_options('run("http")', given, HttpRunOptions, "host", "port", "workers")
             if workers > 1:
                 serve_workers(self, host, port, workers, given)
             else:

@@ -491,7 +491,7 @@ class ToolSet:
         """
         guard = cast("Guard", tool.guard)
         if not guard.is_visible(ctx):
-            raise InvalidParams(f"Unknown tool: {tool.name}")
+            raise self.index.unknown(tool.name, ctx)
         try:
             guard.check(ctx, arguments)
         except InvalidParams:
@@ -509,7 +509,7 @@ class ToolSet:
         params = ctx.params
         tool = self.index.live.get(params.name)
         if tool is None:
-            raise InvalidParams(f"Unknown tool: {params.name}")
+            raise self.index.unknown(params.name, ctx)
         if tool.guard is not None:
             return self._call_guarded(ctx, tool, params.arguments)
         return tool.run(ctx, params.arguments)

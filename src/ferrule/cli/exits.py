@@ -3,7 +3,8 @@
 ======  ===============================================================================================
 0       done
 1       the tool reported a failure; ``inspect --strict`` or ``doctor`` found a problem
-2       wrong usage: an unknown option, a target that means nothing, a malformed argument, a file that fails to load
+2       wrong usage: an unknown option, a target that means nothing, a malformed argument, a file that fails to load or
+        to start
 3       no connection: it could not be started or reached, or the connection ended
 4       the server answered with an error
 5       timed out
@@ -19,7 +20,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 import click
 
@@ -132,7 +133,26 @@ def explain(error: Exception) -> tuple[int, str]:
         return EXIT_REFUSED, text
     if isinstance(error, FerruleError):  # what is left is a mistake in the file that is served
         return EXIT_USAGE, text
+    place = _place_in_user_code(error)
+    if place is not None:  # a lifespan, a store, a middleware of the file that is served
+        return EXIT_USAGE, f"{place}: {type(error).__name__}: {text}"
     return EXIT_BUG, f"{type(error).__name__}: {text} (a bug? FERRULE_DEBUG=1 shows where)"
+
+
+def _place_in_user_code(error: BaseException) -> str | None:
+    """Return ``file:line, in function`` of the last frame outside of Ferrule and of libraries; ``None`` without one."""
+    import sysconfig
+    import traceback
+    from pathlib import Path
+
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("tuple[BaseException, ...]", error.exceptions)[0]  # pyright: ignore[reportUnknownMemberType]
+    libraries = [Path(__file__).parents[1], *map(Path, {*sysconfig.get_paths().values()})]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.is_file() and not any(path.is_relative_to(library) for library in libraries):
+            return f"{path}:{frame.lineno}, in {frame.name}"
+    return None
 
 
 def _http_status(error: BaseException | None) -> int | None:

@@ -39,8 +39,9 @@ def load_app(path: Path, attribute: str | None) -> Any:
         attribute: its name in the file; ``None`` takes ``app``, ``mcp``, ``server`` or the only one.
 
     Raises:
-        click.UsageError: there is none, or more than one.
-        Quit: the file fails while it is loaded; the message has its own part of the traceback.
+        click.UsageError: ``attribute`` names no server.
+        Quit: there is no server, or more than one; or the file fails while it is loaded, and the message has its own
+            part of the traceback.
     """
     with contextlib.redirect_stdout(sys.stderr):
         try:
@@ -59,8 +60,9 @@ def load_app(path: Path, attribute: str | None) -> Any:
     if len(different) == 1:
         return next(iter(different.values()))
     if not found:
-        raise click.UsageError(f"{path} has no MCPServer at its top level; name what makes it: {path}:NAME")
-    raise click.UsageError(f"{path} has several servers; choose one: {', '.join(f'{path}:{name}' for name in found)}")
+        raise Quit(EXIT_USAGE, f"{path} has no MCPServer at its top level; name what makes it: {path}:NAME")
+    choices = ", ".join(f"{path}:{name}" for name in found)
+    raise Quit(EXIT_USAGE, f"{path} has several servers; choose one: {choices}")
 
 
 def _place_in(error: Exception, path: Path) -> str:

@@ -333,6 +333,9 @@ class ClientCalls(ClientCore):
             except RemoteError as error:
                 if cursor is not None:
                     error.was_cursor = True  # type: ignore[attr-defined]
+                elif error.code == JsonRpcErrorCode.METHOD_NOT_FOUND:
+                    kind = method.removesuffix("/list").replace("/", " ")
+                    raise RemoteError(f"The server offers no {kind}", code=error.code, data=error.data) from error
                 raise
             found += items(page)
             cursor = cast("Any", page).next_cursor

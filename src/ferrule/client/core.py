@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 import anyio
 
+from ferrule._options import explains_arguments
 from ferrule.client.authorization import bind_auth, explain_refusal
 from ferrule.client.cache import CacheStore, MemoryCacheStore, ResultCache, context_of
 from ferrule.client.callbacks import ElicitationHandler, QuestionHandlers, Roots, SamplingHandler, ServerQuestion
@@ -78,6 +79,7 @@ UNSAID: Any = object()
 class ClientCore:
     """See the module; `ferrule.client.Client` adds the calls."""
 
+    @explains_arguments("Client")
     def __init__(
         self,
         target: Any,

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from msgspec.structs import replace
 
+from ferrule._options import check_options
 from ferrule.client.calls import ClientCalls
 from ferrule.client.concurrent import gather
 from ferrule.client.config import GroupTarget, read_target
 from ferrule.client.errors import UnknownServer
 from ferrule.client.jsonlike import is_mapping
+from ferrule.client.options import ClientOptions
 from ferrule.client.results import ToolCallResult
 from ferrule.protocol.errors import FerruleError
 from ferrule.wire.types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate, Tool
 
 if TYPE_CHECKING:
-    from ferrule.client.options import ClientOptions, GetPromptOptions, ReadResourceOptions, ToolCallOptions
+    from ferrule.client.options import GetPromptOptions, ReadResourceOptions, ToolCallOptions
 
 __all__ = ["ClientGroup", "GroupMember"]
 
@@ -73,6 +75,7 @@ class ClientGroup:
         client_class: type[ClientCalls] = ClientCalls,
         **options: Unpack[ClientOptions],
     ) -> None:
+        check_options("ClientGroup", options, ClientOptions)
         found = target if isinstance(target, GroupTarget) else _as_group(target)
         options.setdefault("connect_timeout_s", 30.0)
         self.separator = separator

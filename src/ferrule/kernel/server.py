@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ferrule.kernel.builtin import register_builtins
@@ -59,6 +60,21 @@ class InitializationOptions:
     server_info: Implementation
     capabilities: ServerCapabilities
     instructions: str | None = None
+
+
+def check_lifespan(lifespan: object) -> None:
+    """Refuse a generator or a coroutine function where one that gives an asynchronous context manager is needed.
+
+    Raises:
+        TypeError: ``lifespan`` lacks ``@asynccontextmanager``.
+    """
+    flags = getattr(getattr(lifespan, "__code__", None), "co_flags", 0)
+    if flags & (CO_ASYNC_GENERATOR | CO_GENERATOR):
+        raise TypeError("lifespan= needs @contextlib.asynccontextmanager above its function")
+    if flags & CO_COROUTINE:
+        raise TypeError(
+            "lifespan= is a coroutine function; it needs a `yield`, and @contextlib.asynccontextmanager above it"
+        )
 
 
 @asynccontextmanager
@@ -142,6 +158,7 @@ class Server(Generic[LifespanT]):
         self.capability_sources: list[Callable[[Revision], Mapping[str, Any]]] = []
         self.attachments: dict[Any, Any] = {}
         self._protection = protection
+        check_lifespan(lifespan)
         self._lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]] = lifespan or _no_lifespan
         self._requests: dict[str, HandlerEntry] = {}
         self._notifications: dict[str, HandlerEntry] = {}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ferrule.transports.asgi.options import Authenticate, Documents
     from ferrule.transports.http_server import HttpLimits
 
-__all__ = ["AsgiOptions", "RunOptions", "ServingOptions", "StdioOptions"]
+__all__ = ["AsgiOptions", "HttpRunOptions", "RunOptions", "ServingOptions", "StdioOptions"]
 
 
 class AsgiOptions(TypedDict, total=False):
@@ -70,5 +70,9 @@ class StdioOptions(TypedDict, total=False):
     watch_parent: bool
 
 
-class RunOptions(AsgiOptions, ServingOptions, StdioOptions, total=False):
-    """What ``run`` takes: the first two for ``"http"``, the last for ``"stdio"``."""
+class HttpRunOptions(AsgiOptions, ServingOptions, total=False):
+    """What ``run("http")`` takes."""
+
+
+class RunOptions(HttpRunOptions, StdioOptions, total=False):
+    """What ``run`` takes: the first for ``"http"``, the last for ``"stdio"``."""

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
+from ferrule._options import check_options
+
 if TYPE_CHECKING:
     from ferrule.kernel.server import Server
     from ferrule.transports.asgi.endpoint import HttpEndpoint
@@ -41,14 +43,18 @@ def run(
         OSError: the address cannot be bound.
         TypeError: an option that this transport does not have.
     """
+    from ferrule.transports.options import HttpRunOptions, StdioOptions
+
     given: Any = server
     if hasattr(given, "lowlevel"):
         given.run(transport, host=host, port=port, **options)
     elif transport == "stdio":
         from ferrule.transports.stdio import run_stdio
 
+        check_options('run("stdio")', options, StdioOptions)
         run_stdio(server, **cast("dict[str, Any]", options))
     elif transport == "http":
+        check_options('run("http")', options, HttpRunOptions, "host", "port")
         run_endpoint(partial(asgi, server), host, port, cast("dict[str, Any]", options))
     else:
         raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
@@ -65,7 +71,9 @@ def asgi(server: Server[Any], **options: Unpack[AsgiOptions]) -> HttpEndpoint:
         return cast("HttpEndpoint", given.asgi(**options))
     from ferrule.transports.asgi.endpoint import HttpEndpoint
     from ferrule.transports.asgi.options import HttpOptions
+    from ferrule.transports.options import AsgiOptions
 
+    check_options("asgi()", options, AsgiOptions)
     return HttpEndpoint(server, HttpOptions(**options))
 
 

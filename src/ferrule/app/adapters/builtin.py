@@ -8,7 +8,7 @@ import decimal
 import typing
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Set, ValuesView
+from collections.abc import Callable, Coroutine, Mapping, Set, ValuesView
 from pathlib import PurePath
 from typing import Any
 
@@ -187,6 +187,9 @@ def encode_builtin(value: Any) -> Any:
         return msgspec.json.decode(value)
     if callable(plain := getattr(value, "tolist", None)):  # arrays and scalars of numpy and its kin
         return plain()
+    if isinstance(value, Coroutine):
+        value.close()  # or Python warns, too, that nothing awaited it
+        raise TypeError("a coroutine has no JSON form; was `await` forgotten?")
     raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
 
 

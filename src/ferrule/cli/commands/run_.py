@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
+from click.core import ParameterSource
 
 from ferrule.cli.connect import Connection, target_argument
 from ferrule.cli.exits import EXIT_NO_CONNECTION, EXIT_USAGE, Quit, explain
@@ -73,6 +74,11 @@ def command(
     process to hosts that only know URLs, in either era of the protocol on either side. A configuration with
     several servers becomes one server, in which a tool is called SERVER_TOOL.
     """
+    source = click.get_current_context().get_parameter_source
+    for option in ("host", "port", "path", "stateless", "allowed_hosts", "allowed_origins"):
+        if not http and source(option) is ParameterSource.COMMANDLINE:
+            name = {"allowed_hosts": "allow-host", "allowed_origins": "allow-origin"}.get(option, option)
+            raise click.UsageError(f"--{name} needs --http: without it the server speaks over stdin and stdout")
     if not http and (workers > 1 or descriptors):
         raise click.UsageError("--workers needs --http: there is one stdin")
     if not path.startswith("/"):
