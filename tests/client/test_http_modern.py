@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ferrule import Client, MCPError
-from ferrule.client.errors import InputNotProvided, InputRequired, InvalidToolOutput, TooManyPages, TooManyRounds
+from ferrule.client.errors import InputNotProvided, InputRequired, InvalidToolOutput, TooManyRounds
 from ferrule.client.opening import forget_eras
 from ferrule.client.subscriptions import ChangeEvent
 from ferrule.protocol.errors import ConnectionClosed, RequestTimeout
@@ -367,19 +367,41 @@ async def test_shared_store_keeps_private_results_apart() -> None:
             assert server.count("POST", "tools/list") - before == expected
 
 
-async def test_pages_follow_an_empty_cursor_and_stop_at_a_repeated_one() -> None:
-    """``""`` is a cursor; a server that repeats itself is stopped."""
+async def test_pages_follow_an_empty_cursor_and_stop_at_a_repeated_one(caplog: pytest.LogCaptureFixture) -> None:
+    """``""`` is a cursor; a server that knows no cursors is not worth all its tools, and the log says what it does."""
 
     async def handler(exchange: Exchange) -> None:
         cursor = exchange.message["params"].get("cursor")
         following = {None: "", "": "b", "b": None}[cursor] if exchange.rpc_method == "prompts/list" else "again"
-        page = {"prompts": [{"name": str(cursor)}], "tools": []}
+        page = {"prompts": [{"name": str(cursor)}], "tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
         await exchange.result({**page, **CACHED, **({} if following is None else {"nextCursor": following})})
 
     async with ScriptedServer(modern(handler)) as server, Client(server.url) as client:
         assert [prompt.name for prompt in await client.list_prompts()] == ["None", "", "b"]
-        with pytest.raises(TooManyPages):
-            await client.list_tools()
+        assert [tool.name for tool in await client.list_tools()] == ["t"]
+        assert "gives the cursor 'again' a second time" in caplog.text
+
+
+async def test_one_malformed_member_of_a_list_does_not_cost_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    """It is left out and named once; what is malformed beyond the members is still the answer's fault."""
+    schema = {"type": "object"}
+
+    async def handler(exchange: Exchange) -> None:
+        pages: dict[str, Any] = {
+            "tools/list": {"tools": [{"name": "good", "inputSchema": schema}, {"name": "bad", "inputSchema": 5}, 7]},
+            "prompts/list": {"prompts": [{"title": "nameless"}, {"name": "p"}]},
+            "resources/list": {"resources": [{"uri": "a://b"}, {"uri": "a://c", "name": "r"}]},
+            "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "a://{b}", "name": 3}]},
+        }
+        await exchange.result({**pages[exchange.rpc_method], **CACHED})
+
+    async with ScriptedServer(modern(handler)) as server, Client(server.url, cache=False) as client:
+        for _ in range(2):
+            assert [tool.name for tool in await client.list_tools()] == ["good"]
+        assert [prompt.name for prompt in await client.list_prompts()] == ["p"]
+        assert [resource.name for resource in await client.list_resources()] == ["r"]
+        assert await client.list_resource_templates() == []
+        assert caplog.text.count("'bad' is left out of tools/list") == 1
 
 
 async def test_output_is_validated_against_the_listed_schema() -> None:

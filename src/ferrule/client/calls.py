@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, cast
 from ferrule.client.config import HttpTarget
 from ferrule.client.core import UNSAID, ClientCore
 from ferrule.client.errors import BadServerResponse, TooManyPages
+from ferrule.client.jsonlike import is_list, is_mapping
 from ferrule.client.results import ToolCallResult
 from ferrule.client.subscriptions import Subscription
 from ferrule.client.toolbook import ToolBook
@@ -49,6 +50,16 @@ T = TypeVar("T")
 
 MAX_PAGES: Final = 1000
 """Pages that a list may have; a server that hands out cursors without end is stopped here."""
+MAX_TOLD: Final = 256
+"""Malformed members of lists that are named in the log, per client; each is named once."""
+
+_LISTED: Final[Mapping[str, tuple[str, Any, str]]] = {
+    "tools/list": ("tools", Tool, "name"),
+    "prompts/list": ("prompts", Prompt, "name"),
+    "resources/list": ("resources", Resource, "uri"),
+    "resources/templates/list": ("resourceTemplates", ResourceTemplate, "uriTemplate"),
+}
+"""List → the member of its result, the type of what is in it, and the field that names one."""
 
 
 class ClientCalls(ClientCore):
@@ -57,6 +68,7 @@ class ClientCalls(ClientCore):
     def _set_up(self) -> None:
         super()._set_up()
         self.toolbook = ToolBook()
+        self._told: set[str] = set()
 
     # -- tools ------------------------------------------------------------------------------------------------------
 
@@ -342,7 +354,13 @@ class ClientCalls(ClientCore):
             if cursor is None:
                 return found
             if cursor in seen:
-                raise TooManyPages(f"{method} repeats the cursor {cursor!r}")
+                logger.warning(
+                    "%s of %s gives the cursor %.80r a second time; what was read so far is taken for the whole list",
+                    method,
+                    self.label,
+                    cursor,
+                )
+                return _once_each(method, found)
             seen.add(cursor)
         raise TooManyPages(f"{method} has more than {MAX_PAGES} pages")
 
@@ -375,9 +393,43 @@ class ClientCalls(ClientCore):
         try:
             return convert(raw, type_)
         except ConvertError as error:
+            usable = self._without_malformed(method, raw) if method in _LISTED else raw
+            if usable is not raw:
+                return self._typed(usable, type_, method)
             raise BadServerResponse(
                 f"The server {self.label} answered {method} with something malformed: {error}"
             ) from error
+
+    def _without_malformed(self, method: str, raw: Any) -> Any:
+        """The raw page of a list without the members that cannot be read, each of which is named in the log once.
+
+        One of many tools must not cost the others. The very same object comes back where every member can be read.
+        """
+        key, type_, name = _LISTED[method]
+        items: Any = raw.get(key)
+        if not is_list(items):
+            return raw
+        good: list[Any] = []
+        for item in items:
+            try:
+                convert(item, type_)
+            except ConvertError as error:
+                self._tell_malformed(method, item.get(name) if is_mapping(item) else None, error)
+            else:
+                good.append(item)
+        return raw if len(good) == len(items) else {**raw, key: good}
+
+    def _tell_malformed(self, method: str, name: Any, error: ConvertError) -> None:
+        said = f"{method} {name!r:.200}: {error}"
+        if said not in self._told and len(self._told) < MAX_TOLD:
+            self._told.add(said)
+            logger.warning("%r is left out of %s of %s: %s", name, method, self.label, error)
+
+
+def _once_each(method: str, items: list[Any]) -> list[Any]:
+    """What a server listed that sends the same page again and again, each member once."""
+    attribute = {"uriTemplate": "uri_template"}.get(_LISTED[method][2], _LISTED[method][2])
+    return list({getattr(item, attribute): item for item in reversed(items)}.values())[::-1]
 
 
 def _may_be_wrapped(value: Any) -> bool:
