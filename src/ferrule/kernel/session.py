@@ -141,6 +141,17 @@ class ServerSession:
             message = None
         await self._dispatch.progress(progress, total, message)
 
+    def passes_log(self, level: str) -> bool:
+        """Whether a log message of this level may be sent to the client; see `log`.
+
+        Raises:
+            ValueError: ``level`` is not one of `LOG_LEVELS`.
+        """
+        connection = self.connection
+        threshold = self.meta.get(LOG_LEVEL_KEY) if connection.is_modern else connection.log_level or "debug"
+        is_text = isinstance(threshold, str)
+        return log_level_passes(level, threshold if is_text else "emergency") and is_text
+
     async def log(self, level: str, data: Any, logger: str | None = None) -> None:
         """Send a log message to the client, under its era's rules.
 
@@ -150,10 +161,7 @@ class ServerSession:
         Raises:
             ValueError: ``level`` is not one of `LOG_LEVELS`.
         """
-        connection = self.connection
-        threshold = self.meta.get(LOG_LEVEL_KEY) if connection.is_modern else connection.log_level or "debug"
-        passes = log_level_passes(level, threshold if isinstance(threshold, str) else "emergency")
-        if not passes or not isinstance(threshold, str):
+        if not self.passes_log(level):
             return
         params: dict[str, Any] = {"level": level, "data": data}
         if logger is not None:

@@ -1,0 +1,120 @@
+"""One session before has one session behind, over every transport: lists, calls, changes and logs are of one piece."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ferrule import Client, Server, StdioServer
+from ferrule.client.proxy import proxy
+from ferrule.transports.asgi.endpoint import HttpEndpoint
+from ferrule.transports.asgi.options import HttpOptions
+from ferrule.transports.http_server import serve_http
+from tests.client.session_program import make_server
+
+pytestmark = pytest.mark.anyio
+
+MODERN, LEGACY = "2026-07-28", "2025-11-25"
+ERAS = [MODERN, LEGACY]
+
+
+@asynccontextmanager
+async def http(server: Server[Any]) -> AsyncIterator[str]:
+    """The URL of a server on a free port."""
+    bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    endpoint = HttpEndpoint(server, HttpOptions(loopback=True))
+    serving = asyncio.ensure_future(
+        serve_http(endpoint, port=0, on_drain=endpoint.drain, on_started=lambda host, port: bound.set_result(port))
+    )
+    try:
+        yield f"http://127.0.0.1:{await asyncio.wait_for(bound, 10)}/mcp"
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+@asynccontextmanager
+async def behind(carrier: str, tmp_path: Path, *eras: str) -> AsyncIterator[Any]:
+    """A target whose sessions differ."""
+    if carrier == "stdio":
+        program = str(Path(__file__).with_name("session_program.py"))
+        env = {"PYTHONPATH": str(Path(__file__).parents[2])}
+        yield StdioServer(sys.executable, (program, str(tmp_path / "starts"), *eras), env=env)
+    else:
+        async with http(make_server(eras)) as url:
+            yield url
+
+
+@asynccontextmanager
+async def before(carrier: str, server: Server[Any]) -> AsyncIterator[Any]:
+    """A target that is the proxy."""
+    if carrier == "memory":
+        yield server
+    else:
+        async with http(server) as url:
+            yield url
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("front", ["memory", "http"])
+@pytest.mark.parametrize("carrier", ["stdio", "http"])
+async def test_calls_lists_and_subscriptions_share_one_session(
+    carrier: str, front: str, era: str, tmp_path: Path
+) -> None:
+    """A list that grows in a call is the list that is read; the update of a resource comes to whoever subscribed."""
+    async with behind(carrier, tmp_path) as target, before(front, proxy(target, mode="legacy")) as reached:
+        async with Client(reached, mode=era, cache=False, elicitation_handler=lambda asked: None) as client:
+            assert len(await client.list_tools()) == 3
+            async with client.listen(tools=True, uris=["note://1"]) as changes:
+                with anyio.fail_after(20):
+                    await client.call_tool("grow")
+                    assert (await anext(changes)).kind == "tools"
+                    assert len(await client.list_tools()) == 4
+                    await client.call_tool("touch")
+                    event = await anext(changes)
+                    while event.kind == "tools":
+                        event = await anext(changes)
+                    assert (event.kind, event.uri) == ("resource", "note://1")
+            pids = {(await client.call_tool("ask")).text for _ in range(3)}
+            assert len(pids) == 1
+        if carrier == "stdio":
+            starts = (tmp_path / "starts").read_text().split()
+            assert len(starts) == 2  # the first learned what the server is, and ended before the other began
+            assert pids == {starts[1]}
+
+
+@pytest.mark.parametrize("carrier", ["stdio", "http"])
+async def test_legacy_clients_do_not_share_a_session(carrier: str, tmp_path: Path) -> None:
+    """What one has grown the other does not see."""
+    async with behind(carrier, tmp_path) as target, before("http", proxy(target, mode="legacy")) as reached:
+        async with Client(reached, mode=LEGACY) as one, Client(reached, mode=LEGACY) as other:
+            await one.call_tool("grow")
+            assert (len(await one.list_tools()), len(await other.list_tools())) == (4, 3)
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("carrier", ["stdio", "http"])
+async def test_log_messages_come_to_whoever_made_the_call(carrier: str, era: str, tmp_path: Path) -> None:
+    """From a modern server as well, and over a pipe, on which a message does not say whose it is."""
+
+    async def ask(url: str, name: str) -> None:
+        def take(message: Any) -> None:
+            heard[name].append(message.data)
+
+        async with Client(url, mode=era, log_handler=take, log_level="info") as client:
+            for number in range(3):
+                await client.call_tool("ask", {name: number})
+
+    heard: dict[str, list[Any]] = {"a": [], "b": [], "c": []}
+    async with behind(carrier, tmp_path, MODERN) as target, before("http", proxy(target, mode=MODERN)) as reached:
+        async with anyio.create_task_group() as group:
+            for name in heard:
+                group.start_soon(ask, reached, name)
+    assert heard == {name: [{name: number} for number in range(3)] for name in heard}
