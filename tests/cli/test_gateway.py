@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from ferrule import Client, Context, MCPError, MCPServer
 from ferrule.cli.gateway import gateway
 from tests.cli.support import FERRULE, PROBE, ferrule, serving
+from tests.client.pauses import Pauses
 
 ERAS = ["2026-07-28", "2025-11-25"]
 
@@ -109,30 +111,6 @@ async def test_a_resource_is_found_that_was_never_listed() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_is_remembered_of_resources_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A template makes any number of URIs, and a gateway runs for weeks; what was dropped is found again."""
-    app: MCPServer[Any] = MCPServer("many")
-    app.resource("many://{number}")(lambda number: f"number {number}")
-    monkeypatch.setattr("ferrule.cli.gateway.MAX_OWNED", 3)
-    dropped: list[str] = []
-
-    class Owners(dict[str, Any]):
-        def __delitem__(self, uri: str) -> None:
-            dropped.append(uri)
-            super().__delitem__(uri)
-
-    server = gateway({"docs": docs(), "many": app})
-    handler: Any = server.get_request_handler
-    async with Client(server) as client:
-        entry = handler("resources/read")
-        entry.handler.__self__._owners = Owners()
-        for number in range(5):
-            assert (await client.read_resource(f"many://{number}")).contents[0].text == f"number {number}"
-        assert dropped == ["many://0", "many://1"]
-        assert (await client.read_resource("many://0")).contents[0].text == "number 0"
-
-
-@pytest.mark.anyio
 @pytest.mark.parametrize("before", ERAS)
 @pytest.mark.parametrize("behind", ERAS)
 async def test_changes_of_every_server_are_heard(before: str, behind: str) -> None:
@@ -148,24 +126,37 @@ async def test_changes_of_every_server_are_heard(before: str, behind: str) -> No
 
 
 @pytest.mark.anyio
-async def test_a_server_that_is_away_breaks_nothing_and_comes_back(caplog: pytest.LogCaptureFixture) -> None:
-    """Its own tools are missing until a list finds it there; the others never notice."""
-    now = [0.0]
-    broken = ValueError("An entry has a 'command' or a 'url'")
-    missing = ["no-such-program-at-all"]
-    targets: dict[str, Any] = {"docs": docs(), "wrong": broken, "gone": missing}
-    async with Client(gateway(targets, clock=lambda: now[0]), cache=False) as client:
+async def test_a_server_that_is_away_breaks_nothing_and_comes_back(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Its own tools are missing until it is there; the others never notice, and one line tells of each change."""
+    caplog.set_level(logging.INFO, "ferrule")
+    pauses = Pauses()
+    late = tmp_path / "late.py"
+    targets: dict[str, Any] = {
+        "docs": docs(),
+        "wrong": ValueError("An entry has a 'command' or a 'url'"),
+        "late": [sys.executable, str(late)],
+    }
+    async with Client(gateway(targets, sleep=pauses), cache=False) as client:
         assert [tool.name for tool in await client.list_tools()] == ["docs_search"]
         assert "'wrong' is left out" in caplog.text
-        assert "'gone' is not there" in caplog.text
-        with pytest.raises(MCPError, match="'gone' is not there"):
-            await client.call_tool("gone_x")
-        told = caplog.text.count("'gone' is not there")
-        await client.list_tools()
-        assert caplog.text.count("'gone' is not there") == told
-        now[0] = 60.0
-        await client.list_tools()
-        assert caplog.text.count("'gone' is not there") == told + 1
+        assert caplog.text.count("'late' is not there") == 1
+        with pytest.raises(MCPError, match="'late' is not there"):
+            await client.call_tool("late_add")
+        for _ in range(2):
+            await pauses.end()
+            await pauses.begun()
+            await client.list_tools()
+        assert pauses.asked == [1, 2, 4]
+        assert caplog.text.count("'late' is not there") == 1
+        late.write_text(Path(PROBE).read_text())
+        await pauses.end()
+        with anyio.fail_after(20):
+            while "'late' is there again" not in caplog.text:
+                await anyio.sleep(0.01)
+        assert "late_add" in [tool.name for tool in await client.list_tools()]
+        assert (await client.call_tool("late_add", {"a": 1})).text == "3"
 
 
 def config(tmp_path: Path, **entries: Any) -> Path:

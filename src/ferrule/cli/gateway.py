@@ -4,48 +4,60 @@ A server in front of a `proxy` for each of them. A tool ``search`` of the server
 keep their URIs. Whatever a call brings with it (progress, questions in either era, cancellation, log messages) belongs
 to the one proxy that serves it, so nothing of that is done again here: a request is handed on with another name in it.
 
-A server that cannot be reached is left out and said so; lists try it again after a while.
+A server that cannot be reached is left out and said so; it is tried again in the background (`ferrule.client.keeper`).
 """
 
 from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import anyio
-from msgspec import structs
 
 from ferrule.client.concurrent import gather
-from ferrule.client.proxy import proxy, watching
+from ferrule.client.jsonlike import is_list, is_mapping
+from ferrule.client.keeper import Keeper, Sleep
+from ferrule.client.names import NameBook, UriBook
+from ferrule.client.proxy import Proxy, proxy
 from ferrule.kernel.builtin import listen as builtin_listen
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.builtin import set_level as builtin_set_level
+from ferrule.kernel.bus import Event
+from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.kernel.server import Server
-from ferrule.protocol.errors import FerruleError, InvalidParams, LocalError, MCPError, ResourceNotFound
+from ferrule.protocol.errors import (
+    FerruleError,
+    InvalidParams,
+    LocalError,
+    MCPError,
+    RequestTimeout,
+    ResourceNotFound,
+)
+from ferrule.transports.background import Background
+from ferrule.wire.codec import convert
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
-from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
-from ferrule.wire.types import PromptReference
+from ferrule.wire.revisions import REVISIONS
 from ferrule.wire.uri_template import UriTemplate
 
 __all__ = ["gateway"]
 
 logger = logging.getLogger("ferrule.cli.gateway")
 
-RETRY_S: Final = 10.0
-"""Seconds after which a list tries a server again that was not there."""
+OPEN_S: Final = 10.0
+"""Seconds that the start waits for servers that do not answer; one that comes later is there from then on."""
+LIST_S: Final = 30.0
+"""Seconds that a list waits for a server; one that needs longer counts as away until it answers."""
 MAX_PAGES: Final = 1000
-MAX_OWNED: Final = 10_000
-"""URIs whose server is remembered: templates make any number of them. The oldest is looked for anew."""
-_LISTS: Final[Mapping[str, str]] = {
-    "tools/list": "tools",
-    "prompts/list": "prompts",
-    "resources/list": "resources",
-    "resources/templates/list": "resource_templates",
+_LISTS: Final[Mapping[str, tuple[str, str]]] = {
+    "tools/list": ("tools", "name"),
+    "prompts/list": ("prompts", "name"),
+    "resources/list": ("resources", "uri"),
+    "resources/templates/list": ("resourceTemplates", "uriTemplate"),
 }
+"""List → the member of its result, and the field that names one."""
 _UNKNOWN: Final = (JsonRpcErrorCode.METHOD_NOT_FOUND, JsonRpcErrorCode.INVALID_PARAMS, -32002)
 
 
@@ -53,48 +65,72 @@ _UNKNOWN: Final = (JsonRpcErrorCode.METHOD_NOT_FOUND, JsonRpcErrorCode.INVALID_P
 class _Member:
     name: str
     prefix: str
-    server: Server[Any] | None
-    error: Exception | None = None
-    tried_at: float = 0.0
+    proxy: Proxy | None
+    keeper: Keeper
     life: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     @property
     def is_up(self) -> bool:
-        return self.server is not None and self.error is None
+        return self.keeper.is_up
+
+    @property
+    def error(self) -> Exception | None:
+        return self.keeper.error
 
 
 def gateway(
-    targets: Mapping[str, Any], *, name: str = "gateway", clock: Callable[[], float] = time.monotonic, **options: Any
+    targets: Mapping[str, Any],
+    *,
+    name: str = "gateway",
+    open_s: float = OPEN_S,
+    list_s: float = LIST_S,
+    sleep: Sleep = anyio.sleep,
+    **options: Any,
 ) -> Server[Any]:
     """One server in front of several.
 
     Args:
         targets: name → target of a `Client`, or the error that reading its entry gave.
         name: of the server that this makes.
-        clock: seconds.
+        open_s: seconds that the start waits for servers that do not answer.
+        list_s: seconds that a list waits for one server.
+        sleep: waits between two attempts to reach a server.
         options: for the clients behind, as for `Client`.
     """
-    return _Gateway(targets, name, clock, options).server
+    return _Gateway(targets, name, open_s, list_s, sleep, options).server
 
 
 class _Gateway:
     def __init__(
-        self, targets: Mapping[str, Any], name: str, clock: Callable[[], float], options: Mapping[str, Any]
+        self,
+        targets: Mapping[str, Any],
+        name: str,
+        open_s: float,
+        list_s: float,
+        sleep: Sleep,
+        options: Mapping[str, Any],
     ) -> None:
-        self.server: Server[Any] = Server(name, lifespan=self._lifespan, logging=True)
-        self._clock = clock
-        self._owners: dict[str, _Member] = {}
-        self._templates: list[tuple[UriTemplate, _Member]] = []
-        self._members: list[_Member] = []
+        self.server: Server[Any] = Server(name, lifespan=self._lifespan, middleware=[self._pass_notifications])
+        self._open_s = open_s
+        self._list_s = list_s
+        self._sleep = sleep
+        self._background = Background()
+        self._templates: list[tuple[UriTemplate | None, str, _Member]] = []
+        self._members: dict[str, _Member] = {}
         taken: set[str] = set()
         for label, target in targets.items():
-            prefix = (
+            prefix = wanted = (
                 re.sub(r"[^A-Za-z0-9_-]+", "_", label) or "server"
             )  # model APIs refuse anything else in a tool's name
             while prefix in taken:
                 prefix += "x"
+            if prefix != wanted:
+                logger.warning("Names of the server %r begin with %r: another one has %r", label, prefix, wanted)
             taken.add(prefix)
-            self._members.append(self._member(label, prefix, target, options))
+            self._members[label] = self._member(label, prefix, target, options)
+        prefixes = {label: f"{member.prefix}_" for label, member in self._members.items()}
+        self._names = {"tools": NameBook("tool", prefixes), "prompts": NameBook("prompt", prefixes)}
+        self._uris = {"resources": UriBook("resource"), "resourceTemplates": UriBook("template")}
 
     def _member(self, label: str, prefix: str, target: Any, options: Mapping[str, Any]) -> _Member:
         try:
@@ -103,45 +139,68 @@ class _Gateway:
             server = proxy(target, **options)
         except (TypeError, ValueError, KeyError, OSError) as error:
             logger.warning("The server %r is left out: %s", label, error)
-            return _Member(label, prefix, None, error)
+            keeper = Keeper(label, _never)
+            keeper.error = error
+            return _Member(label, prefix, None, keeper)
         server.bus = self.server.bus  # what changes behind is heard in front
-        return _Member(label, prefix, server)
+
+        async def bring_up() -> None:
+            await self._bring_up(member)
+
+        made = Proxy.of(server)
+        member = _Member(label, prefix, made, Keeper(label, bring_up, sleep=self._sleep))
+        made.use_bus(self.server.bus)
+        return member
 
     # -- life -------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _lifespan(self, server: Server[Any]) -> AsyncGenerator[None]:
-        await gather([self._bring_up(member) for member in self._members if member.server is not None])
-        if not any(member.is_up for member in self._members):
-            why = "; ".join(f"{member.name}: {member.error}" for member in self._members)
-            raise LocalError(f"None of the servers is there: {why}")
-        self.server.instructions = self._instructions()
+        self._background = Background()
+        members = [member for member in self._members.values() if member.proxy is not None]
         try:
+            for member in members:
+                member.keeper.start(self._background)
+            with anyio.move_on_after(self._open_s):
+                await gather([member.keeper.first_attempt() for member in members])
+            if not any(member.is_up for member in members):
+                if any(member.error is None for member in members):  # none refused: one may be slow to start
+                    await self._one_is_up(members)
+                if not any(member.is_up for member in members):
+                    why = "; ".join(f"{member.name}: {member.error}" for member in self._members.values())
+                    raise LocalError(f"None of the servers is there: {why}")
             yield
         finally:
             with anyio.CancelScope(shield=True):
-                for member in self._members:
+                await self._background.aclose()
+                for member in members:
                     await member.life.aclose()
 
+    async def _one_is_up(self, members: list[_Member]) -> None:
+        """Wait until one server is there, or none will be by itself."""
+        await gather([member.keeper.first_attempt() for member in members])
+
     async def _bring_up(self, member: _Member) -> None:
-        assert member.server is not None
-        member.tried_at = self._clock()
-        try:
-            await member.life.enter_async_context(member.server.lifespan())
-        except Exception as error:
-            logger.warning("The server %r is not there: %s", member.name, error)
-            member.error = error
-            return
-        member.error = None
+        assert member.proxy is not None
+        server = member.proxy.server
+        await member.life.aclose()
+        life = member.life = AsyncExitStack()
+        await life.enter_async_context(server.lifespan())
+        had = set(self.server.list_changed), self.server.resource_updates
         for method in (*_LISTS, "tools/call", "prompts/get", "resources/read", "completion/complete"):
-            if member.server.get_request_handler(method) is not None:
+            if server.get_request_handler(method) is not None:
                 self._serve(method)
-        self.server.list_changed |= member.server.list_changed
-        if member.server.resource_updates and not self.server.resource_updates:
+        self.server.list_changed |= server.list_changed
+        self.server.logging = self.server.logging or server.logging
+        self.server.add_request_handler("logging/setLevel", self._set_level, params_type=dict[str, Any], trusted=True)
+        self.server.instructions = self._instructions()
+        if server.resource_updates and not self.server.resource_updates:
             self.server.resource_updates = True
             for method in ("resources/subscribe", "resources/unsubscribe"):
-                self.server.add_request_handler(method, self._to_owner, trusted=True)
-            self.server.add_request_handler("subscriptions/listen", self._listen, trusted=True)
+                self.server.add_request_handler(method, self._to_owner, params_type=dict[str, Any], trusted=True)
+        self.server.add_request_handler("subscriptions/listen", self._listen, trusted=True)
+        for kind in sorted(had[0] & server.list_changed):  # whoever has listed before has listed without this server
+            self.server.bus.publish(Event.list_changed(kind))
 
     def _serve(self, method: str) -> None:
         handlers: Mapping[str, Any] = {
@@ -150,96 +209,134 @@ class _Gateway:
             "resources/read": self._to_owner,
             "completion/complete": self._complete,
         }
-        self.server.add_request_handler(method, handlers.get(method, self._list))
+        handler = handlers.get(method, self._list)
+        self.server.add_request_handler(method, handler, params_type=dict[str, Any], trusted=True)
 
     def _instructions(self) -> str | None:
         parts = [
-            f"{member.prefix}: {member.server.instructions}"
-            for member in self._members
-            if member.server is not None and member.server.instructions
+            f"{member.prefix}: {member.proxy.server.instructions}"
+            for member in self._members.values()
+            if member.proxy is not None and member.proxy.server.instructions
         ]
         return "\n\n".join(parts) or None
 
-    async def _up(self) -> list[_Member]:
-        """Those that are there; one that was not is tried again after a while."""
-        now = self._clock()
-        again = [
-            member
-            for member in self._members
-            if member.server is not None and not member.is_up and now - member.tried_at >= RETRY_S
-        ]
-        await gather([self._bring_up(member) for member in again])
-        return [member for member in self._members if member.is_up]
+    def _up(self) -> list[_Member]:
+        """Those that are there."""
+        return [member for member in self._members.values() if member.is_up]
+
+    # -- lists ------------------------------------------------------------------------------------------------------
+
+    async def _list(self, ctx: ServerRequestContext[Any]) -> Any:
+        """Every page of every server that is there, as one page."""
+        key, name = _LISTS[ctx.method]
+        pages = [(member, items) for member, items in await self._ask_all(ctx, key) if items is not None]
+        made: list[Any] = []
+        if key in self._names:
+            own_names = [(member.name, [item[name] for item in items]) for member, items in pages]
+            shown = self._names[key].list(own_names)
+            for member, items in pages:
+                named = [(own, shown.get((member.name, own[name]))) for own in _once_each(items, name)]
+                made += [{**own, name: called} for own, called in named if called is not None]
+        else:
+            found = [(member.name, items) for member, items in pages]
+            kept = self._uris[key].list(found, lambda item: str(item[name]))
+            made = [item for _, item in kept]
+            if key == "resourceTemplates":
+                self._templates = [(_compiled(item[name]), item[name], self._members[server]) for server, item in kept]
+        return {key: made}
+
+    async def _ask_all(self, ctx: ServerRequestContext[Any], key: str) -> list[tuple[_Member, list[Any] | None]]:
+        return await gather([self._ask(member, ctx, key) for member in self._up()])
+
+    async def _ask(self, member: _Member, ctx: ServerRequestContext[Any], key: str) -> tuple[_Member, list[Any] | None]:
+        """Every page of one server; ``None`` where it fails."""
+        try:
+            with anyio.fail_after(self._list_s):
+                return member, await self._pages(member, ctx, key)
+        except TimeoutError:
+            member.keeper.lose(RequestTimeout(ctx.method, self._list_s), self._answers(member))
+        except MCPError as error:
+            if error.code == JsonRpcErrorCode.METHOD_NOT_FOUND:
+                return member, []
+            logger.warning("The server %r did not answer: %s", member.name, error)
+        except FerruleError as error:
+            member.keeper.lose(error, self._answers(member))
+        return member, None
+
+    def _answers(self, member: _Member) -> Callable[[], Any]:
+        """An attempt that succeeds once a server answers again."""
+
+        async def attempt() -> None:
+            assert member.proxy is not None
+            await member.proxy.check(self._list_s)
+
+        return attempt
+
+    async def _pages(self, member: _Member, ctx: ServerRequestContext[Any], key: str) -> list[Any]:
+        _, name = _LISTS[ctx.method]
+        items: list[Any] = []
+        seen: set[str] = set()
+        params = {each: value for each, value in ctx.params.items() if each != "cursor"}
+        for _ in range(MAX_PAGES):
+            page: Any = await _hand_on(member, replace(ctx, params=params))
+            items += page.get(key) if is_list(page.get(key)) else []
+            cursor: Any = page.get("nextCursor")
+            if cursor is None:
+                return items
+            if not isinstance(cursor, str) or cursor in seen:
+                logger.warning("%s of the server %r gives the cursor %.80r again", ctx.method, member.name, cursor)
+                return _once_each(items, name)
+            seen.add(cursor)
+            params = {**params, "cursor": cursor}
+        logger.warning(
+            "%s of the server %r has more than %d pages; the rest is left out", ctx.method, member.name, MAX_PAGES
+        )
+        return items
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
-    async def _list(self, ctx: ServerRequestContext[Any]) -> Any:
-        method, key = ctx.method, _LISTS[ctx.method]
-        found = await gather([self._items(member, ctx, method, key) for member in await self._up()])
-        made: list[Any] = []
-        for member, items in found:
-            for item in items:
-                if key in ("tools", "prompts"):
-                    name = f"{member.prefix}_{item.name}"
-                    if self._named(name) is not member:
-                        continue  # "b_c" of "a" would stand there in the place of "c" of "a_b", which a call reaches
-                    item = structs.replace(item, name=name)
-                elif key == "resources":
-                    uri = str(item.uri)
-                    if uri not in self._owners:
-                        self._remember(uri, member)
-                    elif self._owners[uri] is not member:
-                        continue  # the first server that has this URI keeps it
-                made.append(item)
-        if key == "resource_templates":
-            self._templates = _compiled(found)
-        return REVISIONS[LATEST_MODERN_VERSION].requests[method][1](**{key: made})
-
-    async def _items(
-        self, member: _Member, ctx: ServerRequestContext[Any], method: str, key: str
-    ) -> tuple[_Member, list[Any]]:
-        """Every page of one server; none where it fails."""
-        items: list[Any] = []
-        cursor: str | None = None
-        try:
-            for _ in range(MAX_PAGES):
-                page = await _hand_on(member, replace(ctx, params=structs.replace(ctx.params, cursor=cursor)))
-                items += getattr(page, key)
-                cursor = page.next_cursor
-                if cursor is None:
-                    break
-        except FerruleError as error:
-            if getattr(error, "code", None) != JsonRpcErrorCode.METHOD_NOT_FOUND:
-                logger.warning("The server %r did not answer: %s", member.name, error)
-        return member, items
-
     async def _to_prefixed(self, ctx: ServerRequestContext[Any]) -> Any:
-        member, own = self._split(ctx.params.name)
-        return await _hand_on(member, replace(ctx, params=structs.replace(ctx.params, name=own)))
+        kind = "tools" if ctx.method == "tools/call" else "prompts"
+        member, own = await self._split(ctx, kind, ctx.params.get("name"))
+        return await _hand_on(member, replace(ctx, params={**ctx.params, "name": own}))
 
-    def _split(self, name: str) -> tuple[_Member, str]:
-        member = self._named(name)
-        if member is None:
+    async def _split(self, ctx: ServerRequestContext[Any], kind: str, name: Any) -> tuple[_Member, str]:
+        if not isinstance(name, str):
+            raise InvalidParams(f"Invalid params for {ctx.method}: a name is text")
+        names = self._names[kind]
+        if names.is_open(name):
+            await self._list(replace(ctx, method=f"{kind}/list", params={}))
+        found = names.owner(name)
+        if found is None:
             raise InvalidParams(f"{name!r} begins with the name of no server")
+        member = self._members[found[0]]
+        await self._reach(member)
+        return member, found[1]
+
+    async def _reach(self, member: _Member) -> None:
+        """A server that is away is tried once more for whoever needs that very one."""
+        if not member.is_up and member.proxy is not None:
+            with anyio.move_on_after(self._open_s):
+                try:
+                    await member.keeper.reach()
+                except Exception as error:
+                    logger.debug("The server %r cannot be reached: %s", member.name, error)
         if not member.is_up:
             raise MCPError(f"The server {member.name!r} is not there", code=JsonRpcErrorCode.INTERNAL_ERROR)
-        return member, name[len(member.prefix) + 1 :]
-
-    def _named(self, name: str) -> _Member | None:
-        """The server that a name begins with. The longest first: of "a" and "a_b", "a_b_c" belongs to the latter."""
-        fitting = [member for member in self._members if name.startswith(f"{member.prefix}_")]
-        return max(fitting, key=lambda member: len(member.prefix), default=None)
 
     async def _to_owner(self, ctx: ServerRequestContext[Any]) -> Any:
         """To the server whose resource it is: as listed, or as a template says, or whichever has it."""
-        uri = str(ctx.params.uri)
+        uri: Any = ctx.params.get("uri")
+        if not isinstance(uri, str):
+            raise InvalidParams(f"Invalid params for {ctx.method}: a URI is text")
         owner = self._owner(uri)
         if owner is not None:
             return await _hand_on(owner, ctx)
         last: MCPError | None = None
         is_subscription = ctx.method != "resources/read"
-        for member in await self._up():
-            if is_subscription and not (member.server is not None and member.server.resource_updates):
+        for member in self._up():
+            assert member.proxy is not None
+            if is_subscription and not member.proxy.server.resource_updates:
                 continue
             try:
                 found = await _hand_on(member, ctx)
@@ -248,58 +345,91 @@ class _Gateway:
                     raise
                 last = error
             else:
-                self._remember(uri, member)
+                self._uris["resources"].remember(uri, member.name)
                 return found
         raise last or ResourceNotFound(uri, code=ctx.revision.missing_resource_code)
 
-    def _remember(self, uri: str, member: _Member) -> None:
-        if uri not in self._owners and len(self._owners) >= MAX_OWNED:
-            del self._owners[next(iter(self._owners))]
-        self._owners[uri] = member
-
     def _owner(self, uri: str) -> _Member | None:
-        owner = self._owners.get(uri)
+        name = self._uris["resources"].owner(uri)
+        owner = self._members.get(name) if name is not None else None
         if owner is None:
-            owner = next((member for template, member in self._templates if template.match(uri) is not None), None)
+            fitting = (
+                member for template, _, member in self._templates if template and template.match(uri) is not None
+            )
+            owner = next(fitting, None)
         return owner if owner is not None and owner.is_up else None
 
     async def _complete(self, ctx: ServerRequestContext[Any]) -> Any:
-        reference = ctx.params.ref
-        if isinstance(reference, PromptReference):
-            member, own = self._split(reference.name)
-            return await _hand_on(
-                member, replace(ctx, params=structs.replace(ctx.params, ref=structs.replace(reference, name=own)))
-            )
-        for template, member in self._templates:
-            if str(template) == str(reference.uri) and member.is_up:
+        reference: Any = ctx.params.get("ref")
+        if not is_mapping(reference):
+            raise InvalidParams("Invalid params for completion/complete: `ref` is an object")
+        if reference.get("type") == "ref/prompt":
+            member, own = await self._split(ctx, "prompts", reference.get("name"))
+            return await _hand_on(member, replace(ctx, params={**ctx.params, "ref": {**reference, "name": own}}))
+        uri = reference.get("uri")
+        for _, text, member in self._templates:
+            if text == uri and member.is_up:
                 return await _hand_on(member, ctx)
-        raise InvalidParams(f"No server has a template {reference.uri!r}: list them first")
+        raise InvalidParams(f"No server has a template {uri!r}: list them first")
+
+    async def _set_level(self, ctx: ServerRequestContext[Any]) -> Any:
+        """Every server that logs is told."""
+        typed = convert(ctx.params, REVISIONS[ctx.protocol_version].requests[ctx.method][0])
+        result = await builtin_set_level(replace(ctx, params=typed))
+        for member in self._up():
+            assert member.proxy is not None
+            if member.proxy.server.logging:
+                await member.proxy.set_level(ctx)
+        return result
 
     async def _listen(self, ctx: ServerRequestContext[Any]) -> Any:
         """One stream of changes, whoever they come from."""
+        wanted = [str(uri) for uri in ctx.params.notifications.resource_subscriptions or ()]
         async with AsyncExitStack() as stack:
-            for uri in ctx.params.notifications.resource_subscriptions or ():
-                owner = self._owner(str(uri))
-                for member in [owner] if owner is not None else await self._up():
-                    if member.server is not None and member.server.resource_updates:
-                        await stack.enter_async_context(watching(member.server, [str(uri)]))
+            for member in self._up():
+                assert member.proxy is not None
+                uris = [uri for uri in wanted if self._owner(uri) in (None, member)]
+                if not member.proxy.server.resource_updates:
+                    uris = []
+                try:
+                    await stack.enter_async_context(member.proxy.hearing.hearing(ctx, uris))
+                except FerruleError as error:
+                    logger.warning("Changes of the server %r will not be heard: %s", member.name, error)
             return await builtin_listen(ctx)
+
+    async def _pass_notifications(self, ctx: ServerRequestContext[Any], call_next: CallNext) -> Any:
+        """Middleware: what a client says is said to every server."""
+        result = await call_next(ctx)
+        if ctx.request_id is None:
+            for member in self._up():
+                assert member.proxy is not None
+                await member.proxy.take_notification(ctx)
+        return result
+
+
+async def _never() -> None:
+    raise LocalError("Its entry in the configuration is wrong")
 
 
 async def _hand_on(member: _Member, ctx: ServerRequestContext[Any]) -> Any:
-    assert member.server is not None
-    entry = member.server.get_request_handler(ctx.method)
+    assert member.proxy is not None
+    entry = member.proxy.server.get_request_handler(ctx.method)
     if entry is None:
         raise InvalidParams(f"The server {member.name!r} does not serve {ctx.method}")
     return await entry.handler(ctx)
 
 
-def _compiled(found: Iterable[tuple[_Member, list[Any]]]) -> list[tuple[UriTemplate, _Member]]:
-    made: list[tuple[UriTemplate, _Member]] = []
-    for member, items in found:
-        for item in items:
-            try:
-                made.append((UriTemplate(item.uri_template), member))
-            except ValueError:  # it is shown all the same; its resources are looked for everywhere
-                continue
-    return made
+def _once_each(items: Iterable[Any], name: str) -> list[Any]:
+    """The first of each name, in order."""
+    found: dict[Any, Any] = {}
+    for item in items:
+        found.setdefault(item[name], item)
+    return list(found.values())
+
+
+def _compiled(template: str) -> UriTemplate | None:
+    """``None``: it is shown all the same; its resources are looked for everywhere."""
+    try:
+        return UriTemplate(template)
+    except ValueError:
+        return None

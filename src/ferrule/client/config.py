@@ -46,6 +46,7 @@ class InProcessTarget:
     server: Any
     label: str
     origin: Callable[[], Any] | None = None
+    known_as: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class PairTarget:
     read_stream: Any
     write_stream: Any
     label: str = "stream pair"
+    known_as: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,13 @@ class HttpTarget:
         url: absolute.
         headers: to add to every request.
         is_sse: skip Streamable HTTP: the configuration says it is the two-endpoint transport.
+        known_as: its name in the configuration, as of every kind of target; ``None`` outside one.
     """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_sse: bool = False
+    known_as: str | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
@@ -86,6 +90,7 @@ class StdioTarget:
     """A process to start."""
 
     server: StdioServer
+    known_as: str | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:

@@ -77,7 +77,11 @@ UNSAID: Any = object()
 
 
 class ClientCore:
-    """See the module; `ferrule.client.Client` adds the calls."""
+    """See the module; `ferrule.client.Client` adds the calls.
+
+    Attributes:
+        known_as: the name of the server among others, in a configuration or a group; ``None`` if it has none.
+    """
 
     @explains_arguments("Client")
     def __init__(
@@ -118,6 +122,7 @@ class ClientCore:
         max_message_bytes: int = 64 << 20,
     ) -> None:
         self.target: Target = read_target(target)
+        self.known_as: str | None = getattr(self.target, "known_as", None)
         self.mode = mode
         self.timeout_s: float | None = DEFAULT_TIMEOUT_S if timeout_s is UNSAID else timeout_s
         self.max_total_s = max_total_s
@@ -184,8 +189,8 @@ class ClientCore:
 
     @property
     def label(self) -> str:
-        """What to call the server in messages: its URL, its command, its name."""
-        return self.target.label
+        """What to call the server in messages: `known_as`, else its URL, its command, its name."""
+        return self.known_as or self.target.label
 
     @property
     def is_connected(self) -> bool:

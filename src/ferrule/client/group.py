@@ -1,16 +1,17 @@
 """Several servers as one: a client per server, their names prefixed, and one dead server that breaks nothing.
 
 A tool ``search`` of the server ``docs`` is ``docs_search``; resources keep their URIs, which say by themselves whose
-they are once they were listed. Which servers are there, and why one is not, is in `ClientGroup.servers`.
+they are once they were listed. Which servers are there, and why one is not, is in `ClientGroup.servers`; one that is
+not is tried again in the background (`ferrule.client.keeper`), and no list waits for it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, cast
 
+import anyio
 from msgspec.structs import replace
 
 from ferrule._options import check_options
@@ -19,13 +20,30 @@ from ferrule.client.concurrent import gather
 from ferrule.client.config import GroupTarget, read_target
 from ferrule.client.errors import UnknownServer
 from ferrule.client.jsonlike import is_mapping
+from ferrule.client.keeper import Keeper, Sleep
+from ferrule.client.names import NameBook, UriBook
 from ferrule.client.options import ClientOptions
 from ferrule.client.results import ToolCallResult
-from ferrule.protocol.errors import FerruleError
-from ferrule.wire.types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate, Tool
+from ferrule.client.tasks import ClientTasks, TaskHandle
+from ferrule.protocol.errors import FerruleError, LocalError, MCPError, RequestTimeout
+from ferrule.transports.background import Background
+from ferrule.wire.jsonrpc import JsonRpcErrorCode
+from ferrule.wire.types import (
+    GetPromptResult,
+    Prompt,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    Tool,
+)
 
 if TYPE_CHECKING:
-    from ferrule.client.options import GetPromptOptions, ReadResourceOptions, ToolCallOptions
+    from ferrule.client.options import (
+        GetPromptOptions,
+        ReadResourceOptions,
+        StartToolOptions,
+        ToolCallOptions,
+    )
 
 __all__ = ["ClientGroup", "GroupMember"]
 
@@ -33,38 +51,53 @@ logger = logging.getLogger("ferrule.client")
 
 T = TypeVar("T")
 
+OPEN_S: Final = 10.0
+"""Seconds that connecting waits for servers that do not answer."""
 
-@dataclass(slots=True)
+
 class GroupMember:
     """One server of a group.
 
     Attributes:
         name: its key in the configuration.
         client: its client; ``None`` where the entry itself is wrong.
-        error: why it is not there; ``None`` while it is.
     """
 
-    name: str
-    client: ClientCalls | None
-    error: Exception | None = None
+    __slots__ = ("client", "keeper", "name")
+
+    def __init__(self, name: str, client: ClientCalls | None, keeper: Keeper) -> None:
+        self.name = name
+        self.client = client
+        self.keeper = keeper
+
+    def __repr__(self) -> str:
+        return f"GroupMember({self.name!r}, {'up' if self.is_up else f'error={self.error!r}'})"
+
+    @property
+    def error(self) -> Exception | None:
+        """Why it is not there; ``None`` while it is, and while the first attempt goes on."""
+        return self.keeper.error
 
     @property
     def is_up(self) -> bool:
         """Whether it can be called."""
-        return self.client is not None and self.error is None
+        return self.client is not None and self.keeper.is_up
 
 
 class ClientGroup:
     """A client of every server in a configuration: ``ClientGroup({"mcpServers": {...}})`` or the path of such a file.
 
-    Opened and closed like a `Client`. Connecting never fails for one server: its member says what is wrong, and the
-    next use of the group tries it again.
+    Opened and closed like a `Client`. Connecting never fails for one server: its member says what is wrong, and it is
+    tried again in the background, after 1 s, 2 s, 4 s … up to a minute. Lists leave it out until it is there.
 
     Args:
         target: a mapping in the ``mcpServers`` form, the path of a JSON file, or name → any target of `Client`.
         separator: between a server's name and its tools' and prompts'.
         client_class: of the members.
-        options: for every client, as for `Client`; ``connect_timeout_s`` is 30 unless given.
+        open_s: seconds that connecting waits for servers that do not answer; they go on connecting meanwhile.
+        sleep: waits between two attempts to reach a server: ``await sleep(seconds)``.
+        options: for every client, as for `Client`; ``connect_timeout_s`` is 30 unless given. A list waits as long for
+            one server, which then counts as away until it answers that list.
     """
 
     def __init__(
@@ -72,7 +105,9 @@ class ClientGroup:
         target: Any,
         *,
         separator: str = "_",
-        client_class: type[ClientCalls] = ClientCalls,
+        client_class: type[ClientCalls] = ClientTasks,
+        open_s: float = OPEN_S,
+        sleep: Sleep = anyio.sleep,
         **options: Unpack[ClientOptions],
     ) -> None:
         check_options("ClientGroup", options, ClientOptions)
@@ -80,15 +115,32 @@ class ClientGroup:
         options.setdefault("connect_timeout_s", 30.0)
         self.separator = separator
         self.servers: dict[str, GroupMember] = {}
-        self._resources: dict[str, str] = {}
+        self._open_s = open_s
+        self._list_s = cast("float", options.get("connect_timeout_s"))
+        self._sleep = sleep
+        self._background = Background()
         for name, entry in found.servers.items():
-            try:
-                if isinstance(entry, Exception):
-                    raise entry
-                self.servers[name] = GroupMember(name, client_class(entry, **options))
-            except (TypeError, ValueError, KeyError, OSError) as error:
-                logger.warning("The server %r is left out: %s", name, error)
-                self.servers[name] = GroupMember(name, None, error)
+            self.servers[name] = self._member(name, entry, client_class, options)
+        prefixes = {name: name + separator for name in self.servers}
+        self._tools, self._prompts = NameBook("tool", prefixes), NameBook("prompt", prefixes)
+        self._resources, self._templates = UriBook("resource"), UriBook("template")
+
+    def _member(self, name: str, entry: Any, client_class: type[ClientCalls], options: ClientOptions) -> GroupMember:
+        try:
+            if isinstance(entry, Exception):
+                raise entry
+            client = client_class(entry, **options)
+        except (TypeError, ValueError, KeyError, OSError) as error:
+            logger.warning("The server %r is left out: %s", name, error)
+            keeper = Keeper(name, _never)
+            keeper.error = error
+            return GroupMember(name, None, keeper)
+        client.known_as = name
+
+        async def attempt() -> None:
+            await client.connect()
+
+        return GroupMember(name, client, Keeper(name, attempt, sleep=self._sleep))
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -99,41 +151,45 @@ class ClientGroup:
         await self.aclose()
 
     async def connect(self) -> ClientGroup:
-        """Connect to every server at once; those that fail are noted, not raised."""
-        await gather([self._bring_up(member) for member in self.servers.values() if member.client is not None])
+        """Connect to every server at once; those that fail are noted, not raised, and those that do not answer within
+        ``open_s`` are not waited for."""
+        self._background = Background()
+        members = [member for member in self.servers.values() if member.client is not None]
+        for member in members:
+            member.keeper.start(self._background)
+        try:
+            with anyio.move_on_after(self._open_s):
+                await gather([member.keeper.first_attempt() for member in members])
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
+            raise
         return self
 
     async def aclose(self) -> None:
         """Close every client. Any task; idempotent."""
+        await self._background.aclose()
         await gather([member.client.aclose() for member in self.servers.values() if member.client is not None])
-
-    async def _bring_up(self, member: GroupMember) -> None:
-        assert member.client is not None
-        try:
-            await member.client.connect()
-        except Exception as error:
-            logger.warning("The server %r is not there: %s", member.name, error)
-            member.error = error
-        else:
-            member.error = None
 
     # -- calls ------------------------------------------------------------------------------------------------------
 
     async def list_tools(self) -> list[Tool]:
-        """The tools of every server that answers, under prefixed names."""
-        return await self._from_all(lambda client: client.list_tools(), self._prefixed)
+        """The tools of every server that is there, under prefixed names."""
+        return self._named(self._tools, await self._from_all("tools", lambda client: client.list_tools()))
 
     async def list_prompts(self) -> list[Prompt]:
-        """The prompts of every server that answers, under prefixed names."""
-        return await self._from_all(lambda client: client.list_prompts(), self._prefixed)
+        """The prompts of every server that is there, under prefixed names."""
+        return self._named(self._prompts, await self._from_all("prompts", lambda client: client.list_prompts()))
 
     async def list_resources(self) -> list[Resource]:
-        """The resources of every server that answers."""
-        return await self._from_all(lambda client: client.list_resources(), self._remembered)
+        """The resources of every server that is there. A URI that several have belongs to the first of them."""
+        found = await self._from_all("resources", lambda client: client.list_resources())
+        return [item for _, item in self._resources.list(found, lambda item: item.uri)]
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
-        """The resource templates of every server that answers."""
-        return await self._from_all(lambda client: client.list_resource_templates(), lambda _, template: template)
+        """The resource templates of every server that is there."""
+        found = await self._from_all("resources", lambda client: client.list_resource_templates())
+        return [item for _, item in self._templates.list(found, lambda item: item.uri_template)]
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[ToolCallOptions]
@@ -144,14 +200,28 @@ class ClientGroup:
             UnknownServer: no server of the group has this prefix.
             LocalError: its server is not there.
         """
-        client, own = await self._client_of(name)
+        client, own = await self._client_of(self._tools, name)
         return await client.call_tool(own, arguments, **options)
+
+    async def start_tool(
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[StartToolOptions]
+    ) -> TaskHandle:
+        """Start a tool as a task by its prefixed name; see `Client.start_tool`.
+
+        Raises:
+            UnknownServer, LocalError: as `call_tool`.
+            TypeError: the group's ``client_class`` knows no tasks.
+        """
+        client, own = await self._client_of(self._tools, name)
+        if not isinstance(client, ClientTasks):
+            raise TypeError(f"{type(client).__name__} knows no tasks")
+        return await client.start_tool(own, arguments, **options)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[GetPromptOptions]
     ) -> GetPromptResult:
         """Fill in a prompt by its prefixed name."""
-        client, own = await self._client_of(name)
+        client, own = await self._client_of(self._prompts, name)
         return await client.get_prompt(own, arguments, **options)
 
     async def read_resource(
@@ -163,7 +233,7 @@ class ClientGroup:
             uri: as listed, or made from a template.
             server: whose it is; not needed once it was listed. Otherwise every server is asked in turn.
         """
-        name = server or self._resources.get(uri)
+        name = server or self._resources.owner(uri)
         if name is not None:
             return await (await self.client(name)).read_resource(uri, **options)
         last: Exception | None = None
@@ -179,7 +249,7 @@ class ClientGroup:
         raise last or UnknownServer(f"No server of the group has resources to look for {uri!r} in")
 
     async def client(self, name: str) -> ClientCalls:
-        """The connected client of one server.
+        """The connected client of one server; one that is away is tried once more.
 
         Raises:
             UnknownServer: there is no such server.
@@ -192,45 +262,66 @@ class ClientGroup:
             assert member.error is not None
             raise member.error
         if not member.is_up:
-            await self._bring_up(member)
-            if member.error is not None:
-                raise member.error
+            await member.keeper.reach()
         return member.client
 
     # -- how ----------------------------------------------------------------------------------------------------------
 
-    async def _client_of(self, name: str) -> tuple[ClientCalls, str]:
-        # The longest name first: of "a" and "a_b", "a_b_c" belongs to the latter.
-        for server in sorted(self.servers, key=len, reverse=True):
-            prefix = server + self.separator
-            if name.startswith(prefix):
-                return await self.client(server), name[len(prefix) :]
-        raise UnknownServer(f"{name!r} has none of the prefixes {', '.join(sorted(self.servers)) or '(no servers)'}")
+    async def _client_of(self, names: NameBook, name: str) -> tuple[ClientCalls, str]:
+        if names.is_open(name):  # of "a" and "a_b", "a_b_c" may be either's
+            await (self.list_tools() if names is self._tools else self.list_prompts())
+        found = names.owner(name)
+        if found is None:
+            raise UnknownServer(
+                f"{name!r} has none of the prefixes {', '.join(sorted(self.servers)) or '(no servers)'}"
+            )
+        return await self.client(found[0]), found[1]
 
-    async def _from_all(self, ask: Callable[[ClientCalls], Awaitable[list[T]]], name: Callable[[str, T], T]) -> list[T]:
-        async def one(member: GroupMember) -> list[T]:
-            if member.client is None:
+    async def _from_all(self, kind: str, ask: Callable[[ClientCalls], Awaitable[list[T]]]) -> list[tuple[str, list[T]]]:
+        """What each server that is there has; those that fail are left out."""
+
+        async def one(member: GroupMember) -> tuple[str, list[T]] | None:
+            items = await self._from_one(member, kind, ask)
+            return None if items is None else (member.name, items)
+
+        found = await gather([one(member) for member in self.servers.values() if member.is_up])
+        return [each for each in found if each is not None]
+
+    async def _from_one(
+        self, member: GroupMember, kind: str, ask: Callable[[ClientCalls], Awaitable[list[T]]]
+    ) -> list[T] | None:
+        client = cast("ClientCalls", member.client)
+
+        async def attempt() -> None:
+            with anyio.fail_after(self._list_s):
+                await ask(client)
+
+        try:
+            with anyio.fail_after(self._list_s):
+                return await ask(client)
+        except TimeoutError:
+            member.keeper.lose(RequestTimeout(f"the list of {kind}", self._list_s), attempt)
+        except MCPError as error:
+            if error.code == JsonRpcErrorCode.METHOD_NOT_FOUND:  # a server without that kind of thing
                 return []
-            if not member.is_up:
-                await self._bring_up(member)
-            if not member.is_up:
-                return []
-            try:
-                return [name(member.name, item) for item in await ask(member.client)]
-            except FerruleError as error:
-                if getattr(error, "code", None) != -32601:  # a server without that kind of thing
-                    logger.warning("The server %r did not answer: %s", member.name, error)
-                return []
+            logger.warning("The server %r did not answer: %s", member.name, error)
+        except FerruleError as error:
+            member.keeper.lose(error, attempt)
+        return None
 
-        found = await gather([one(member) for member in self.servers.values()])
-        return [item for items in found for item in items]
+    def _named(self, names: NameBook, found: list[tuple[str, list[Any]]]) -> list[Any]:
+        shown = names.list([(server, [item.name for item in items]) for server, items in found])
+        made: list[Any] = []
+        for server, items in found:
+            for item in items:
+                name = shown.pop((server, item.name), None)
+                if name is not None:
+                    made.append(replace(item, name=name))
+        return made
 
-    def _prefixed(self, server: str, item: Any) -> Any:
-        return replace(item, name=f"{server}{self.separator}{item.name}")
 
-    def _remembered(self, server: str, item: Any) -> Any:
-        self._resources.setdefault(item.uri, server)
-        return item
+async def _never() -> None:
+    raise LocalError("Its entry in the configuration is wrong")
 
 
 def _as_group(target: Any) -> GroupTarget:

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from ferrule.transports.streamable_client import HttpAuth
     from ferrule.wire.types import DiscoverResult, Implementation
 
-__all__ = ["ClientOptions", "CompleteOptions", "GetPromptOptions", "ReadResourceOptions", "ToolCallOptions"]
+__all__ = [
+    "ClientOptions",
+    "CompleteOptions",
+    "GetPromptOptions",
+    "ReadResourceOptions",
+    "StartToolOptions",
+    "ToolCallOptions",
+]
 
 
 class ClientOptions(TypedDict, total=False):
@@ -94,3 +101,12 @@ class ToolCallOptions(TypedDict, total=False):
     meta: Mapping[str, Any] | None
     input_responses: Mapping[str, Any] | None
     request_state: str | None
+
+
+class StartToolOptions(TypedDict, total=False):
+    """What `Client.start_tool` takes beside name and arguments."""
+
+    ttl_s: float | None
+    timeout_s: float | None
+    result_type: Any
+    meta: Mapping[str, Any] | None
