@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.stores.blobs import BlobStore, MemoryBlobs
+from ferrule.stores.blobs import BlobStore, MemoryBlobs, ValueTooLarge
 from ferrule.stores.sqlite import SqliteBlobs, SqliteFile
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
@@ -46,3 +46,40 @@ async def test_memory_is_bounded_by_size():
     for number in range(5):
         await blobs.put(str(number), b"xxxx", ttl_s=9)
     assert [await blobs.get(str(number)) for number in range(5)] == [None, None, None, b"xxxx", b"xxxx"]
+
+
+async def test_memory_is_bounded_in_number_by_what_an_entry_costs():
+    """Empty values under short keys take a few hundred bytes each."""
+    blobs = MemoryBlobs(max_bytes=25_600, clock=lambda: 0)
+    for number in range(1000):
+        await blobs.put(str(number), b"", ttl_s=9)
+    assert len(blobs) == 100
+    assert [await blobs.get(key) for key in ("899", "900", "999")] == [None, b"", b""]
+
+
+async def test_a_value_that_memory_cannot_keep_is_refused_and_others_stay():
+    """The caller learns of it at once, and not when the value is asked for."""
+    blobs = MemoryBlobs(max_bytes=1000, clock=lambda: 0)
+    await blobs.put("k", b"x" * 400, ttl_s=9)
+    await blobs.put("other", b"x" * 400, ttl_s=9)
+    for value in (b"y" * 1000, b"y" * 10_000):
+        with pytest.raises(ValueTooLarge, match=rf"{len(value)} bytes is more than the 1000"):
+            await blobs.put("k", value, ttl_s=9)
+    assert await blobs.get("k") == await blobs.get("other") == b"x" * 400
+
+
+async def test_what_has_expired_makes_room_before_what_has_not():
+    now = [0.0]
+    blobs = MemoryBlobs(max_bytes=10, clock=lambda: now[0])
+    await blobs.put("a", b"xxxx", ttl_s=100)
+    await blobs.put("b", b"xxxx", ttl_s=10)
+    now[0] = 10
+    await blobs.put("c", b"xxxx", ttl_s=100)
+    assert [await blobs.get(key) for key in "abc"] == [b"xxxx", None, b"xxxx"]
+
+
+async def test_values_that_are_replaced_leave_nothing_behind():
+    blobs = MemoryBlobs(clock=lambda: 0)
+    for number in range(10_000):
+        await blobs.put("k", b"x", ttl_s=number)
+    assert len(blobs._expiry) < 200

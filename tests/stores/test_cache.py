@@ -24,7 +24,13 @@ async def test_memory_is_bounded_by_size_and_the_longest_unused_go_first():
     await cache.put("g", "k" * 90, b"", ttl_s=9)
     assert len(cache) == 1
     await cache.put("g", "large", b"x" * 200, ttl_s=9)
-    assert len(cache) == 0
+    assert len(cache) == 1  # it costs no other its place
+    await cache.put("g", "k" * 90, b"x" * 200, ttl_s=9)
+    assert len(cache) == 0  # but what was there is no longer true
+    many = MemoryCacheStore(max_bytes=25_600)
+    for number in range(1000):
+        await many.put("g", str(number), b"", ttl_s=9)
+    assert len(many) == 100
     nothing = MemoryCacheStore(max_bytes=0)
     await nothing.put("g", "k", b"x", ttl_s=9)
     assert await nothing.get("g", "k") is None
@@ -50,10 +56,18 @@ async def test_a_file_is_bounded_by_size_and_swept_of_what_expired(tmp_path: Pat
     for number in range(5):
         await cache.put("g", str(number), b"x" * 100, ttl_s=1000 + number)
     await cache.put("g", "short", b"x", ttl_s=10)
+    await cache.put("g", "large", b"x" * 300, ttl_s=2000)
     now[0] = 61
 
     def rows(connection: sqlite3.Connection, now: float) -> list[str]:
         return [row[0] for row in connection.execute("SELECT key FROM ferrule_cache ORDER BY key")]
 
     assert await file.run(rows) == ["3", "4"]
+    await cache.put("g", "4", b"x" * 300, ttl_s=2000)  # not kept, and the one before is no longer true
+    assert await file.run(rows) == ["3"]
+    file.max_cache_bytes = 25_600
+    for number in range(200):
+        await cache.put("g", f"n{number:03}", b"", ttl_s=3000 + number)
+    now[0] = 122
+    assert await file.run(rows) == [f"n{number:03}" for number in range(100, 200)]
     file.close()

@@ -13,6 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from ferrule.stores.blobs import most_entries
+
 __all__ = ["DEFAULT_MAX_CACHE_BYTES", "CacheStore", "MemoryCacheStore"]
 
 DEFAULT_MAX_CACHE_BYTES: Final = 32 << 20
@@ -26,7 +28,11 @@ class CacheStore(Protocol):
         ...
 
     async def put(self, group: str, key: str, value: bytes, *, ttl_s: float) -> None:
-        """Keep a value for at most ``ttl_s`` seconds; replaces what was there."""
+        """Keep a value for at most ``ttl_s`` seconds; what was there is forgotten, even if the new one is not kept.
+
+        Raises:
+            OSError: the store cannot be reached or written to.
+        """
         ...
 
     async def drop(self, group: str) -> None:
@@ -38,7 +44,8 @@ class MemoryCacheStore:
     """Values of one process; the longest unused go first.
 
     Args:
-        max_bytes: of all keys and values together; a larger value is not kept.
+        max_bytes: of all keys and values together; a larger value is not kept, and costs no other its place. There may
+            be one entry for each 256 of these bytes, or 64.
         clock: seconds, for tests.
     """
 
@@ -46,6 +53,7 @@ class MemoryCacheStore:
         self, *, max_bytes: int = DEFAULT_MAX_CACHE_BYTES, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._max_bytes = max_bytes
+        self._max_entries = most_entries(max_bytes)
         self._clock = clock
         self._size_bytes = 0
         self._entries: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
@@ -67,9 +75,12 @@ class MemoryCacheStore:
     async def put(self, group: str, key: str, value: bytes, *, ttl_s: float) -> None:
         """See `CacheStore`."""
         self._forget((group, key))
+        size = _size(group, key, value)
+        if size > self._max_bytes or ttl_s <= 0:
+            return
         self._entries[group, key] = (self._clock() + ttl_s, value)
-        self._size_bytes += _size(group, key, value)
-        while self._size_bytes > self._max_bytes:
+        self._size_bytes += size
+        while self._size_bytes > self._max_bytes or len(self._entries) > self._max_entries:
             self._forget(next(iter(self._entries)))
 
     async def drop(self, group: str) -> None:

@@ -75,6 +75,9 @@ class RedisBlobs:
     async def put(self, key: str, value: bytes, *, ttl_s: float) -> None:
         """See `BlobStore`."""
         name = self._server.key(f"blob:{key}")
+        if ttl_s <= 0:
+            await self._server.run(lambda client: client.delete(name))
+            return
         await self._server.run(lambda client: client.set(name, value, px=milliseconds(ttl_s)))
 
     async def get(self, key: str) -> bytes | None:
@@ -118,6 +121,10 @@ class RedisCache:
 
     async def put(self, group: str, key: str, value: bytes, *, ttl_s: float) -> None:
         """See `CacheStore`."""
+        if ttl_s <= 0:
+            entry = self._keys(group, key)[0]
+            await self._server.run(lambda client: client.delete(entry))
+            return
         values: list[Any] = [secrets.token_hex(_ERA_BYTES // 2), value, milliseconds(ttl_s)]
         await self._server.run(lambda client: client.eval(_PUT, 2, *self._keys(group, key), *values))
 

@@ -119,6 +119,9 @@ class SqliteCache:
         """See `CacheStore`."""
 
         def work(connection: sqlite3.Connection, now: float) -> None:
+            if ttl_s <= 0 or len(group) + len(key) + len(value) > self._file.max_cache_bytes:
+                connection.execute("DELETE FROM ferrule_cache WHERE bundle = ? AND key = ?", (group, key))
+                return
             connection.execute(
                 "INSERT OR REPLACE INTO ferrule_cache (bundle, key, expires_at, value) VALUES (?, ?, ?, ?)",
                 (group, key, now + ttl_s, value),

@@ -26,6 +26,7 @@ from typing import Any, Final, TypeVar
 import anyio.to_thread
 from anyio.lowlevel import RunVar
 
+from ferrule.stores.blobs import most_entries
 from ferrule.stores.clock import boot_id, uptime_s
 
 __all__ = ["SqliteFile", "transaction"]
@@ -90,7 +91,8 @@ class SqliteFile:
         path: of the file; its folder must exist.
         clock: seconds since the epoch; for tests. Of one that differs from the time of the file by more than two
             seconds when the file is opened, only the differences count. ``None``: see the module.
-        max_cache_bytes: of the results kept for use again; what expires first goes first, within a minute.
+        max_cache_bytes: of the results kept for use again, with their keys; what expires first goes first, within a
+            minute, and a larger one is not kept. There may be one for each 256 of these bytes, or 64.
     """
 
     def __init__(
@@ -100,7 +102,7 @@ class SqliteFile:
         self._clock = uptime_s if clock is None else clock
         self._tells_the_time = clock is not None
         self._shift_s = 0.0
-        self._max_cache_bytes = max_cache_bytes
+        self.max_cache_bytes = max_cache_bytes
         self._lock = threading.Lock()
         self._turn: RunVar[anyio.CapacityLimiter] = RunVar(f"ferrule.sqlite.{id(self)}")
         self._connection: sqlite3.Connection | None = None
@@ -241,12 +243,13 @@ class SqliteFile:
         if not self._tells_the_time:
             connection.execute("UPDATE ferrule_clock SET seen_at = max(seen_at, ?)", (now,))
         rows: Any = connection.execute(
-            "SELECT bundle, key, length(value) FROM ferrule_cache ORDER BY expires_at DESC"
+            "SELECT bundle, key, length(bundle) + length(key) + length(value) FROM ferrule_cache "
+            "ORDER BY expires_at DESC"
         ).fetchall()
-        size_bytes = 0
-        for bundle, key, length in rows:
+        size_bytes, most = 0, most_entries(self.max_cache_bytes)
+        for number, (bundle, key, length) in enumerate(rows):
             size_bytes += length
-            if size_bytes > self._max_cache_bytes:
+            if size_bytes > self.max_cache_bytes or number >= most:
                 connection.execute("DELETE FROM ferrule_cache WHERE bundle = ? AND key = ?", (bundle, key))
 
 

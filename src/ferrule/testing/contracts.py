@@ -116,6 +116,16 @@ class BlobStoreContract(StoreContract):
         await self.pass_time(self.tick_s * 1.5)
         assert await blobs.get("k") is None
 
+    async def test_a_value_without_a_life_takes_away_what_was_there(self) -> None:
+        """At once, and not a moment later. No bytes are a value that is there."""
+        blobs = await self.make()
+        await blobs.put("k", b"", ttl_s=60)
+        assert await blobs.get("k") == b""
+        for ttl_s in (0, -1):
+            await blobs.put("k", b"x", ttl_s=60)
+            await blobs.put("k", b"y", ttl_s=ttl_s)
+            assert await blobs.get("k") is None
+
 
 class CacheStoreContract(StoreContract):
     """`ferrule.stores.cache.CacheStore`."""
@@ -146,6 +156,8 @@ class CacheStoreContract(StoreContract):
         await self.pass_time(self.tick_s * 1.5)
         assert await cache.get("g", "k") is None
         assert await cache.get("g", "later") == b"y"
+        await cache.put("g", "later", b"z", ttl_s=0)
+        assert await cache.get("g", "later") is None
 
     async def test_a_group_is_dropped_as_one(self) -> None:
         """Nothing in it is found again, others are untouched, and it can be filled anew."""

@@ -9,7 +9,8 @@ import pytest
 from ferrule import Context, MCPServer
 from ferrule.app.rounds.sealing import StateKey
 from ferrule.stores.blobs import MemoryBlobs
-from ferrule.stores.store import open_store
+from ferrule.stores.marks import MemoryMarks
+from ferrule.stores.store import Store, open_store
 from tests.app.rounds.driving import KEY, Call, accept, outcome, served, settings_of
 from tests.app.support import ask
 
@@ -137,6 +138,12 @@ async def test_prompts_and_resources_ask_too():
 async def test_a_large_state_needs_a_store():
     app = asking(served(inline_state_bytes=50, store=None))
     assert "StateTooLarge" in await outcome(Call(app).request())
+
+
+async def test_a_state_that_is_too_large_for_the_store_is_said_to_be_so():
+    """And not that it has expired, when the client comes back with it."""
+    store = Store(MemoryMarks(), MemoryBlobs(max_bytes=60))
+    assert "StateTooLarge" in await outcome(Call(asking(served(inline_state_bytes=50, store=store))).request())
 
 
 async def test_a_large_state_goes_into_the_store():

@@ -21,6 +21,7 @@ from ferrule.app.rounds.keys import content_digest
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.inbound import NAME_PARAMS
+from ferrule.stores.blobs import ValueTooLarge
 from ferrule.wire.codec import Encoded, decode, encode
 
 __all__ = ["open_state", "seal_inline", "seal_state"]
@@ -51,7 +52,7 @@ async def seal_state(request: ServerRequestContext[Any], settings: RoundsSetting
     """A token for the client.
 
     Raises:
-        StateTooLarge: it outgrew ``inline_state_bytes`` and there is no store.
+        StateTooLarge: it outgrew ``inline_state_bytes``, and there is no store or it is too large for that, too.
     """
     token = seal_inline(request, settings, journal)
     if token is not None:
@@ -62,7 +63,10 @@ async def seal_state(request: ServerRequestContext[Any], settings: RoundsSetting
             f"The state of this call has {len(body)} bytes, more than inline_state_bytes; configure a store"
         )
     key = secrets.token_urlsafe(24)
-    await settings.blobs.put(key, body, ttl_s=max(_expires_at(settings, journal) - settings.clock(), 0))
+    try:
+        await settings.blobs.put(key, body, ttl_s=max(_expires_at(settings, journal) - settings.clock(), 0))
+    except ValueTooLarge as error:
+        raise StateTooLarge(f"The state of this call has {len(body)} bytes, more than the store keeps") from error
     return _sealed(request, settings, journal, {_REFERENCE: key})
 
 
