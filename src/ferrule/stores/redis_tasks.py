@@ -19,7 +19,8 @@ _EXISTS: Final = 3
 
 # Scripts get the names of all keys that they touch, so that a cluster can route them. ``all`` and ``leases`` are
 # sorted sets of task ids, by expiry and by the end of the lease, both in milliseconds. They and ``owned``
-# live as long as the record in them that lives longest.
+# live as long as the record in them that lives longest. What takes memory is written before anything is cleaned up: a
+# full Redis refuses the first write of a script and no later one.
 
 _ADD: Final = (
     NOW
@@ -31,18 +32,21 @@ if found[1] then
   if found[1] == '1' and found[2] == owner and found[3] == created and found[4] == body then return found[5] end
   return 3
 end
-redis.call('ZREMRANGEBYSCORE', all, '-inf', now)
-if redis.call('ZCARD', all) >= tonumber(ARGV[7]) then return 1 end
+if redis.call('ZCOUNT', all, '(' .. now, '+inf') >= tonumber(ARGV[7]) then return 1 end
+local gone, count = {}, 0
 if owner ~= '' then
   for _, old in ipairs(redis.call('ZRANGE', owned, 0, -1)) do
-    if not redis.call('ZSCORE', all, old) then redis.call('ZREM', owned, old) end
+    local ends = redis.call('ZSCORE', all, old)
+    if ends and tonumber(ends) > now then count = count + 1 else gone[#gone + 1] = old end
   end
-  if redis.call('ZCARD', owned) >= tonumber(ARGV[8]) then return 2 end
+  if count >= tonumber(ARGV[8]) then return 2 end
 end
 local expires = string.format('%.0f', now + life)
 if life <= 0 then return expires end
 redis.call('HSET', task, 'owner', owner, 'version', 1, 'created', created, 'expires', expires, 'open', 1, 'body', body)
 redis.call('PEXPIREAT', task, expires)
+redis.call('ZREMRANGEBYSCORE', all, '-inf', now)
+for _, old in ipairs(gone) do redis.call('ZREM', owned, old) end
 redis.call('ZADD', all, expires, id)
 redis.call('ZADD', leases, now + lease, id)
 local keys = {all, leases}
@@ -117,7 +121,7 @@ class RedisTasks:
             task.owner,
             repr(task.created_at),
             round((task.expires_at - task.created_at) * 1000),
-            milliseconds(lease_s),
+            round(lease_s * 1000),
         ]
         values += [task.body, max_tasks, max_per_owner]
         added: int | bytes = await self._server.run(lambda client: client.eval(_ADD, len(keys), *keys, *values))

@@ -56,7 +56,7 @@ class SqliteSessions:
             ).fetchone()
             if found is None:
                 return None
-            if found[1] < now + idle_s:
+            if not now + idle_s <= found[1] <= now + idle_s * 1.1:
                 connection.execute(
                     "UPDATE ferrule_sessions SET expires_at = ? WHERE session_id = ?", (now + idle_s * 1.1, session_id)
                 )
@@ -124,8 +124,8 @@ class SqliteEvents:
             # From the event before, too: whether it, or the one after it, is still there tells whether there is a gap.
             return connection.execute(
                 "SELECT number, data FROM ferrule_events WHERE session_id = ? AND stream_id = ? AND number >= ? "
-                "ORDER BY number",
-                (session_id, stream_id, seen),
+                "AND expires_at > ? ORDER BY number",
+                (session_id, stream_id, seen, now),
             ).fetchall()
 
         rows = await self._file.run(work, durable=False)
