@@ -12,9 +12,22 @@ from typing import Any, cast
 
 import pytest
 
+from ferrule.stores.blobs import probe
+from ferrule.stores.errors import StoreNotWritable
 from ferrule.stores.marks import Mark
-from ferrule.stores.redis import RedisChannel, RedisMarks, RedisRateLimits, RedisServer, RedisSessions
+from ferrule.stores.redis import (
+    RedisBlobs,
+    RedisCache,
+    RedisChannel,
+    RedisEvents,
+    RedisMarks,
+    RedisRateLimits,
+    RedisServer,
+    RedisSessions,
+    RedisTasks,
+)
 from ferrule.stores.store import open_store
+from ferrule.stores.tasks import StoredTask
 from tests.processes import free_port
 from tests.stores.own_redis import KEEP, OwnRedis
 
@@ -136,9 +149,23 @@ async def test_a_script_whose_answer_was_lost_may_be_run_again(own: OwnRedis) ->
     await server.aclose()
 
 
-async def test_a_full_one_is_away_and_not_a_riddle(own: OwnRedis) -> None:
-    """``maxmemory`` without eviction: an error that callers know, with Redis's own words."""
-    server = RedisServer(own.url, patience_s=0)
+def calls_that_write(server: RedisServer) -> list[Callable[[], Any]]:
+    """With commands and with scripts, inside which Redis words its errors differently."""
+    task = StoredTask(task_id="t", owner="", created_at=0, expires_at=60, is_open=True, body=b"x")
+    return [
+        lambda: RedisSessions(server).put("new", b"x", idle_s=60),
+        lambda: RedisMarks(server).begin("new", ttl_s=60),
+        lambda: RedisTasks(server).add(task, lease_s=60, max_tasks=9, max_per_owner=9),
+        lambda: RedisCache(server).put("g", "k", b"x", ttl_s=60),
+        lambda: RedisEvents(server).append("s", "1", b"x"),
+        lambda: RedisRateLimits(server).take("k", size=1, per_s=60),
+        lambda: probe(RedisBlobs(server)),
+    ]
+
+
+async def test_a_full_one_says_so_at_once_and_can_be_read(own: OwnRedis) -> None:
+    """``maxmemory`` without eviction: an error that callers know, with Redis's own words; waiting would not help."""
+    server = RedisServer(own.url, patience_s=1000, timeout_s=1000)
     await server.client.config_set("maxmemory", "1mb")
     sessions = RedisSessions(server)
 
@@ -148,7 +175,40 @@ async def test_a_full_one_is_away_and_not_a_riddle(own: OwnRedis) -> None:
 
     with pytest.raises(ConnectionError, match="maxmemory"):
         await fill()
+    await server.client.config_set("maxmemory", "1")  # the buffers of what was refused gave back some room
+    for write in calls_that_write(server):
+        with pytest.raises(StoreNotWritable, match=r"cannot be written to.*maxmemory"):
+            await write()
+    assert await RedisBlobs(server).get("k") is None
     await server.client.config_set("maxmemory", "0")
+    for write in calls_that_write(server):
+        await write()
+    await server.aclose()
+
+
+async def test_one_without_enough_replicas_says_so_at_once(own: OwnRedis) -> None:
+    server = RedisServer(own.url, patience_s=1000, timeout_s=1000)
+    await server.client.config_set("min-replicas-to-write", "1")
+    for write in calls_that_write(server):
+        with pytest.raises(StoreNotWritable, match=r"NOREPLICAS|[Nn]ot enough good replicas"):
+            await write()
+    await server.aclose()
+
+
+async def test_a_replica_is_waited_for_to_become_the_primary_and_then_said_to_be_one(own: OwnRedis) -> None:
+    """A failover takes a moment; where there is none it does not become an endless wait."""
+    server = RedisServer(own.url, patience_s=0)
+    await server.client.execute_command("REPLICAOF", "127.0.0.1", "1")
+    for write in calls_that_write(server):
+        with pytest.raises(StoreNotWritable, match="read only replica"):
+            await write()
+    patient = RedisServer(own.url, patience_s=1000, timeout_s=1000)
+    waiting = asyncio.create_task(RedisMarks(patient).begin("k", ttl_s=60))
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    await server.client.execute_command("REPLICAOF", "NO", "ONE")
+    assert (await waiting).state == "mine"
+    await patient.aclose()
     await server.aclose()
 
 

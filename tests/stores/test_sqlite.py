@@ -9,10 +9,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from ferrule import MCPServer
 from ferrule.stores import sqlite_file
+from ferrule.stores.blobs import probe
+from ferrule.stores.errors import StoreNotWritable
 from ferrule.stores.sqlite import (
     SqliteBlobs,
     SqliteEvents,
@@ -242,3 +247,62 @@ async def test_time_goes_on_in_the_calendar_when_the_machine_is_started_again(
     monkeypatch.setattr(sqlite_file, "boot_id", lambda: "third" if has_id else "")
     uptime[0], calendar[0] = 20.0, 1e9 + 2 * HOUR
     assert await times() == (1e9 + 2 * HOUR, None)
+
+
+def limit(file: SqliteFile, pages: int) -> Any:
+    """How much disk there is, in pages of SQLite; those that are there count."""
+    return file.run(lambda connection, now: connection.execute(f"PRAGMA max_page_count={pages}").fetchone())
+
+
+async def test_a_full_disk_is_said_to_be_one_and_what_is_there_can_be_read(tmp_path: Path) -> None:
+    """Nothing is half done, and with new room everything works again."""
+    file = SqliteFile(str(tmp_path / "s.db"))
+    blobs, marks, tasks, events = SqliteBlobs(file), SqliteMarks(file), SqliteTasks(file), SqliteEvents(file)
+    stored = await add(file, "t")
+    await limit(file, 1)
+    full = pytest.raises(StoreNotWritable, match=r"s\.db cannot be written to: database or disk is full")
+    large = replace(task("large", now=time.time()), body=bytes(100_000))
+    for _ in range(2):  # the second meets no transaction that the first left open
+        for write in (
+            lambda: blobs.put("k", bytes(100_000), ttl_s=60),
+            lambda: marks.finish("k", bytes(100_000), ttl_s=60),
+            lambda: tasks.add(large, lease_s=60, max_tasks=9, max_per_owner=9),
+            lambda: tasks.replace(replace(stored, body=bytes(100_000))),
+            lambda: events.append("s", "1", bytes(100_000)),
+            lambda: probe(blobs),
+        ):
+            with full:
+                await write()
+        assert await tasks.get("t") == stored
+        assert await tasks.get("large") is None
+    await limit(file, 100_000)
+    await probe(blobs)
+    assert await tasks.replace(replace(stored, body=bytes(100_000))) is not None
+    file.close()
+
+
+async def test_a_probe_leaves_nothing(tmp_path: Path) -> None:
+    file = SqliteFile(str(tmp_path / "s.db"))
+    for _ in range(3):
+        await probe(SqliteBlobs(file))
+    assert await file.run(lambda c, now: c.execute("SELECT count(*) FROM ferrule_blobs").fetchone()[0]) == 0
+    file.close()
+
+
+@pytest.mark.parametrize("kind", ["no folder", "below a file", "a folder"])
+async def test_a_server_does_not_start_on_a_path_that_cannot_exist(tmp_path: Path, kind: str) -> None:
+    """In every way to start; and not when it is made, because a lifespan or an installer may make the folder."""
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    path = {
+        "no folder": tmp_path / "none" / "s.db",
+        "below a file": tmp_path / "file" / "s.db",
+        "a folder": tmp_path / "folder",
+    }[kind]
+    app = MCPServer("x", store=f"sqlite:///{path}")
+    for start in (lambda: app.run("stdio"), lambda: app.run("http", port=0), lambda: app.run("http", workers=2)):
+        with pytest.raises(StoreUrlError, match=r"does not exist|is a folder"):
+            start()
+    with pytest.raises(StoreUrlError, match=r"does not exist|is a folder"):
+        async with app.lowlevel.lifespan():
+            pass

@@ -362,7 +362,10 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
         Raises:
             SignatureError: a name is still undefined, or has no JSON form.
+            StoreUrlError: the store could never be used where it is said to be.
         """
+        if self.store is not None:
+            self.store.check()
         for component in (*self.resources.fixed, *self.resources.templates, *self.prompts.index):
             if component.spec.is_pending:
                 component.spec.finish()
@@ -412,6 +415,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
             OSError: the address cannot be bound.
             TypeError: an option that this transport does not have.
             SignatureError: an annotation still names something that is not defined.
+            StoreUrlError: the store could never be used where it is said to be.
         """
         self.check()
         from ferrule.transports.options import HttpRunOptions, StdioOptions

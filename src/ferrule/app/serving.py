@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.scaling import check_can_scale, make_payload
+from ferrule.stores.blobs import probe
 from ferrule.transports.asgi.endpoint import HttpEndpoint
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.http_server import HttpLimits, bind
@@ -27,7 +28,7 @@ def make_endpoint(app: MCPServer[Any], options: dict[str, Any]) -> HttpEndpoint:
         options.setdefault("shared", app.store)
         options.setdefault("event_store", app.store.events)
     if app.store is not None and app.store.is_shared and options.get("ready_check") is None:
-        options["ready_check"] = partial(app.store.blobs.get, "health")
+        options["ready_check"] = partial(probe, app.store.blobs)
     return HttpEndpoint(app.lowlevel, HttpOptions(**options))
 
 

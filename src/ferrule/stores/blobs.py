@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Protocol
+from secrets import token_hex
+from typing import Final, Protocol
 
-__all__ = ["BlobStore", "MemoryBlobs", "ValueTooLarge", "most_entries"]
+__all__ = ["BlobStore", "MemoryBlobs", "ValueTooLarge", "most_entries", "probe"]
 
 
 class ValueTooLarge(OSError):
@@ -31,6 +32,21 @@ class BlobStore(Protocol):
     async def get(self, key: str) -> bytes | None:
         """The value, ``None`` when there is none or it expired."""
         ...
+
+
+_PROBE: Final = bytes(16 * 1024)
+
+
+async def probe(blobs: BlobStore) -> None:
+    """Write a value that needs room, read it and take it away: whether a store can be used, and not only be read.
+
+    Raises:
+        OSError: it cannot.
+    """
+    key = f"health/{token_hex(8)}"
+    await blobs.put(key, _PROBE, ttl_s=60)
+    await blobs.get(key)
+    await blobs.put(key, b"", ttl_s=0)
 
 
 class MemoryBlobs:

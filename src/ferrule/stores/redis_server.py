@@ -18,6 +18,8 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
+from ferrule.stores.errors import StoreNotWritable
+
 __all__ = ["DEFAULT_PREFIX", "NOW", "RedisServer", "digest", "milliseconds"]
 
 T = TypeVar("T")
@@ -26,6 +28,8 @@ DEFAULT_PREFIX: Final = "ferrule"
 _RETRY_S: Final = 0.05
 _PROBE_S: Final = 1.0
 _MAX_CONNECTIONS: Final = 64
+
+_NOT_WRITABLE: Final = ("OOM ", "MISCONF ", "NOREPLICAS ")
 
 NOW: Final = """
 local time = redis.call('TIME')
@@ -42,6 +46,14 @@ def milliseconds(seconds: float) -> int:
 def digest(text: str) -> str:
     """A short name for a long or private text: what is looked up by its whole need not be read in Redis."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+class _Refuses(StoreNotWritable, ConnectionError):
+    """Also a `ConnectionError`, which is what callers of Redis are told where it cannot do what they ask."""
+
+
+class _IsReplica(_Refuses):
+    """It may only be read, until somebody makes it, or another, the primary."""
 
 
 class RedisServer:
@@ -114,6 +126,7 @@ class RedisServer:
 
         Raises:
             ConnectionError, TimeoutError: Redis cannot be reached.
+            StoreNotWritable: it has no room, cannot write to its disk, or is a replica and stays one.
         """
         clock = asyncio.get_running_loop().time
         retry_until = clock() if self._is_away else clock() + self._patience_s
@@ -123,15 +136,16 @@ class RedisServer:
                 while True:
                     try:
                         result = await self.translated(call)
-                    except ConnectionError:
-                        if clock() >= retry_until:
+                    except ConnectionError as error:
+                        is_answer = isinstance(error, _Refuses) and not isinstance(error, _IsReplica)
+                        if is_answer or clock() >= retry_until:
                             raise
                         await asyncio.sleep(_RETRY_S)
                     else:
                         self._is_away = False
                         return result
-        except ConnectionError:
-            self._is_away = True
+        except ConnectionError as error:
+            self._is_away = not isinstance(error, _Refuses) or isinstance(error, _IsReplica)
             raise
         except TimeoutError as error:
             self._is_away = True
@@ -147,11 +161,16 @@ class RedisServer:
             return await call(self.client)
         except exceptions.TimeoutError as error:
             raise TimeoutError(f"Redis does not answer: {error}") from error
-        except exceptions.ReadOnlyError as error:
-            await self.aclose()  # a replica now; whoever is asked next may be the new primary
-            raise ConnectionError(f"Redis cannot be written to: {error}") from error
         except _away(exceptions) as error:
             raise ConnectionError(f"Redis cannot be reached: {error}") from error
+        except exceptions.ResponseError as error:
+            # By the code in the text: where it comes from inside a script, it is not at the begin.
+            if isinstance(error, exceptions.ReadOnlyError) or "READONLY" in str(error):
+                await self.aclose()  # a replica now; whoever is asked next may be the new primary
+                raise _IsReplica(f"Redis cannot be written to: {error}") from error
+            if isinstance(error, exceptions.OutOfMemoryError) or any(code in str(error) for code in _NOT_WRITABLE):
+                raise _Refuses(f"Redis cannot be written to: {error}") from error
+            raise
         except AttributeError as error:
             if not self._is_cluster or error.obj is not None:
                 raise
@@ -181,7 +200,6 @@ def _away(exceptions: Any) -> tuple[type[Exception], ...]:
     names = (
         "ConnectionError",
         "BusyLoadingError",
-        "OutOfMemoryError",
         "TryAgainError",
         "ClusterDownError",
         "MasterDownError",

@@ -8,6 +8,7 @@ expiry; expired ones are taken away in passing.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -79,6 +80,9 @@ class SqliteBlobs:
         """See `BlobStore`."""
 
         def work(connection: sqlite3.Connection, now: float) -> None:
+            if ttl_s <= 0:
+                connection.execute("DELETE FROM ferrule_blobs WHERE key = ?", (key,))
+                return
             connection.execute(
                 "INSERT OR REPLACE INTO ferrule_blobs (key, expires_at, value) VALUES (?, ?, ?)",
                 (key, now + ttl_s, value),
@@ -172,6 +176,17 @@ def open_sqlite(url: str) -> Store:
     if not path or parts.netloc or parts.query or parts.fragment:
         raise StoreUrlError(f"{url!r} is not sqlite:///path")
     file = SqliteFile(path)
+
+    def check() -> None:
+        folder = os.path.dirname(path) or "."
+        if not os.path.isdir(folder):
+            raise StoreUrlError(f"{url!r}: the folder {folder} does not exist, so that no store can be kept in it")
+        if os.path.isdir(path):
+            raise StoreUrlError(f"{url!r}: {path} is a folder, and not a file")
+        exists = os.path.exists(path)
+        if not os.access(path, os.R_OK | os.W_OK) if exists else not os.access(folder, os.W_OK | os.X_OK):
+            raise StoreUrlError(f"{url!r}: this user may not write to {path if exists else folder}")
+
     return Store(
         SqliteMarks(file),
         SqliteBlobs(file),
@@ -183,4 +198,5 @@ def open_sqlite(url: str) -> Store:
         cache=SqliteCache(file),
         rates=SqliteRateLimits(file),
         aclose=file.aclose,
+        check=check,
     )

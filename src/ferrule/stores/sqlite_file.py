@@ -28,6 +28,7 @@ from anyio.lowlevel import RunVar
 
 from ferrule.stores.blobs import most_entries
 from ferrule.stores.clock import boot_id, uptime_s
+from ferrule.stores.errors import StoreNotWritable
 
 __all__ = ["SqliteFile", "transaction"]
 
@@ -37,6 +38,18 @@ _BUSY_TIMEOUT_S: Final = 30.0
 _SWEEP_EVERY_S: Final = 60.0
 
 _CLOCK_TOLERANCE_S: Final = 2.0
+
+_NOT_WRITABLE: Final = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_READONLY_DBMOVED,
+        sqlite3.SQLITE_READONLY_DIRECTORY,
+        sqlite3.SQLITE_IOERR_WRITE,
+        sqlite3.SQLITE_IOERR_FSYNC,
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+    }
+)
 
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS ferrule_marks (key TEXT PRIMARY KEY, expires_at REAL NOT NULL, value BLOB) WITHOUT ROWID;
@@ -118,6 +131,7 @@ class SqliteFile:
             durable: a change is on the disk when this returns.
 
         Raises:
+            StoreNotWritable: the disk is full, or the file may only be read.
             OSError: the file cannot be used, or another process held it for too long.
         """
         try:
@@ -177,6 +191,8 @@ class SqliteFile:
         except sqlite3.DatabaseError as error:
             if isinstance(error, (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)):
                 raise  # a mistake of ours
+            if getattr(error, "sqlite_errorcode", 0) in _NOT_WRITABLE:
+                raise StoreNotWritable(f"The store {self.path} cannot be written to: {error}") from error
             raise OSError(f"The store {self.path} cannot be used: {error}") from error
 
     def _open(self) -> sqlite3.Connection:
@@ -259,7 +275,8 @@ def transaction(connection: sqlite3.Connection) -> Generator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk may have undone everything already
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")

@@ -34,6 +34,10 @@ async def _nothing_is_open() -> None:
     """What a store without connections has to do to close."""
 
 
+def _nothing_to_check() -> None:
+    """What a store that may be away for a while has to look at before a server starts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Store:
     """Everything that is kept in one place.
@@ -49,6 +53,7 @@ class Store:
         is_shared: whether other processes see the same.
         aclose: close what the running event loop has opened; whoever uses the store afterwards opens it anew. A server
             that was given a URL does it at the end of its lifespan; whoever made the store does it otherwise.
+        check: looks, before a server starts, whether the store could be used at all, and raises `StoreUrlError` if not.
     """
 
     marks: OneTimeMarks
@@ -61,6 +66,7 @@ class Store:
     cache: CacheStore = field(default_factory=MemoryCacheStore)
     rates: RateLimitStore = field(default_factory=MemoryRateLimits)
     aclose: Callable[[], Awaitable[None]] = _nothing_is_open
+    check: Callable[[], None] = _nothing_to_check
 
 
 OpenStore: TypeAlias = Callable[[str], Store]

@@ -13,6 +13,7 @@ import pytest
 from ferrule import Context, MCPServer
 from ferrule.app.rounds.manual import InputRequired
 from ferrule.extensions.tasks import Tasks
+from ferrule.protocol.errors import MCPError
 from tests.extensions.tasks.support import Modern
 
 pytestmark = pytest.mark.anyio
@@ -250,3 +251,25 @@ async def test_nobody_is_taken_for_dead_because_the_store_was_away(tmp_path: Pat
     assert found is not None
     assert found[1].runs == 1
     assert work.effects == ["first", "second", "third"]
+
+
+async def test_a_task_that_cannot_be_kept_is_refused_at_once_and_in_words(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full disk does not become empty by waiting. The client is not told of disks; the log is."""
+    app = make(tmp_path / "t.db", Work(), patience_s=10_000)
+    store = app.store
+    assert store is not None
+    file: Any = store.tasks._file  # type: ignore[attr-defined]
+    async with process(app) as client:
+        first = await client.call("fragile")
+        await file.run(lambda connection, now: connection.execute("PRAGMA max_page_count=1").fetchone())
+        async with asyncio.timeout(60):
+            for _ in range(2):
+                with pytest.raises(MCPError, match="cannot be kept or read at the moment; try again later") as caught:
+                    await client.ask("tools/call", name="fragile", arguments={"x": "x" * 50_000})
+                assert caught.value.code == -32603
+        assert "disk is full" in caplog.text
+        assert (await client.get(first["taskId"]))["status"] == "working"
+        await file.run(lambda connection, now: connection.execute("PRAGMA max_page_count=100000").fetchone())
+        assert (await client.call("fragile"))["status"] == "working"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from ferrule import MCPServer
 from ferrule.kernel.server import Server
 from ferrule.stores.blobs import MemoryBlobs
 from ferrule.stores.channel import MemoryChannel
+from ferrule.stores.errors import StoreNotWritable
 from ferrule.stores.marks import MemoryMarks
 from ferrule.stores.sessions import MemorySessions
 from ferrule.stores.store import Store
@@ -134,6 +135,28 @@ async def test_a_store_that_hangs_is_not_ready_and_is_asked_once(monkeypatch: py
                 group.start_soon(probe)
     assert (found, blobs.asked) == ([503] * 4, 1)
     await app.aclose()
+
+
+async def test_a_store_that_can_only_be_read_is_not_ready(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A full disk: whoever is sent here could begin nothing. The reason is in the log."""
+    app, clock = MCPServer("x", store=f"sqlite:///{tmp_path}/s.db"), ManualClock()
+    endpoint = app.asgi(clock=clock)
+    assert (await get(endpoint, "/readyz")).status == 200
+    assert app.store is not None
+    file: Any = app.store.blobs._file  # type: ignore[attr-defined]
+    await file.run(lambda connection, now: connection.execute("PRAGMA max_page_count=1").close())
+    for number in range(100):  # what was freed before can be used still
+        with suppress(StoreNotWritable):
+            await app.store.blobs.put(str(number), bytes(2000), ttl_s=60)
+    for pages, status in ((1, 503), (100_000, 200)):
+        await file.run(
+            lambda connection, now, pages=pages: connection.execute(f"PRAGMA max_page_count={pages}").close()
+        )
+        clock.advance(1.5)
+        assert (await get(endpoint, "/readyz")).status == status
+    assert "not ready: StoreNotWritable" in caplog.text
+    assert "disk is full" in caplog.text
+    await endpoint.aclose()
 
 
 async def test_a_check_of_ones_own_takes_the_place_of_the_stores() -> None:

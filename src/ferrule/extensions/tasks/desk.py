@@ -25,11 +25,12 @@ from ferrule.kernel.bus import Event, Listener, ListenFilter
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.server import Server
 from ferrule.protocol.errors import InvalidParams, MCPError
+from ferrule.stores.errors import StoreNotWritable
 from ferrule.stores.tasks import StoredTask, TaskStore, TooManyTasks
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 
-__all__ = ["CHANGED", "TOLD", "Desk", "TaskGone", "legacy_status_params", "new_task_id", "owner_of"]
+__all__ = ["CHANGED", "TOLD", "Desk", "TaskGone", "TasksUnavailable", "legacy_status_params", "new_task_id", "owner_of"]
 
 logger = logging.getLogger("ferrule.tasks")
 
@@ -49,6 +50,16 @@ _ATTEMPTS: Final = 50
 
 class TaskGone(Exception):
     """The record does not exist any more: it expired."""
+
+
+class TasksUnavailable(MCPError, OSError):
+    """The store of the tasks cannot be used; what it is asked for fails, and what runs goes on."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The tasks of this server cannot be kept or read at the moment; try again later",
+            code=int(JsonRpcErrorCode.INTERNAL_ERROR),
+        )
 
 
 class Desk:
@@ -94,7 +105,7 @@ class Desk:
             lease_s: seconds until others may claim it; the usual ones if not given.
 
         Raises:
-            MCPError: -32603, there are too many tasks, in all or of this owner.
+            MCPError: -32603, there are too many tasks, in all or of this owner, or the store cannot be used.
         """
         stored = StoredTask(
             task_id=record.task_id,
@@ -231,15 +242,20 @@ class Desk:
                 self._away_at = now
 
     async def _reach(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Call the store; while it cannot be reached try again, within the patience."""
+        """Call the store; while it cannot be reached try again, within the patience.
+
+        Raises:
+            TasksUnavailable: that was in vain, or the store says that it cannot be written to.
+        """
         deadline = anyio.current_time() + self._patience_s
         pause_s = 0.05
         while True:
             try:
                 return await self._timed(call)
             except (OSError, TimeoutError) as error:
-                if anyio.current_time() + pause_s >= deadline:
-                    raise
+                if isinstance(error, StoreNotWritable) or anyio.current_time() + pause_s >= deadline:
+                    logger.error("The task store cannot be used: %s", error)
+                    raise TasksUnavailable from error
                 logger.warning("The task store cannot be reached (%s); trying again", error)
             await anyio.sleep(pause_s)
             pause_s = min(1.0, self.lease_s / 5, pause_s * 2)  # in time to renew a lease before others may claim it

@@ -7,10 +7,12 @@ and then says so by its result; nothing is raised.
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ferrule.kernel.protection import hooks_of
 from ferrule.kernel.server import Server
+from ferrule.stores.blobs import probe
 from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
 from ferrule.transports.asgi.context import HttpContext, HttpRefusal, raw_headers
 from ferrule.transports.asgi.exchange import HttpRequest
@@ -193,10 +195,5 @@ def _checks(options: HttpOptions) -> tuple[ReadyCheck, ...]:
     if options.ready_check is not None:
         return (options.ready_check,)
     if options.shared is not None:
-        blobs = options.shared.blobs
-
-        async def store_answers() -> None:
-            await blobs.get("health")
-
-        return (store_answers,)
+        return (partial(probe, options.shared.blobs),)
     return ()

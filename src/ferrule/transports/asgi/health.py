@@ -2,8 +2,8 @@
 
 * Alive (``/healthz``): 200 as long as the event loop gets round to answering. It looks at nothing else, because a
   supervisor answers a failure by killing the process, which mends no store and no network.
-* Ready (``/readyz``): 200 when the server's lifespan is entered, its store answers, and no shutdown has begun; else
-  503, and balancers send their requests elsewhere.
+* Ready (``/readyz``): 200 when the server's lifespan is entered, its store can be written to and read, and no shutdown
+  has begun; else 503, and balancers send their requests elsewhere.
 
 Both say one word and no reason: anybody may ask them. The log says the reason. Neither Host, nor Origin, nor a token
 is looked at: a prober uses the address of a machine as its name and has no token, and a page that made its visitor's

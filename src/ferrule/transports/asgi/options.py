@@ -49,8 +49,8 @@ class HttpOptions:
             is not the endpoint's.
         health_path, ready_path: where the process says that it is alive, and whether it may be sent requests; below
             the mounting prefix, for anybody to ask; ``None`` serves none. A document of the same path goes first.
-        ready_check: what must hold to be ready beside a started server, ``async () -> bool``; ``None`` asks the store
-            whether it answers, where there is one outside this process.
+        ready_check: what must hold to be ready beside a started server, ``async () -> bool``; ``None`` looks
+            whether the store can be written to and read, where there is one outside this process.
         clock: monotonic seconds, for the idle time of sessions.
     """
 
