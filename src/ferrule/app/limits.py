@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 
 from ferrule.app.errors import ToolError
+from ferrule.kernel.cancellation import take_back_left_over
 
 __all__ = ["Limits", "TooManyCalls", "ToolTimeout", "limited", "paused_time"]
 
@@ -107,6 +108,13 @@ def _timed(name: str, function: Callable[..., Awaitable[Any]], timeout_s: float)
             token = _clock.set(_Clock(scope))
             try:
                 return await function(**kwargs)
+            except Exception:
+                raise
+            except BaseException:
+                from ferrule.app.context import current_request
+
+                take_back_left_over(current_request.get().session.interruptible)
+                raise
             finally:
                 _clock.reset(token)
         raise ToolTimeout(f"`{name}` did not finish within {timeout_s:g} s")

@@ -16,6 +16,8 @@ from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from ferrule.kernel.cancellation import BodyExit
+
 __all__ = ["DEFAULT_MAX_THREADS", "WorkerThreads", "calling_loop"]
 
 DEFAULT_MAX_THREADS = 40
@@ -110,6 +112,8 @@ class WorkerThreads:
             _local.home = token
             try:
                 return function(**kwargs)
+            except (StopIteration, GeneratorExit) as stop:  # neither goes through an `await`
+                raise BodyExit(stop) from stop
             finally:
                 _local.home = None
 
@@ -135,8 +139,8 @@ class _Job:
         result: Any = None
         try:
             result = self.context.run(self.function, **self.kwargs)
-        except StopIteration as stop:
-            error = RuntimeError("the function raised StopIteration")
+        except (StopIteration, GeneratorExit) as stop:  # neither goes through an `await`
+            error = BodyExit(stop)
             error.__cause__ = stop
         except BaseException as raised:
             error = raised

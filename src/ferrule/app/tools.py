@@ -11,6 +11,7 @@ arguments that do not fit                       a result with ``isError`` that s
 a result that breaks the declared type          a result with ``isError``, logged as the author's mistake
 `MCPError` and its kind                         a protocol error, as raised
 anything else                                   a result with ``isError`` without details, logged in full
+what is no ``Exception`` and nobody asked for   as anything else; see `ferrule.kernel.cancellation`
 several at once, from a task group              as anything else; one alone in a group, as itself
 an unknown tool                                 -32602
 ==============================================  ====================================================================
@@ -34,6 +35,7 @@ from ferrule.app.results import ResultPlan, error_result, plan_result, wrap_sche
 from ferrule.app.rounds.run import run_body
 from ferrule.app.signature import FunctionSpec, SchemaMode, compile_function
 from ferrule.app.threads import WorkerThreads
+from ferrule.kernel.cancellation import BodyExit
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.errors import CapabilityNotDeclared, InvalidParams, MCPError, sole_error
 from ferrule.wire.codec import Encoded
@@ -331,6 +333,8 @@ class ToolComponent:
         logger.error("Tool %r failed", self.name, exc_info=raised)
         if self._mask_errors:
             return error_result(f"Tool `{self.name}` failed")
+        if isinstance(error, BodyExit):  # its text says what it stands for
+            return error_result(f"Tool `{self.name}` failed: {error}")
         return error_result(f"Tool `{self.name}` failed: {type(error).__name__}: {error}")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import anyio
 from msgspec import UNSET
 
+from ferrule.kernel.cancellation import attended, failure_of
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import (
     CallOptions,
@@ -298,6 +299,8 @@ class _Call(ProgressSender):
     def __init__(self, link: DirectLink, request_id: RequestId, on_progress: OnProgress | None) -> None:
         self._link = link
         self._gate = None
+        self.interruption = None
+        self.foreign_cancels = 0
         self.transport: TransportContext = _DIRECT if link.origin is None else link.origin() or _DIRECT
         self.can_send_request = False
         self.cancel_requested = False
@@ -399,7 +402,7 @@ class DirectLink:
         )
         runner = ServerRunner(self._server, connection, self._life.state)
         try:
-            return to_builtins(await runner.handle_request(call, method, params))
+            return to_builtins(await attended(runner.handle_request(call, method, params), call))
         except LocalError as error:
             logger.error("%s failed", method, exc_info=error)
             raise RemoteError.from_error(error_from_exception(error)) from error
@@ -417,8 +420,8 @@ class DirectLink:
         """A notification of the server."""
         try:
             await self._on_notify(cast("Any", call), method, params)
-        except Exception:
-            logger.exception("The handling of %s failed", method)
+        except BaseException as error:
+            logger.error("The handling of %s failed", method, exc_info=failure_of(error, call))
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """In this era a client has nothing to tell a server in its own process: cancelling is cancelling."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 from msgspec import UNSET
 
+from ferrule.kernel.cancellation import attended, failure_of, is_cancellation
 from ferrule.kernel.dispatch import (
     CallOptions,
     OnNotify,
@@ -70,6 +71,8 @@ class _Call(ProgressSender):
     ) -> None:
         self._side = side
         self._gate = None
+        self.interruption = None
+        self.foreign_cancels = 0
         self.request_id = request_id
         self.transport = side.transport
         self.can_send_request = side.transport.can_send_request
@@ -191,20 +194,21 @@ class DirectDispatcher:
         self, peer: DirectDispatcher, call: _Call, method: str, params: dict[str, Any] | None
     ) -> dict[str, Any]:
         try:
-            result = await cast("OnRequest", peer._on_request)(call, method, params)
+            result = await attended(cast("OnRequest", peer._on_request)(call, method, params), call)
             return cast("dict[str, Any]", to_builtins({} if result is None else result))
         except MCPError as error:
             raise RemoteError(
                 error.message, code=error.code, data=error.data if error.data is UNSET else to_builtins(error.data)
             ) from error
-        except Exception as error:
+        except BaseException as error:
+            failure = None if is_cancellation(error, call) else failure_of(error, call)
+            if failure is None:
+                call.cancel_requested = True  # the caller gave up: a sync function in its thread looks at this
+                raise
             if self._raise:
                 raise
-            logger.error("%s failed", method, exc_info=error)
-            raise RemoteError.from_error(error_from_exception(error)) from error
-        except BaseException:
-            call.cancel_requested = True  # the caller gave up: a sync function in its thread looks at this
-            raise
+            logger.error("%s failed", method, exc_info=failure)
+            raise RemoteError.from_error(error_from_exception(failure)) from failure
         finally:
             call.progress_params = None
 
@@ -212,10 +216,11 @@ class DirectDispatcher:
         """Hand a notification to the peer in this task; what its handler raises is logged there."""
         peer = await self._other_end()
         raw = None if params is None else cast("dict[str, Any]", to_builtins(params))
+        call = _Call(peer, None, raw)
         try:
-            await cast("OnNotify", peer._on_notify)(_Call(peer, None, raw), method, raw)
-        except Exception:
-            logger.exception("The handling of %s failed", method)
+            await attended(cast("OnNotify", peer._on_notify)(call, method, raw), call)
+        except BaseException as error:
+            logger.error("The handling of %s failed", method, exc_info=failure_of(error, call))
 
     async def _other_end(self) -> DirectDispatcher:
         peer = self._peer

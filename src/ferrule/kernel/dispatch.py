@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, runtime_c
 
 import anyio
 
+from ferrule.kernel.cancellation import Interruptible
 from ferrule.protocol.correlation import ProgressGate, progress_token
 from ferrule.wire.jsonrpc import JsonRpcMessage, RequestId
 
@@ -202,10 +203,11 @@ class DelaysUntilRead(Protocol):
         ...
 
 
-class ProgressSender:
+class ProgressSender(Interruptible):
     """The `progress` of a dispatch context, over its `notify`: opt-in by token, strictly rising.
 
-    Mix it in, set ``progress_params`` (of the request; ``None`` once nothing more may be said) and ``_gate = None``.
+    Mix it in, set ``progress_params`` (of the request; ``None`` once nothing more may be said), ``_gate = None`` and
+    what `Interruptible` wants.
     """
 
     __slots__ = ("_gate", "progress_params")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
+from ferrule.kernel.cancellation import attended, failure_of
 from ferrule.kernel.dispatch import (
     CallOptions,
     DelaysUntilRead,
@@ -101,6 +102,8 @@ class _Inbound(ProgressSender):
     ) -> None:
         self._dispatcher = dispatcher
         self._gate = None
+        self.interruption = None
+        self.foreign_cancels = 0
         self.request_id = request_id
         self.transport = transport
         self.progress_params = params
@@ -115,6 +118,10 @@ class _Inbound(ProgressSender):
     @property
     def can_send_request(self) -> bool:
         return self.transport.can_send_request
+
+    @property
+    def is_being_cancelled(self) -> bool:
+        return self.cancel_requested or self._dispatcher.is_ending
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
@@ -207,6 +214,11 @@ class JSONRPCDispatcher:
     def in_flight(self) -> int:
         """Requests being served now."""
         return len(self._in_flight)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether what still runs here is being cancelled, because the channel ends."""
+        return self._tasks is None or self._tasks.is_ending
 
     # -- serving --------------------------------------------------------------------------------------------------
 
@@ -345,16 +357,20 @@ class JSONRPCDispatcher:
             return
         inbound.started = True
         try:
-            result = await inbound.awaitable  # type: ignore[misc]
+            result = await attended(cast("Awaitable[Any]", inbound.awaitable), inbound)
             if inbound.has_reported:
                 await self.wait_until_read(inbound)
         except Exception as error:
             if inbound.has_reported:
                 await self.wait_until_read(inbound)
             await self.finish_error(inbound, error)
-        except BaseException:  # a cancellation: the peer's, or the end of everything; it ends this task either way
-            self._forget(inbound)
-            raise
+        except BaseException as error:
+            try:
+                failure = failure_of(error, inbound)
+            except BaseException:  # a cancellation: the peer's, or the end of everything; it ends this task either way
+                self._forget(inbound)
+                raise
+            await self.finish_error(inbound, failure)
         else:
             await self.finish(inbound, result)
         finally:
@@ -461,9 +477,9 @@ class JSONRPCDispatcher:
     async def _notify_one(self, inbound: _Inbound, method: str) -> None:
         inbound.started = True
         try:
-            await cast("Awaitable[None]", inbound.awaitable)
-        except Exception:
-            logger.exception("The handling of %s failed", method)
+            await attended(cast("Awaitable[None]", inbound.awaitable), inbound)
+        except BaseException as error:
+            logger.error("The handling of %s failed", method, exc_info=failure_of(error, inbound))
         finally:
             self._notifying.discard(inbound)
 

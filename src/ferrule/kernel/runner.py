@@ -127,7 +127,12 @@ class ServerRunner(Generic[LifespanT]):
         ctx = self._context(dctx, method, params)
         if method == "initialize" and not self.connection.is_modern:
             return await self._initialize(ctx)
-        result = await self.server.chain(_serve)(ctx)
+        try:
+            result = await self.server.chain(_serve)(ctx)
+        except Exception:
+            raise
+        except BaseException as error:  # of a middleware
+            raise ctx.session.failure_of(error)  # noqa: B904 - it has its cause
         return {} if result is None else result
 
     def on_notify(
@@ -147,8 +152,8 @@ class ServerRunner(Generic[LifespanT]):
     async def _notify(self, innermost: CallNext, ctx: ServerRequestContext[LifespanT]) -> None:
         try:
             await self.server.chain(innermost)(ctx)
-        except Exception:
-            logger.exception("The handling of %s failed", ctx.method)
+        except BaseException as error:
+            logger.error("The handling of %s failed", ctx.method, exc_info=ctx.session.failure_of(error))
 
     def _context(
         self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
@@ -182,6 +187,10 @@ class ServerRunner(Generic[LifespanT]):
             result = await self.server.chain(_serve_initialize)(ctx)
             answered = cast("dict[str, Any]", to_builtins({} if result is None else result))
             connection.commit(self._settled(ctx, answered))
+        except Exception:
+            raise
+        except BaseException as error:
+            raise ctx.session.failure_of(error)  # noqa: B904 - it has its cause
         finally:
             connection.handling_initialize = False
             connection.pending_negotiation = None
@@ -220,19 +229,24 @@ async def _serve(ctx: ServerRequestContext[Any]) -> Any:
         _require_extension(connection, entry.extension, method)
     if LOG_LEVEL_KEY in ctx.meta and connection.is_modern:
         _check_log_level(ctx.meta[LOG_LEVEL_KEY])
-    result = await entry.handler(
-        ServerRequestContext(
-            session,
-            ctx.lifespan_context,
-            method,
-            typed,
-            ctx.request_id,
-            ctx.meta,
-            ctx.protocol_version,
-            ctx.transport,
-            server,
+    try:
+        result = await entry.handler(
+            ServerRequestContext(
+                session,
+                ctx.lifespan_context,
+                method,
+                typed,
+                ctx.request_id,
+                ctx.meta,
+                ctx.protocol_version,
+                ctx.transport,
+                server,
+            )
         )
-    )
+    except Exception:
+        raise
+    except BaseException as error:
+        raise session.failure_of(error)  # noqa: B904 - it has its cause
     if isinstance(result, (JsonRpcError, Exception)):
         raise _returned_error(result)
     if not entry.trusted:

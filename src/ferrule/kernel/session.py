@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
+from ferrule.kernel.cancellation import Interruptible, failure_of
 from ferrule.kernel.connection import Connection, GuardedDispatch
 from ferrule.kernel.dispatch import CallOptions, DispatchContext
 from ferrule.protocol.capabilities import missing_for_request
@@ -82,6 +83,18 @@ class ServerSession:
         if connection.is_modern or connection.handling_initialize:
             return GuardedDispatch(self._dispatch, connection)
         return self._dispatch
+
+    def failure_of(self, error: BaseException) -> Exception:
+        """What the body of this request failed with; a cancellation that somebody asked for is raised again.
+
+        See `ferrule.kernel.cancellation`.
+        """
+        return failure_of(error, self._dispatch)
+
+    @property
+    def interruptible(self) -> Interruptible | None:
+        """What is known of the end of this request; ``None`` where whoever carries it does not say."""
+        return self._dispatch if isinstance(self._dispatch, Interruptible) else None
 
     # -- the peer ---------------------------------------------------------------------------------------------
 

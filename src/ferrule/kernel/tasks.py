@@ -39,7 +39,13 @@ class TaskHandle(Protocol):
 
 
 class Tasks(Protocol):
-    """Starts tasks and ends them together."""
+    """Starts tasks and ends them together.
+
+    Attributes:
+        is_ending: what still runs is being cancelled.
+    """
+
+    is_ending: bool
 
     async def __aenter__(self) -> Tasks: ...
 
@@ -85,7 +91,7 @@ def tasks_for_this_loop() -> Tasks:
 class AsyncioTasks:
     """Plain asyncio tasks, kept alive by a set."""
 
-    __slots__ = ("_make", "_running", "forget", "loop")
+    __slots__ = ("_make", "_running", "forget", "is_ending", "loop")
 
     def __init__(self) -> None:
         import asyncio
@@ -96,11 +102,13 @@ class AsyncioTasks:
         has_factory = loop.get_task_factory() is not None
         self._make: Callable[..., Any] = loop.create_task if has_factory else partial(asyncio.Task, loop=loop)
         self.forget: Callable[[Any], None] = self._running.discard
+        self.is_ending = False
 
     async def __aenter__(self) -> AsyncioTasks:
         return self
 
     async def __aexit__(self, *exc: Any) -> None:
+        self.is_ending = True
         if not self._running:
             return
         for task in self._running:
@@ -136,18 +144,20 @@ class AsyncioTasks:
 class AnyioTasks:
     """A task group with one cancel scope per task."""
 
-    __slots__ = ("_group", "_idle", "_running")
+    __slots__ = ("_group", "_idle", "_running", "is_ending")
 
     def __init__(self) -> None:
         self._group: TaskGroup = anyio.create_task_group()
         self._running = 0
         self._idle = anyio.Event()
+        self.is_ending = False
 
     async def __aenter__(self) -> AnyioTasks:
         await self._group.__aenter__()
         return self
 
     async def __aexit__(self, *exc: Any) -> None:
+        self.is_ending = True
         self._group.cancel_scope.cancel()
         await self._group.__aexit__(None, None, None)
 

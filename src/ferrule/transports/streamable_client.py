@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 import anyio
 
+from ferrule.kernel.cancellation import attended, failure_of
 from ferrule.kernel.dispatch import CallOptions, OnNotify, OnRequest, ProgressSender, TransportContext
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
@@ -95,6 +96,8 @@ class _Asked(ProgressSender):
     def __init__(self, http: StreamableHttp, request_id: RequestId | None, params: Mapping[str, Any] | None) -> None:
         self._http = http
         self._gate = None
+        self.interruption = None
+        self.foreign_cancels = 0
         self.request_id = request_id
         self.transport = http.transport
         self.progress_params = params
@@ -490,10 +493,11 @@ class StreamableHttp:
         return True
 
     async def _tell(self, method: str, params: Mapping[str, Any] | None) -> None:
+        asked = _Asked(self, None, params)
         try:
-            await self._on_notify(_Asked(self, None, params), method, params)
-        except Exception:
-            logger.exception("The handling of %s failed", method)
+            await attended(self._on_notify(asked, method, params), asked)
+        except BaseException as error:
+            logger.error("The handling of %s failed", method, exc_info=failure_of(error, asked))
 
     def _serve(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
         if self.is_modern:
@@ -502,14 +506,16 @@ class StreamableHttp:
         self._served[id] = self._background.start(self._serve_one(id, method, params), f"ferrule-{method}")
 
     async def _serve_one(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
+        asked = _Asked(self, id, params)
         try:
             try:
-                result = await self._on_request(_Asked(self, id, params), method, params)
+                result = await attended(self._on_request(asked, method, params), asked)
                 body = encode_response(id, to_builtins({} if result is None else result))
-            except Exception as error:
-                if not isinstance(error, FerruleError):
-                    logger.exception("Serving %s failed", method)
-                body = encode_error(id, error_from_exception(error))
+            except BaseException as error:
+                failure = failure_of(error, asked)
+                if not isinstance(failure, FerruleError):
+                    logger.error("Serving %s failed", method, exc_info=failure)
+                body = encode_error(id, error_from_exception(failure))
             headers, _ = self._headers_for(method, None, None)
             try:
                 await self._post_quietly(headers, body)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ferrule import Context, MCPServer
+from ferrule import Client, Context, MCPServer
 from ferrule.app.rounds.errors import AmbiguousKey, Divergence, InvalidAnswer, QuestionExpired, StepFailed
 from tests.app.rounds.driving import Call, Dispatch, accept, always, both, outcome, push, served, settings_of
 
@@ -1239,3 +1239,41 @@ async def test_the_property_of_the_engine_is_not_a_shortcut(monkeypatch, caplog)
         except (AssertionError, TimeoutError):
             failures += 1
     assert failures
+
+
+async def _fail() -> None:
+    await asyncio.sleep(0)
+    raise ValueError("x")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("within", [None, 100.0])
+async def test_a_group_that_failed_before_a_question_is_no_cancellation(mode: str, within: float | None) -> None:
+    """Until Python 3.12 the count of cancellations stays raised after it; the round ends as any other."""
+    app: MCPServer[Any] = MCPServer("groups")
+
+    @app.tool(timeout_s=within)
+    async def ask(ctx: Context) -> str:
+        first = await ctx.elicit("First?", str)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_fail())
+        except* ValueError:
+            pass
+        second = await ctx.elicit("Second?", str)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_fail())
+                group.create_task(asyncio.sleep(10))
+        except* ValueError:
+            pass
+        third = await ctx.elicit("Third?", str)
+        return f"{first.data} {second.data} {third.data}"
+
+    task = asyncio.current_task()
+    assert task is not None
+    async with Client(app, mode=mode, elicitation_handler=lambda params: {"value": params.message[:-1]}) as client:
+        for _ in range(2):
+            result = await client.call_tool("ask")
+            assert result.text == "First Second Third"
+            assert task.cancelling() == 0

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ferrule import Context, MCPServer
+from ferrule.app.running_task import current_task_id
 from ferrule.extensions.tasks import Tasks
 from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound, MissingRequiredClientCapability
 from tests.extensions.tasks.support import TASKS, Modern
@@ -420,3 +421,47 @@ async def test_a_withdrawn_request_takes_its_body_along_while_it_is_no_task() ->
     with pytest.raises(asyncio.CancelledError):
         await call
     assert cleaned.is_set()
+
+
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit])
+@pytest.mark.parametrize("after_s", [0.0, None, 0.01])
+async def test_an_exit_that_nobody_asked_for_is_the_tools_failure(
+    kind: type[BaseException], after_s: float | None
+) -> None:
+    """In a task as in a call: a result with ``isError``, and the loop goes on (`ferrule.kernel.cancellation`)."""
+    app = make()
+
+    @app.tool(task="optional", task_after_s=after_s)
+    async def leave(ctx: Context) -> str:
+        await asyncio.sleep(0.05)
+        raise kind
+
+    client = Modern(app)
+    result = await client.call("leave")
+    if result["resultType"] == "task":
+        task = await client.until(result["taskId"])
+        assert task["status"] == "completed"
+        result = task["result"]
+    assert result["isError"] is True
+
+
+async def test_a_middleware_that_raises_what_nobody_asked_for_fails_the_task(caplog: pytest.LogCaptureFixture) -> None:
+    """The pass around the body runs in a task of its own, which would end the event loop."""
+
+    async def leave(ctx: Any, call_next: Any) -> Any:
+        result = await call_next(ctx)
+        if current_task_id() is not None:
+            raise SystemExit(2)
+        return result
+
+    app = MCPServer("tasks", extensions=[Tasks()], middleware=[leave])
+
+    @app.tool(task="optional")
+    async def well() -> str:
+        return "well"
+
+    client = Modern(app)
+    task = await client.until((await client.call("well"))["taskId"])
+    assert task["status"] == "failed"
+    assert task["error"] == {"code": -32603, "message": "Internal error"}
+    assert any(record.exc_info for record in caplog.records)

@@ -14,7 +14,7 @@ import pytest
 from ferrule.kernel.server import Server
 from ferrule.transports.asgi import HttpEndpoint, HttpOptions
 from ferrule.transports.asgi.lifecycle import ServerLife
-from ferrule.transports.asgi.runtime import current_runtime, watched
+from ferrule.transports.asgi.runtime import current_runtime
 from tests.transports.asgi.support import modern, modern_call, open_session
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
@@ -178,34 +178,6 @@ async def test_a_bare_task_that_fails_is_logged(caplog: pytest.LogCaptureFixture
         with anyio.fail_after(5):
             while not caplog.records:
                 await anyio.sleep(0.001)
-
-
-async def test_only_work_that_waits_is_watched() -> None:
-    """And it is driven on like any awaitable, results and errors included."""
-    suspended: list[str] = []
-
-    async def at_once() -> int:
-        return 1
-
-    async def later(fail: bool) -> int:
-        await anyio.sleep(0.001)
-        try:
-            await anyio.sleep(0.001)
-        finally:
-            suspended.append("finally")
-        if fail:
-            raise ValueError("late")
-        return 2
-
-    assert await watched(at_once(), lambda: suspended.append("x")) == 1
-    assert suspended == []
-    assert await watched(later(False), lambda: suspended.append("x")) == 2
-    with pytest.raises(ValueError, match="late"):
-        await watched(later(True), lambda: suspended.append("y"))
-    assert suspended == ["x", "finally", "y", "finally"]
-    with anyio.move_on_after(0.01) as scope:
-        await watched(anyio.sleep_forever(), lambda: None)  # type: ignore[arg-type]
-    assert scope.cancelled_caught
 
 
 def test_a_new_event_loop_starts_it_anew(anyio_backend: str) -> None:

@@ -34,6 +34,7 @@ from ferrule.app.rounds.journal import Entry, EntryKind, Journal
 from ferrule.app.rounds.keys import Occurrences, check_key, content_digest, current_scope, question_base, scoped
 from ferrule.app.rounds.questions import MisfitAnswer, Question
 from ferrule.app.rounds.settings import RoundsSettings
+from ferrule.kernel.cancellation import BodyExit, Interruptible, attended, failure_of
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import CallOptions
 from ferrule.protocol.capabilities import missing_for_request
@@ -126,6 +127,10 @@ class Rounds(ABC):
         if self._random is None:
             self._random = random.Random(f"ferrule {self.journal.call_id}")  # equality is the point
         return self._random
+
+    def enter(self) -> bool:
+        """Whether the body of a task begins; ``False`` for a tool that a body calls."""
+        return False
 
     async def check_open(self) -> None:  # noqa: B027 - in the legacy era a round does not end before its body
         """Cancel whoever still speaks for a round that has ended; every call of ``Context`` comes here."""
@@ -246,17 +251,15 @@ class Rounds(ABC):
 
     async def _outcome(self, call: StepCall) -> tuple[EntryKind, Any]:
         token = in_step.set(call.name)
+        watch = Interruptible()
         try:
             # Through JSON and back, so that the first round sees exactly what the later ones will.
-            return "step", decode(encode(await call.run()))
-        except Exception as error:
-            logger.exception("The step %r failed", call.name)
-            return "step_failed", f"{type(error).__name__}: {error}"
+            return "step", decode(encode(await attended(call.run(), watch)))
         except BaseException as error:
-            if not _is_own_cancellation(error):
-                raise
-            logger.exception("The step %r failed", call.name)
-            return "step_failed", "CancelledError"
+            failure = failure_of(error, watch)
+            logger.error("The step %r failed", call.name, exc_info=failure)
+            is_exit = isinstance(failure, BodyExit)  # whose text says what it stands for
+            return "step_failed", str(failure) if is_exit else f"{type(failure).__name__}: {failure}"
         finally:
             in_step.reset(token)
 
@@ -373,13 +376,15 @@ class PushRounds(Rounds):
         self._refuse_when_over("gather")
         scope = self.next_gather()
         results: list[Any] = [None] * len(awaitables)
-        errors: dict[int, Exception] = {}
+        errors: dict[int, BaseException] = {}
 
         async def branch(index: int, awaitable: Awaitable[Any]) -> None:
             with scoped(f"{scope}.{index}"):
                 try:
                     results[index] = await awaitable
-                except Exception as error:
+                except BaseException as error:
+                    if not isinstance(error, Exception) and anyio.current_effective_deadline() == float("-inf"):
+                        raise  # the group ends
                     errors[index] = error
 
         async with anyio.create_task_group() as group:
@@ -447,18 +452,6 @@ async def _call(
     # A pool of the steps' own: sync tools hold the threads of the other one while they wait for their steps.
     result = await settings.threads.run(lambda: function(*args, **kwargs), {})
     return await result if hasattr(result, "__await__") else result
-
-
-def _is_own_cancellation(error: BaseException) -> bool:
-    """Whether a step raised asyncio's cancellation without being cancelled: then it failed, like any other."""
-    from ferrule.kernel.tasks import is_asyncio
-
-    if not is_asyncio():
-        return False
-    import asyncio
-
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()
 
 
 async def _shielded(coroutine: Coroutine[Any, Any, T]) -> T:

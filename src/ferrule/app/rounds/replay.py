@@ -7,7 +7,8 @@ stands still: nothing has happened on the context for several passes of the even
 
 When the body stands still at questions without an answer, the round ends. The context closes, the body's task is
 cancelled once, and the reply (questions and sealed state) is decided here, whatever the body returns while it
-unwinds. A real cancellation is told apart by the task's count of cancellations, taken before ours.
+unwinds. A cancellation by somebody else is told apart by what the carrier of the request saw
+(``ferrule.kernel.cancellation``).
 
 asyncio only: the rules lean on tasks, their cancellation count and passes of the loop.
 """
@@ -88,6 +89,7 @@ class ReplayRounds(Rounds):
         self._unwinding: asyncio.Handle | None = None
         self._was_cancelled = False
         self._cancels_before = body_task.cancelling()
+        self._foreign_before = 0
         self._late_calls = 0
         self._reply: InputRequiredResult | None = None
         self._reply_error: Exception | None = None
@@ -378,6 +380,10 @@ class ReplayRounds(Rounds):
         if self._is_over:  # it ended while the reply was being made
             return
         self._was_cancelled = True
+        carrier = self.request.session.interruptible
+        if carrier is not None:
+            self._foreign_before = carrier.foreign_cancels
+            carrier.foreign_cancels -= 1  # ours, which comes now, is not to count
         self._body_task.cancel()
         self._unwinding = self._loop.call_soon(self._release_after, QUIET_PASSES)
 
@@ -440,25 +446,36 @@ class ReplayRounds(Rounds):
         if not self._suspended:
             raise error
         if not isinstance(error, asyncio.CancelledError):
-            if not isinstance(error, Exception):
-                raise error
+            error = self.request.session.failure_of(error)
             logger.warning("A body raised after its suspension; that is ignored", exc_info=error)
         return self._finish()
 
     def _finish(self) -> Any:
-        """Take our cancellation back; if there was another one, it stands.
-
-        Not the count at the time of our cancellation: a ``timeout`` of the body may have been expiring then, and has
-        taken its own back since.
-        """
-        left = self._body_task.cancelling()
-        if self._was_cancelled and left:
-            left = self._body_task.uncancel()
-        if left > self._cancels_before:
-            raise asyncio.CancelledError
+        """Take our cancellation back; if there was another one, it stands."""
+        if self._was_cancelled and self._body_task.cancelling():
+            self._body_task.uncancel()
+        if self._has_another_cancellation():
+            raise self._interruption()
         if self._reply_error is not None:
             raise self._reply_error
         return self._reply
+
+    def _has_another_cancellation(self) -> bool:
+        """Whether somebody else cancelled the body together with us.
+
+        The count alone does not tell: a group that failed may have left it raised (before Python 3.13). Nor does a
+        call of ``cancel()`` from outside: a ``timeout`` of the body may have been expiring, and has taken its own back.
+        """
+        carrier = self.request.session.interruptible
+        is_counted = self._body_task.cancelling() > self._cancels_before
+        if carrier is None:
+            return is_counted
+        return carrier.is_being_cancelled or (is_counted and carrier.foreign_cancels > self._foreign_before)
+
+    def _interruption(self) -> BaseException:
+        carrier = self.request.session.interruptible
+        found = None if carrier is None else carrier.interruption
+        return found if isinstance(found, asyncio.CancelledError) else asyncio.CancelledError()
 
     async def _stop(self) -> None:
         """Wait for running steps and a reply in the making, even while being cancelled; release whoever is parked."""
@@ -466,16 +483,16 @@ class ReplayRounds(Rounds):
         self._stillness.close()
         if self._unwinding is not None:
             self._unwinding.cancel()
-        interrupted = 0
+        interrupted: asyncio.CancelledError | None = None
         while waited := self._unfinished():
             try:
                 await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-            except asyncio.CancelledError:
-                interrupted += 1
+            except asyncio.CancelledError as error:
+                interrupted = error
         for parked in list(self._parked.values()):
             parked.future.cancel()
-        if interrupted:
-            raise asyncio.CancelledError
+        if interrupted is not None:
+            raise interrupted
 
     def _unfinished(self) -> set[asyncio.Task[Any]]:
         replying = self._replying
@@ -488,10 +505,14 @@ class ReplayRounds(Rounds):
         await self.check_open()
         self._refuse_when_over("gather")
         scope = self.next_gather()
+        exits: dict[int, BaseException] = {}
 
         async def branch(index: int, awaitable: Awaitable[Any]) -> Any:
             with scoped(f"{scope}.{index}"):
-                return await awaitable
+                try:
+                    return await awaitable
+                except (KeyboardInterrupt, SystemExit) as error:  # out of a task it would end the event loop
+                    exits[index] = error
 
         tasks = [self._loop.create_task(branch(index, awaitable)) for index, awaitable in enumerate(awaitables)]
         if not tasks:
@@ -503,6 +524,8 @@ class ReplayRounds(Rounds):
                 task.cancel()
             await asyncio.wait(tasks)
             raise
+        if exits:
+            raise exits[min(exits)]
         failures = [task for task in tasks if task.cancelled() or task.exception() is not None]
         return failures[0].result() if failures else [task.result() for task in tasks]
 

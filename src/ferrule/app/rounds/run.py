@@ -10,10 +10,12 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.kernel.cancellation import take_back_left_over
 from ferrule.kernel.context import ServerRequestContext
 
 if TYPE_CHECKING:
     from ferrule.app.rounds.base import Rounds
+    from ferrule.kernel.session import ServerSession
 
 __all__ = ["rounds_of", "run_body"]
 
@@ -33,9 +35,10 @@ async def run_body(
     """
     session = request.session
     if session.body_task is not None:  # a tool called by a tool: part of the same call; or the body of a task
-        value = await function(**kwargs)
-        if getattr(value, "is_input_required", False) and hasattr(session.rounds, "ask_by_hand"):
-            return await session.rounds.ask_by_hand(value, function, kwargs)
+        rounds: Any = session.rounds
+        value = await (function(**kwargs) if rounds is None else _begun(session, function, kwargs))
+        if getattr(value, "is_input_required", False) and hasattr(rounds, "ask_by_hand"):
+            return await rounds.ask_by_hand(value, function, kwargs)
         return value
     try:
         session.body_task = _look(session.loop) or _NO_TASK
@@ -47,10 +50,12 @@ async def run_body(
             await _resume(request)
     try:
         value = await function(**kwargs)
-    except BaseException as error:
+    except Exception as error:
         if session.rounds is None:
             raise
         return await session.rounds.settle_error(error)
+    except BaseException as error:
+        return await _exited(session, error)
     if session.rounds is not None:
         value = await session.rounds.settle(value)
     if getattr(value, "is_input_required", False):
@@ -58,6 +63,31 @@ async def run_body(
 
         return await answer_by_hand(request, value, function, kwargs)
     return value
+
+
+async def _exited(session: ServerSession, error: BaseException) -> Any:
+    """The body raised what is no ``Exception``: the end of its round, the end of its request, or its failure."""
+    try:
+        if session.rounds is not None:
+            return await session.rounds.settle_error(error)
+        raise error
+    except Exception:
+        raise
+    except BaseException as left:
+        take_back_left_over(session.interruptible)
+        raise session.failure_of(left)  # noqa: B904 - it has its cause
+
+
+async def _begun(session: ServerSession, function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]) -> Any:
+    """The body of a task, or a tool that a tool calls: what that raises is for the body around it to handle."""
+    if not session.rounds.enter():
+        return await function(**kwargs)
+    try:
+        return await function(**kwargs)
+    except Exception:
+        raise
+    except BaseException as error:
+        raise session.failure_of(error)  # noqa: B904 - it has its cause
 
 
 def rounds_of(request: ServerRequestContext[Any]) -> Rounds:

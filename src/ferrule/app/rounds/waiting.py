@@ -92,6 +92,12 @@ class WaitingRounds(ReplayRounds):
     side: TaskSide | None = None
     _keeper: Keeper | None = None
     _keeping: asyncio.Task[None] | None = None
+    _has_begun = False
+
+    def enter(self) -> bool:
+        """See `Rounds.enter`."""
+        has_begun, self._has_begun = self._has_begun, True
+        return not has_begun
 
     def attach(self, keeper: Keeper) -> None:
         """From now on the body waits. Not after `suspending`."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ferrule.extensions.tasks.record import TaskRecord
+from ferrule.kernel.cancellation import Interruptible
 from ferrule.kernel.connection import Connection, NotifyOnly
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, TransportContext
@@ -36,7 +37,7 @@ class TaskTransport(TransportContext):
     principal: Any = None
 
 
-class TaskDispatch:
+class TaskDispatch(Interruptible):
     """The way back of a call that may become a task: its request's until then, the record's afterwards."""
 
     __slots__ = ("_run", "cancel_requested", "inner", "request_id", "transport")
@@ -44,6 +45,7 @@ class TaskDispatch:
     can_send_request = False
 
     def __init__(self, run: TaskRun, inner: DispatchContext | None, transport: TransportContext) -> None:
+        super().__init__()
         self._run = run
         self.inner = inner
         self.request_id = None if inner is None else inner.request_id

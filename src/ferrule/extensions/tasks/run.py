@@ -30,6 +30,7 @@ from ferrule.app.running_task import running_task
 from ferrule.extensions.tasks.context import TaskDispatch
 from ferrule.extensions.tasks.desk import Desk, TaskGone, legacy_status_params
 from ferrule.extensions.tasks.record import KeptQuestion, TaskRecord, modern_task, related_meta
+from ferrule.kernel.cancellation import attended
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import DispatchContext
@@ -287,10 +288,14 @@ class TaskRun:
                 self.poke()
         try:
             try:
-                value = await self._inner(self.ctx, self.arguments)
+                value = await attended(self._inner(self.ctx, self.arguments), self._dispatch)
             except BaseException as error:
                 return await rounds.settle_error(error)
             return await rounds.settle(value)
+        except Exception:
+            raise
+        except BaseException as error:
+            raise session.failure_of(error)  # noqa: B904 - it has its cause
         finally:
             if self.record is None:
                 self._over()
@@ -350,6 +355,10 @@ class TaskRun:
             await self._settle(self._hand_over, release=True)
             return
         why = "The server was stopped" if self._gives_up else "The task ended itself by cancellation"
+        if not self._gives_up:
+            logger.error(
+                "Task %s of tool %r ended itself by cancellation", self.record and self.record.task_id, self.tool
+            )
 
         def fail(record: TaskRecord) -> bool:
             self.close(record, "failed")

@@ -99,7 +99,7 @@ class HttpRequest:
 class DisconnectWatch:
     """Watches for a vanished client, but only of a request that takes longer than a grace.
 
-    `arm` is what ``watched`` calls when the handler first waits. On a disconnect ``on_gone`` is called once.
+    `arm` is called when the handler first waits. On a disconnect ``on_gone`` is called once.
     """
 
     __slots__ = ("_grace_s", "_on_gone", "_receive", "_runtime", "_watcher")
@@ -186,6 +186,8 @@ class ModernExchange(ProgressSender):
         self._side = side
         self._watch: DisconnectWatch | None = None
         self._gate: ProgressGate | None = None
+        self.interruption = None
+        self.foreign_cancels = 0
 
     # --- what the handler says --------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import anyio
 
+from ferrule.kernel.cancellation import attended
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.runner import aclose_shielded
 from ferrule.kernel.server import Server
@@ -27,7 +28,7 @@ from ferrule.transports.asgi.legacy_exchange import LegacyExchange, Outlet
 from ferrule.transports.asgi.lifecycle import ServerLife
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
-from ferrule.transports.asgi.runtime import Cancellable, Runtime, current_runtime, watched
+from ferrule.transports.asgi.runtime import Cancellable, Runtime, current_runtime
 from ferrule.transports.asgi.session import GET_STREAM, MAX_IN_FLIGHT, LegacySession
 from ferrule.transports.asgi.sessions import SessionTable, TooManySessions, new_session_id
 from ferrule.transports.asgi.shared import SharedSessions, StreamWatch
@@ -239,7 +240,7 @@ class LegacySide:
             if opens_stream:
                 await exchange.open_stream()
             work = session.runner.handle_request(exchange, body["method"], body.get("params"))
-            payload = encode_response(id, await watched(work, exchange.suspended))
+            payload = encode_response(id, await attended(work, exchange))
         except Exception as exc:
             if not isinstance(exc, MCPError):
                 log.error("%s failed", exchange.method, exc_info=exc)
@@ -286,7 +287,7 @@ class LegacySide:
         outlet = self._outlet(request, session)
         outlet.may_stream = False
         exchange = LegacyExchange(outlet, request.context(session.session_id or None), None, method, params, runtime, 0)
-        await session.runner.on_notify(exchange, method, params)
+        await attended(session.runner.on_notify(exchange, method, params), exchange)
         if method == "notifications/initialized" and session.connection.is_ready:
             session.listen()
 

@@ -186,6 +186,8 @@ class LegacyExchange(ProgressSender):
         self.loop = getattr(runtime, "loop", None)
         self._grace_s = grace_s
         self._gate: ProgressGate | None = None
+        self.interruption = None
+        self.foreign_cancels = 0
 
     @property
     def can_send_request(self) -> bool:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import Any, cast
 
+from ferrule.kernel.cancellation import attended
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.runner import ServerRunner, aclose_shielded
 from ferrule.kernel.server import Server
@@ -26,7 +27,7 @@ from ferrule.protocol.inbound import (
 from ferrule.transports.asgi.context import HttpContext, http_form_of
 from ferrule.transports.asgi.exchange import HttpRequest, ModernExchange
 from ferrule.transports.asgi.replies import KeepAlive, send_body
-from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime, watched
+from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime
 from ferrule.wire.headers import check_params
 from ferrule.wire.jsonrpc import JsonRpcErrorCode, encode_error, encode_response
 from ferrule.wire.sse import encode_event
@@ -92,7 +93,7 @@ class ModernSide:
     ) -> None:
         status = 200
         try:
-            result = await watched(runner.handle_request(exchange, method, params), exchange.suspended)
+            result = await attended(runner.handle_request(exchange, method, params), exchange)
             payload = encode_response(exchange.request_id, result)  # type: ignore[arg-type]
         except Exception as exc:
             error = error_from_exception(exc)
@@ -178,7 +179,9 @@ class ModernSide:
         exchange = ModernExchange(request, request.context(), None, params, runtime, self)
         exchange.finish()  # nothing can be said back on the response to a notification
         connection = Connection.from_envelope(version, None, {}, outbound=None)
-        await ServerRunner(self._server, connection, lifespan_state).on_notify(exchange, method, params)
+        await attended(
+            ServerRunner(self._server, connection, lifespan_state).on_notify(exchange, method, params), exchange
+        )
         await aclose_shielded(connection)
         await request.reply_empty(202)
 

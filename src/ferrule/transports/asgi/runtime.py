@@ -1,4 +1,4 @@
-"""Bare tasks, timers and the first step of a handler, on asyncio and on trio.
+"""Bare tasks and timers, on asyncio and on trio.
 
 The request path owns no task group: a request that needs no second task must not pay for one. What does need one
 (watching for a vanished client, a keep-alive comment, flushing a listener) asks this module for a bare task or a
@@ -9,18 +9,15 @@ exception in a system task ends the whole program.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from types import coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import anyio
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["AsyncioRuntime", "Cancellable", "Runtime", "TrioRuntime", "current_runtime", "watched"]
-
-_T = TypeVar("_T")
+__all__ = ["AsyncioRuntime", "Cancellable", "Runtime", "TrioRuntime", "current_runtime"]
 
 log = logging.getLogger("ferrule.http")
 
@@ -139,34 +136,3 @@ def current_runtime() -> Runtime:
     if not isinstance(_runtime, AsyncioRuntime) or _runtime.loop is not loop:
         _runtime = AsyncioRuntime(loop)
     return _runtime
-
-
-@coroutine
-def watched(work: Coroutine[Any, Any, _T], on_suspend: Callable[[], object]) -> Generator[Any, Any, _T]:
-    """Await ``work``; call ``on_suspend`` once, when it first has to wait for something.
-
-    A handler that answers without waiting cannot be interrupted, so it needs neither a timer nor a watcher. This is
-    how the endpoint knows, without a task and without a timer per request. After the first step it is ``yield from``,
-    spelled out (PEP 380) because the value of the first step is already taken.
-    """
-    try:
-        pending = work.send(None)
-    except StopIteration as stop:
-        return cast("_T", stop.value)
-    on_suspend()
-    while True:
-        try:
-            received = yield pending
-        except GeneratorExit:
-            work.close()
-            raise
-        except BaseException as exc:
-            try:
-                pending = work.throw(exc)
-            except StopIteration as stop:
-                return cast("_T", stop.value)
-        else:
-            try:
-                pending = work.send(received)
-            except StopIteration as stop:
-                return cast("_T", stop.value)
