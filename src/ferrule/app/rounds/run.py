@@ -35,10 +35,11 @@ async def run_body(
     """
     session = request.session
     if session.body_task is not None:  # a tool called by a tool: part of the same call; or the body of a task
-        rounds: Any = session.rounds
-        value = await (function(**kwargs) if rounds is None else _begun(session, function, kwargs))
-        if getattr(value, "is_input_required", False) and hasattr(rounds, "ask_by_hand"):
-            return await rounds.ask_by_hand(value, function, kwargs)
+        value = await (_begun(session, function, kwargs) if session.rounds else function(**kwargs))
+        if getattr(value, "is_input_required", False):
+            by_hand: Any = getattr(session.rounds, "ask_by_hand", None)
+            if by_hand is not None:
+                return await by_hand(value, function, kwargs)
         return value
     try:
         session.body_task = _look(session.loop) or _NO_TASK
