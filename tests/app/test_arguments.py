@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 import annotated_types
 import attrs
@@ -475,3 +475,77 @@ def test_what_is_missing_is_named_by_its_schema():
         "model": "required, send object",
         "level": "required, send one of 1",
     }
+
+
+@dataclass
+class Corner:
+    x: int
+    y: int
+
+
+class Area(pydantic.BaseModel):
+    name: int
+    corners: list[Corner]
+
+
+class Notes(TypedDict):
+    count: int
+
+
+def test_every_wrong_part_of_an_argument_has_a_line_of_its_own():
+    """A model mends what it is told of, and is called again for each thing that it is not."""
+
+    def function(
+        corner: Corner, corners: list[Corner], area: Area, notes: Notes, sizes: dict[str, int], pair: tuple[int, str]
+    ): ...
+
+    with pytest.raises(InvalidArguments) as caught:
+        bind(
+            function,
+            corner={"x": "a"},
+            corners=[{"x": 1}, {"x": "b", "y": 1}, {"x": 1, "y": 1}],
+            area={"name": "x", "corners": [{"x": 1}]},
+            notes={"count": "many"},
+            sizes={"a": "x", "b": 1, "c": []},
+            pair=["a", 1],
+        )
+    assert [problem.path for problem in caught.value.problems] == [
+        *("corner.x", "corner.y", "corners[0].y", "corners[1].x"),
+        *("area.name", "area.corners[0].y", "notes.count", "sizes['a']", "sizes['c']", "pair[0]", "pair[1]"),
+    ]
+    assert len(str(caught.value).splitlines()) == 12
+
+
+def test_the_search_for_wrong_parts_is_bounded():
+    """A peer chooses how many parts there are; the first problem is shown however far behind it lies."""
+
+    def function(rows: list[Corner]): ...
+
+    good: Any = {"x": 1, "y": 1}
+    with pytest.raises(InvalidArguments) as caught:
+        bind(function, rows=[good] * 50_000 + [{"x": "late", "y": 1}])
+    assert [problem.path for problem in caught.value.problems] == ["rows[50000].x"]
+    with pytest.raises(InvalidArguments) as caught:
+        bind(function, rows=[{"x": "a", "y": "b"}] * 1_000)
+    assert len(caught.value.problems) == 20
+
+
+@pytest.mark.parametrize(
+    ("hint", "example"),
+    [
+        (dt.datetime, "2026-07-28T09:30:00Z"),
+        (dt.date, "2026-07-28"),
+        (dt.time, "09:30:00Z"),
+        (dt.timedelta, "PT1H30M"),
+        (uuid.UUID, "123e4567-e89b-12d3-a456-426614174000"),
+    ],
+)
+def test_a_text_of_a_certain_form_is_explained_by_an_example_that_is_taken(hint, example):
+    """“RFC3339 encoded datetime” tells nothing to who sent a date alone."""
+
+    def function(p): ...
+
+    function.__annotations__["p"] = hint
+    with pytest.raises(InvalidArguments, match=f"such as `{example}`"):
+        bind(function, p="2026-1-1")
+    assert isinstance(bind(function, p=example)["p"], hint)

@@ -34,8 +34,19 @@ __all__ = ["ArgumentProblem", "InvalidArguments", "bind_slowly", "lenient"]
 
 _MAX_PROBLEMS = 20
 _MAX_NAME_CHARS = 60
+_MAX_PARTS = 2_000
+"""Parts of one argument that are looked at one by one for what is wrong."""
 
 _GOT = re.compile(r"^Expected `(?P<expected>[^`]*)`(?P<rest>.*), got `(?P<got>[^`]*)`$", re.DOTALL)
+_EXAMPLES = {
+    "RFC3339 encoded datetime": "expected a date and a time, such as `2026-07-28T09:30:00Z`",
+    "RFC3339 encoded date": "expected a date, such as `2026-07-28`",
+    "RFC3339 encoded time": "expected a time, such as `09:30:00Z`",
+    "ISO8601 duration": "expected a duration, such as `PT1H30M`",
+    "Invalid UUID": "expected a UUID, such as `123e4567-e89b-12d3-a456-426614174000`",
+}
+"""What msgspec says of a text of a certain form -> what to send instead."""
+_PROBLEM = re.compile(r"(?:^|; )`([^`]*)`: ")
 _WORDS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
@@ -85,7 +96,7 @@ def bind_slowly(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
                 if given[part.name] is None and not part.required:
                     kwargs[part.name] = part.default
                 else:
-                    problems.append(_problem(part, error))
+                    problems += _Search(_MAX_PROBLEMS - len(problems)).run(part, given[part.name], error)
             except RecursionError:
                 problems.append(ArgumentProblem(part.name, "nested too deeply"))
         elif part.required:
@@ -205,13 +216,92 @@ def _mend_object(value: dict[str, Any], shape: Shape) -> Any:
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
-def _problem(part: FieldShape, error: msgspec.ValidationError) -> ArgumentProblem:
-    reason, path = split_path(str(error))
-    return ArgumentProblem(part.name + path, say(reason))
+def _problem(path: str, error: msgspec.ValidationError) -> ArgumentProblem:
+    reason, inner = split_path(str(error))
+    return ArgumentProblem(path + inner, say(reason))
+
+
+def _split(path: str, error: msgspec.ValidationError) -> list[ArgumentProblem]:
+    """The problems that a library found inside its own class, which its adapter writes one after another."""
+    reason, inner = split_path(str(error))
+    parts = _PROBLEM.split(reason)[1:]
+    places = [place if place.startswith("[") else f".{place}" for place in parts[::2]]
+    return [ArgumentProblem(path + inner + place, say(each)) for place, each in zip(places, parts[1::2], strict=True)]
+
+
+class _Search:
+    """Finds every part of one argument that does not fit; a conversion names the first only.
+
+    Args:
+        most: problems to find. A peer chooses how many there are, and how many parts are looked at before one is
+            found, so both are bounded.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._parts_left = _MAX_PARTS
+        self._found: list[ArgumentProblem] = []
+
+    def run(self, part: FieldShape, value: Any, error: msgspec.ValidationError) -> list[ArgumentProblem]:
+        """The problems inside an argument that was refused with ``error``; that one alone where none is inside it."""
+        first = _problem(part.name, error)
+        self._look(part.name, value, part.shape, error)
+        place = first.path.partition("[...]")[0]  # what a conversion says of every key
+        return self._found if any(each.path.startswith(place) for each in self._found) else [first, *self._found[:-1]]
+
+    def _look(self, path: str, value: Any, shape: Shape, error: msgspec.ValidationError) -> None:
+        before = len(self._found)
+        is_inside = bool(split_path(str(error))[1])
+        if isinstance(value, str) and is_inside:
+            value = _from_text(value, shape)
+        if shape.kind == "union" and is_inside:
+            shape = _member_for(value, shape) or shape
+        if is_object(value) and shape.kind == "object":
+            self._look_at_fields(path, value, shape)
+        elif is_object(value) and shape.kind == "map":
+            for key, item in value.items():
+                self._try(f"{path}[{_shown(str(key))!r}]", item, shape.items[1])
+        elif is_array(value) and (shape.kind in ("array", "tuple") or shape.is_array):
+            parts = [field.shape for field in shape.fields] if shape.is_array else shape.items
+            for at, item in enumerate(value):
+                if shape.kind != "array" and at >= len(parts):
+                    break
+                self._try(f"{path}[{at}]", item, parts[0 if shape.kind == "array" else at])
+        elif shape.kind == "custom":
+            self._found += _split(path, error)[: self._most - len(self._found)]
+        if len(self._found) == before and len(self._found) < self._most:
+            self._found.append(_problem(path, error))
+
+    def _look_at_fields(self, path: str, value: dict[str, Any], shape: Shape) -> None:
+        for field in shape.fields:
+            if field.wire_name in value:
+                self._try(f"{path}.{field.wire_name}", value[field.wire_name], field.shape)
+            elif field.required and len(self._found) < self._most:
+                self._found.append(
+                    ArgumentProblem(f"{path}.{field.wire_name}", f"required, send {_kind_of(field.shape)}")
+                )
+        if shape.is_closed:
+            names = {field.wire_name for field in shape.fields}
+            for name in value:
+                if name not in names and len(self._found) < self._most:
+                    problem = _unknown(name, names)
+                    self._found.append(ArgumentProblem(f"{path}.{problem.path}", problem.reason))
+
+    def _try(self, path: str, value: Any, shape: Shape) -> None:
+        if self._parts_left <= 0 or len(self._found) >= self._most:
+            return
+        self._parts_left -= 1
+        try:
+            lenient(value, shape)
+        except msgspec.ValidationError as error:
+            self._look(path, value, shape, error)
 
 
 def say(reason: str) -> str:
     """A conversion's reason in the words of JSON Schema."""
+    for encoded, example in _EXAMPLES.items():
+        if encoded in reason:
+            return example
     found = _GOT.match(reason)
     if found is not None:
         expected = " or ".join(_WORDS.get(word, word) for word in found["expected"].split(" | "))
@@ -222,8 +312,12 @@ def say(reason: str) -> str:
     return reason[:1].lower() + reason[1:]
 
 
+def _shown(name: str) -> str:
+    return name if len(name) <= _MAX_NAME_CHARS else name[:_MAX_NAME_CHARS] + "…"
+
+
 def _unknown(name: str, names: set[str]) -> ArgumentProblem:
-    shown = name if len(name) <= _MAX_NAME_CHARS else name[:_MAX_NAME_CHARS] + "…"
+    shown = _shown(name)
     near = difflib.get_close_matches(name[:_MAX_NAME_CHARS], names, n=1)
     hint = f", did you mean `{near[0]}`?" if near else ""
     return ArgumentProblem(shown, f"there is no such parameter{hint}")
