@@ -5,7 +5,7 @@ from __future__ import annotations
 import jsonschema_rs
 import pytest
 
-from ferrule.app.profile import MAX_NODES, model_profile, schema_problems
+from ferrule.app.profile import MAX_NODES, model_profile, schema_hints, schema_problems
 
 
 def root(**properties):
@@ -109,7 +109,6 @@ def test_the_argument_is_not_changed():
     ("schema", "word"),
     [
         ({"type": "string"}, "root"),
-        ({"type": "object", "properties": {}}, "additionalProperties"),
         (root(p={"$ref": "#/$defs/Gone"}), "dangling"),
         (root(p={"$ref": "#/$defs/A"}) | {"$defs": {"A": {"type": "string"}}}, "does not contain itself"),
         (root(p={"type": ["string", "null"]}), "list of types"),
@@ -125,3 +124,15 @@ def test_the_argument_is_not_changed():
 def test_the_checker_names_each_kind_of_problem(schema, word):
     """A checker that finds nothing would make every other schema test empty."""
     assert any(word in problem for problem in schema_problems(schema)), schema_problems(schema)
+
+
+def test_what_every_model_api_takes_may_still_get_a_hint():
+    """A good server of others leaves the names open; that is no reason to fail it."""
+    assert schema_hints({"type": "object", "properties": {}, "additionalProperties": False}) == []
+    open_names = {"type": "object", "properties": {}}
+    assert schema_problems(open_names) == []
+    assert len(schema_hints(open_names)) == 1
+    forgotten = {"type": "object", "properties": {"ctx": {}}, "required": ["ctx"], "additionalProperties": False}
+    assert "`ctx: Context`" in schema_hints(forgotten)[0]
+    described = {"type": "object", "properties": {"context": {"type": "string"}}, "additionalProperties": False}
+    assert schema_hints(described) == []

@@ -94,3 +94,17 @@ def test_the_tool_list_and_a_result_are_weighed_as_json_and_as_toon(tmp_path: Pa
     assert cost["result"]["json_bytes"] > 500
     text = ferrule("inspect", PROBE, "--call", "add", "--arguments", '{"a": 1}').stdout
     assert "the result" in text
+
+
+def test_open_names_and_an_untyped_context_are_hints_and_no_failure(tmp_path: Path) -> None:
+    """``--strict`` fails what a model API refuses, and nothing else."""
+    path = tmp_path / "hinted.py"
+    path.write_text(
+        "from ferrule import MCPServer\napp = MCPServer('hinted')\n\n"
+        "@app.tool\ndef forgot(ctx, words: str) -> str:\n    return words\n\n"
+        "@app.tool(input_schema={'type': 'object', 'properties': {}})\ndef loose(**kw) -> str:\n    return ''\n"
+    )
+    done = ferrule("inspect", str(path), "--strict")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "did its parameter mean to be `ctx: Context`?" in done.stdout
+    assert "`additionalProperties: false` would refuse them" in done.stdout

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-__all__ = ["MAX_NODES", "model_profile", "schema_problems"]
+__all__ = ["MAX_NODES", "model_profile", "schema_hints", "schema_problems"]
 
 MAX_NODES = 4000
 """Schema nodes that putting classes in place of references may make; beyond it shared classes stay references."""
@@ -292,16 +292,30 @@ def schema_problems(schema: Schema, *, output: bool = False) -> list[str]:
         One line per problem: a JSON pointer and the reason.
     """
     problems: list[str] = []
-    if not output:
-        if schema.get("type") != "object":
-            problems.append("#: the root of an input schema has type object")
-        if schema.get("additionalProperties") is not False:
-            problems.append("#: the root of an input schema refuses unknown names (additionalProperties: false)")
+    if not output and schema.get("type") != "object":
+        problems.append("#: the root of an input schema has type object")
     defs: Schema = schema.get("$defs", {})
     _check(schema, "#", False, output, problems, _recursive(defs), defs)
     for name, part in defs.items():
         _check(part, f"#/$defs/{name}", False, output, problems, _recursive(defs), defs)
     return problems
+
+
+def schema_hints(schema: Schema) -> list[str]:
+    """What would make an input schema better although every model API takes it as it is.
+
+    Returns:
+        One line per hint; empty when there is none.
+    """
+    hints: list[str] = []
+    if schema.get("additionalProperties") is not False:
+        hints.append("unknown argument names pass unnoticed; `additionalProperties: false` would refuse them")
+    for name in ("ctx", "context"):
+        described: Any = schema.get("properties")
+        part: Any = cast("Schema", described).get(name) if isinstance(described, dict) else None
+        if isinstance(part, dict) and "type" not in part:
+            hints.append(f"{name!r} is an argument of any type; did its parameter mean to be `{name}: Context`?")
+    return hints
 
 
 _UNKNOWN_SOMEWHERE = ("oneOf", "const", "prefixItems", "discriminator", "$schema")

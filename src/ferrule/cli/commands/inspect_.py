@@ -47,7 +47,7 @@ def command(connection: Connection, as_json: bool, tool: str | None, arguments: 
 
 
 async def _look(connection: Connection, tool: str | None, arguments: dict[str, Any]) -> dict[str, Any]:
-    from ferrule.app.profile import schema_problems
+    from ferrule.app.profile import schema_hints, schema_problems
     from ferrule.wire.codec import to_builtins
 
     revisions = await _capabilities(connection)
@@ -67,6 +67,9 @@ async def _look(connection: Connection, tool: str | None, arguments: dict[str, A
             found += [f"output schema {line}" for line in schema_problems(dict(each.output_schema), output=True)]
         problems += [{"tool": each.name, "problem": line} for line in found]
     picture["problems"] = problems
+    picture["hints"] = [
+        {"tool": each.name, "hint": line} for each in lists["tools"] for line in schema_hints(dict(each.input_schema))
+    ]
     seen = as_models_see(lists["tools"])
     picture["cost"] = {
         "is_estimate": True,
@@ -114,6 +117,9 @@ def _print(picture: dict[str, Any]) -> None:
         print_rows(f"{kind.capitalize()} ({len(items)})", (label.removesuffix("Template").upper(), "DESCRIPTION"), rows)
     rows = [(each["tool"], each["problem"]) for each in picture["problems"]]
     print_rows(f"Questionable ({len(rows)})", ("TOOL", "WHY"), rows)
+    if picture["hints"]:
+        rows = [(each["tool"], each["hint"]) for each in picture["hints"]]
+        print_rows(f"Hints ({len(rows)})", ("TOOL", "HINT"), rows)
     cost = picture["cost"]
     rows = [("tool list", TokenCost(**cost["tools"]).words())]
     dearest = sorted(cost["each"].items(), key=lambda item: -item[1]["json_tokens"])[:5]
