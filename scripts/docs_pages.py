@@ -36,7 +36,6 @@ def facts(revision: Revision) -> dict[str, str]:
         "titles": _word(revision.has_titles),
         "icons": _word(revision.has_icons),
         "progress messages": _word(revision.has_progress_message),
-        "wrong arguments are results": _word(revision.bad_arguments_are_results),
         "mirrored headers": _word(revision.mirrors_headers),
         "code of a missing resource": str(revision.missing_resource_code),
     }

@@ -25,6 +25,8 @@ OIDC_PROVIDER_VERSION=9.13.3
 TYPESCRIPT_CLIENT_VERSION=2.4.0
 TYPESCRIPT_SDK_VERSION=1.32.2
 TYPESCRIPT_TASKS_VERSION=0.2.2
+AJV_VERSION=8.20.0
+AJV_FORMATS_VERSION=3.0.1
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
@@ -160,7 +162,7 @@ _install_server_peers() {
 
 _install_node_peers() {
   local dir=$CACHE/node
-  say "installing the inspector $INSPECTOR_VERSION, the conformance suite $CONFORMANCE_VERSION and the TypeScript clients (npm)"
+  say "installing the inspector $INSPECTOR_VERSION, the conformance suite $CONFORMANCE_VERSION, Ajv and the TypeScript clients (npm)"
   mkdir -p "$dir" && cat >"$dir/package.json" <<JSON || return 1
 {
   "private": true,
@@ -173,6 +175,8 @@ _install_node_peers() {
     "@modelcontextprotocol/client": "$TYPESCRIPT_CLIENT_VERSION",
     "@modelcontextprotocol/sdk": "$TYPESCRIPT_SDK_VERSION",
     "@modelcontextprotocol/ext-tasks": "$TYPESCRIPT_TASKS_VERSION",
+    "ajv": "$AJV_VERSION",
+    "ajv-formats": "$AJV_FORMATS_VERSION",
     "oidc-provider": "$OIDC_PROVIDER_VERSION"
   }
 }
@@ -189,7 +193,8 @@ ensure_peers() {
   done
   once "$CACHE/stamps/peer-servers" "$(stamp_of "$SERVERS_PYTHON_VERSION")" _install_server_peers
   once "$CACHE/stamps/node" "$(stamp_of "$INSPECTOR_VERSION" "$CONFORMANCE_VERSION" "$SERVERS_NODE_VERSION" \
-    "$OIDC_PROVIDER_VERSION" "$TYPESCRIPT_CLIENT_VERSION" "$TYPESCRIPT_SDK_VERSION" "$TYPESCRIPT_TASKS_VERSION")" \
+    "$OIDC_PROVIDER_VERSION" "$TYPESCRIPT_CLIENT_VERSION" "$TYPESCRIPT_SDK_VERSION" "$TYPESCRIPT_TASKS_VERSION" \
+    "$AJV_VERSION" "$AJV_FORMATS_VERSION")" \
     _install_node_peers
   export FERRULE_PEER_MCP_PYTHON=$CACHE/peer-mcp/$BIN/python
   export FERRULE_PEER_SERVERS_DIR=$CACHE/peer-servers/$BIN

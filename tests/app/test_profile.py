@@ -136,3 +136,38 @@ def test_what_every_model_api_takes_may_still_get_a_hint():
     assert "`ctx: Context`" in schema_hints(forgotten)[0]
     described = {"type": "object", "properties": {"context": {"type": "string"}}, "additionalProperties": False}
     assert schema_hints(described) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"type": "integer", "exclusiveMinimum": 0}, {"type": "integer", "minimum": 1}),
+        ({"type": "integer", "exclusiveMinimum": 0.5}, {"type": "integer", "minimum": 1}),
+        ({"type": "integer", "exclusiveMaximum": 5, "maximum": 3}, {"type": "integer", "maximum": 3}),
+        ({"type": "integer", "exclusiveMaximum": 5, "maximum": 9}, {"type": "integer", "maximum": 4}),
+        (
+            {"type": "number", "exclusiveMinimum": 0, "description": "Price"},
+            {"type": "number", "minimum": 0, "description": "Price (greater than 0)"},
+        ),
+        ({"type": "integer", "multipleOf": 5}, {"type": "integer", "description": "A multiple of 5"}),
+        ({"type": "string", "format": "date"}, {"type": "string", "description": "A date such as 2026-01-31"}),
+        ({"type": "string", "format": "odd"}, {"type": "string", "description": "Format odd"}),
+        ({"type": "string", "format": "date-time"}, {"type": "string", "format": "date-time"}),
+        ({"type": "string", "contentEncoding": "base64"}, {"type": "string", "description": "Base64"}),
+        (
+            {"anyOf": [{"type": "string", "format": "uuid"}, {"type": "integer", "exclusiveMinimum": 3}]},
+            {"anyOf": [{"type": "string", "description": "A UUID"}, {"type": "integer", "minimum": 4}]},
+        ),
+    ],
+)
+def test_what_one_api_lacks_is_said_in_words_that_all_know(before, after):
+    """Gemini's OpenAPI subset refuses every tool for one such keyword; outputs are not sent to models."""
+    assert model_profile({"type": "object", "properties": {"p": before}, "required": ["p"]})["properties"]["p"] == after
+    assert model_profile(before, output=True) == before
+
+
+def test_a_tuple_that_ends_by_its_length_has_typed_items():
+    """Draft 7 knows no ``prefixItems``, so tuples end by ``maxItems`` and not by ``items: false``."""
+    pair = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2, "maxItems": 2}
+    items = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+    assert model_profile(pair) == {"type": "array", "minItems": 2, "maxItems": 2, "items": items}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import pydantic
 import pytest
 
 from ferrule import Context, Field, Image, MCPServer, ToolError
@@ -122,3 +123,33 @@ def test_what_cannot_be_served_is_refused_at_registration(app):
         app.prompt("quote")(lambda: "x")
     with pytest.raises(RegistrationError, match="needs a name"):
         app.prompt(lambda: "x")
+
+
+def test_an_argument_is_described_where_its_type_is_written(app):
+    """By pydantic's `Field`, ours or a plain text; the annotation wins over the docstring."""
+
+    @app.prompt
+    def described(
+        a: Annotated[str, pydantic.Field(description="by pydantic", title="A")],
+        b: Annotated[str, Field("by ours", title="B")],
+        c: Annotated[int, "by text"],
+        d: str = "",
+    ) -> str:
+        """Do it.
+
+        Args:
+            a: docstring.
+            b: docstring.
+            c: docstring.
+            d: by docstring.
+        """
+        return a
+
+    (prompt,) = [prompt for prompt in app.list_prompts() if prompt.name == "described"]
+    assert [argument.description for argument in prompt.arguments or []] == [
+        "by pydantic",
+        "by ours",
+        "by text",
+        "by docstring.",
+    ]
+    assert [argument.title for argument in prompt.arguments or []] == ["A", "B", None, None]

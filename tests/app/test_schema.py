@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
+from typing import Annotated, Literal
 
 import jsonschema_rs
+import msgspec
+import pydantic
 import pytest
 
+from ferrule.app.annotations import shape_of
+from ferrule.app.arguments import InvalidArguments
 from ferrule.app.profile import schema_problems
+from ferrule.app.schema import exact_schema
 from ferrule.app.signature import compile_function
 from tests.app.forty_functions import FUNCTIONS
 
@@ -58,7 +67,6 @@ def test_reading_a_schema_twice_gives_equal_and_independent_results():
 
 def test_a_parameters_description_comes_from_the_annotation_before_the_docstring():
     """The annotation stands at the parameter and is more particular."""
-    from typing import Annotated
 
     from ferrule import Field
 
@@ -73,3 +81,105 @@ def test_a_parameters_description_comes_from_the_annotation_before_the_docstring
     properties = compile_function(function).input_schema()["properties"]
     assert properties["a"]["description"] == "from the annotation"
     assert properties["b"]["description"] == "also from the docstring"
+
+
+def test_a_tool_without_parameters_has_properties_all_the_same():
+    """Some model APIs refuse every tool for one schema without them."""
+    for mode in ("model", "exact"):
+        schema = compile_function(lambda: None).input_schema(mode)
+        assert schema == {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+class Cat(pydantic.BaseModel):
+    kind: Literal["cat"] = "cat"
+
+
+class Dog(pydantic.BaseModel):
+    kind: Literal["dog"] = "dog"
+    name: str
+
+
+def test_the_tag_of_a_discriminated_union_is_required():
+    """pydantic demands it although the field has a default, so a model must know."""
+
+    def function(one: Annotated[Cat | Dog, pydantic.Field(discriminator="kind")], more: list[Pets]): ...
+
+    for mode in ("model", "exact"):
+        schema = compile_function(function).input_schema(mode)
+        validator = jsonschema_rs.validator_for(schema)
+        dog = {"kind": "dog", "name": "x"}
+        assert validator.is_valid({"one": dog, "more": [{"kind": "cat"}]})
+        assert not validator.is_valid({"one": {"name": "x"}, "more": []})
+        assert not validator.is_valid({"one": dog, "more": [{}]})
+    model = compile_function(function).input_schema()
+    assert [part["required"] for part in model["properties"]["one"]["anyOf"]] == [["kind"], ["name", "kind"]]
+
+
+Pets = Annotated[Cat | Dog, pydantic.Field(discriminator="kind")]
+
+
+class Moments(pydantic.BaseModel):
+    at: dt.datetime
+    clock: dt.time
+    span: dt.timedelta
+    price: Decimal
+    aware: pydantic.AwareDatetime
+
+
+@dataclass
+class PlainMoments:
+    at: dt.datetime
+    clock: dt.time
+    span: dt.timedelta
+    price: Decimal
+    aware: Annotated[dt.datetime, msgspec.Meta(tz=True)]
+
+
+@pytest.mark.parametrize("hint", [PlainMoments, Moments])
+def test_no_format_is_announced_that_a_value_may_break(hint):
+    """A time without offset is no RFC 3339 time; clients that check formats refuse the whole call."""
+    schema = exact_schema(shape_of(hint), output=True)
+    formats = {name: part.get("format") for name, part in schema["properties"].items()}
+    assert formats.pop("aware") == "date-time"
+    assert set(formats.values()) == {None}
+    known = {"date-time", "date", "time", "duration", "uuid", None}
+    accepted = exact_schema(shape_of(hint))["properties"].values()
+    assert {part.get("format") for part in accepted} <= known
+
+
+@pytest.mark.parametrize(
+    ("hint", "good", "bad"),
+    [
+        (dt.time, ["03:04:05", "03:04:05Z", "23:59:59.5+02:00"], ["24:00:00", "3:4", "03:04:05+2"]),
+        (dt.timedelta, ["P1D", "PT1.5S", "-P1DT2H3M", "PT5M"], ["P", "PT", "P1DT", "P1Y", "P1W", "5"]),
+        (Decimal, ["1", "-1.5", ".5", "1e5"], ["", "x", "0x1", "1,5"]),
+        (bytes, ["", "aGk=", "YQ=="], ["a", "YQ=", "a-_b"]),
+    ],
+)
+def test_patterns_say_what_is_accepted(hint, good, bad):
+    """Where there is no format, or none that says it rightly."""
+
+    def function(p): ...
+
+    function.__annotations__["p"] = hint
+    spec = compile_function(function)
+    for mode in ("model", "exact"):
+        validator = jsonschema_rs.validator_for(spec.input_schema(mode))
+        for text in good:
+            assert validator.is_valid({"p": text})
+            spec.bind({"p": text})
+        for text in bad:
+            assert not validator.is_valid({"p": text})
+            with pytest.raises(InvalidArguments):
+                spec.bind({"p": text})
+
+
+def test_keys_that_are_no_text_are_described():
+    """JSON has text keys only: those of a ``dict[int, …]`` are digits."""
+
+    def function(numbers: dict[int, str], flags: dict[bool, str], named: dict[Literal[1, 2], str]): ...
+
+    properties = compile_function(function).input_schema("exact")["properties"]
+    assert properties["numbers"]["propertyNames"] == {"pattern": "^-?(0|[1-9][0-9]*)$"}
+    assert properties["flags"]["propertyNames"] == {"pattern": "^(true|false)$"}
+    assert properties["named"]["propertyNames"] == {"enum": ["1", "2"]}

@@ -293,7 +293,7 @@ async def test_everything_said_at_registration_is_published(app):
         "description": "D",
         "annotations": {"readOnlyHint": True},
         "_meta": {"k": 1},
-        "inputSchema": {"type": "object", "additionalProperties": False},
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
     }
     assert app.tools.index.live["named"].tags == {"a"}
 
@@ -410,3 +410,17 @@ async def test_an_error_from_a_task_group_counts_as_itself(caplog):
     assert text_of(await call(app, "mixed")) == "Tool `mixed` failed"
     assert "secret" in caplog.text
     assert "not today" in caplog.text
+
+
+@pytest.mark.parametrize("version", EVERY_REVISION)
+async def test_wrong_arguments_are_a_result_in_every_revision(app, version):
+    """The model can mend what it reads; older hosts show a protocol error to nobody who could."""
+
+    @app.tool
+    def add(a: int) -> int:
+        return a
+
+    for wrong in ({}, {"a": "x"}, {"a": 1, "b": 2}):
+        answer = await call(app, "add", wrong, version=version)
+        assert answer["isError"] is True
+        assert "Invalid arguments for tool `add`" in answer["content"][0]["text"]

@@ -1,4 +1,4 @@
-"""The schema profile "model": what every model API accepts, and the checker of its rules.
+"""The schema profile "model": what the APIs of models take, and the checker of its rules.
 
 Model APIs refuse schemas for reasons that JSON Schema does not know: references they do not follow, a list as
 ``type``, a null in the union of an optional parameter, ``true`` where a schema belongs, an array without ``items``.
@@ -6,12 +6,17 @@ One such tool costs a user all tools. `model_profile` rewrites any 2020-12 schem
 without them; it may accept more than the original (a tuple becomes an array of its members' union), never less, since
 the function's own conversion still decides.
 
+Of an input schema, what the OpenAPI subset of Gemini lacks is rewritten too: an exclusive bound of an integer becomes
+an inclusive one; other exclusive bounds, ``multipleOf``, encodings and formats other than ``date-time`` are said in
+the description. What no rewriting can give is in the table of docs/topics/types.md, API by API.
+
 References stay where a class truly contains itself, and where putting a shared class in place everywhere would make the
 schema grow beyond `MAX_NODES`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 __all__ = ["MAX_NODES", "model_profile", "schema_hints", "schema_problems"]
@@ -60,6 +65,8 @@ class _Rewriter:
         if (name := _local_name(schema)) is not None and name in self.defs:
             return self._reference(name, schema, is_optional)
         made = {key: value for key, value in schema.items() if key not in _NOISE}
+        if not self.output:
+            _tell_rest(made)
         _split_types(made)
         self._members(made, is_optional)
         if "const" in made and not (self.output and made["const"] is None):
@@ -79,7 +86,10 @@ class _Rewriter:
         if is_optional and not self.output and beside.get("default", 0) is None:
             del beside["default"]
         if name not in self.kept:
-            return {**self.node(self.defs[name], is_optional=is_optional), **beside}
+            made = self.node(self.defs[name], is_optional=is_optional)
+            if "required" in beside and "required" in made:
+                beside["required"] = [*made["required"], *(n for n in beside["required"] if n not in made["required"])]
+            return {**made, **beside}
         if name not in self.used:
             self.used[name] = {}
             self.used[name] = self.node(self.defs[name])
@@ -113,7 +123,7 @@ class _Rewriter:
     def _array(self, made: Schema) -> None:
         places = made.pop("prefixItems", None)
         if places is not None:
-            rest = made.pop("items", True)
+            rest = made.pop("items", made.get("maxItems", len(places) + 1) > len(places))
             parts: list[Schema] = []
             for place in (*places, *((rest,) if rest is not False else ())):
                 part = self.node(place)
@@ -139,6 +149,45 @@ class _Rewriter:
             del made["additionalProperties"]
         elif isinstance(extra, dict):
             made["additionalProperties"] = self.node(extra)
+
+
+_KNOWN_FORMATS = frozenset({"date-time", "int32", "int64", "float", "double"})
+
+
+def _tell_rest(made: Schema) -> None:
+    """Put what not every API knows into words that all know: a bound that means the same, or the description."""
+    told: list[str] = []
+    is_integer = made.get("type") == "integer"
+    for exclusive, inclusive, word, step in (
+        ("exclusiveMinimum", "minimum", "greater than", 1),
+        ("exclusiveMaximum", "maximum", "less than", -1),
+    ):
+        bound = made.pop(exclusive, None)
+        if bound is None:
+            continue
+        within: Any = bound
+        if is_integer:  # the next whole number beyond the bound
+            within = math.floor(bound) + 1 if step > 0 else math.ceil(bound) - 1
+        else:
+            told.append(f"{word} {bound}")
+        if inclusive in made:
+            within = max(within, made[inclusive]) if step > 0 else min(within, made[inclusive])
+        made[inclusive] = within
+    if (step_size := made.pop("multipleOf", None)) is not None:
+        told.append(f"a multiple of {step_size}")
+    if isinstance(name := made.get("format"), str) and name not in _KNOWN_FORMATS:
+        told.append(_FORMAT_WORDS.get(name, f"format {made.pop('format')}"))
+        made.pop("format", None)
+    if isinstance(encoding := made.pop("contentEncoding", None), str):
+        told.append(encoding)
+    if isinstance(media := made.pop("contentMediaType", None), str):
+        told.append(media)
+    if told:
+        text, rest = made.get("description"), ", ".join(told)
+        made["description"] = f"{text} ({rest})" if text else rest[:1].upper() + rest[1:]
+
+
+_FORMAT_WORDS = {"date": "a date such as 2026-01-31", "uuid": "a UUID", "uri": "a URI", "email": "an email address"}
 
 
 def _split_types(made: Schema) -> None:

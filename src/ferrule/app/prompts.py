@@ -96,15 +96,17 @@ class PromptComponent:
         """As listed."""
         self.spec.finish()
         told = self.spec.parameter_descriptions()
-        arguments = [
-            PromptArgument(
-                part.name,
-                description=part.shape.keywords.get("description", told.get(part.name)),
-                required=True if part.required else None,
-                title=part.shape.keywords.get("title"),
+        arguments: list[PromptArgument] = []
+        for part in self.spec.parameters:
+            words = part.shape.words()
+            arguments.append(
+                PromptArgument(
+                    part.name,
+                    description=words.get("description", told.get(part.name)),
+                    required=True if part.required else None,
+                    title=words.get("title"),
+                )
             )
-            for part in self.spec.parameters
-        ]
         return Prompt(
             self.name,
             description=self.description,

@@ -1,7 +1,7 @@
 """Shapes and signatures as JSON Schema 2020-12.
 
 Two steps. `exact_schema` says everything: ``$ref`` into ``$defs`` for every class, null unions, tuples by position.
-`ferrule.app.profile` then rewrites that into what every model API accepts. Most parameters are plain scalars for which
+`ferrule.app.profile` then rewrites that for the APIs of models. Most parameters are plain scalars for which
 both forms are equal, and they skip the second step.
 """
 
@@ -21,6 +21,7 @@ from ferrule.app.shapes import FieldShape, Shape
 __all__ = ["exact_schema", "function_schema", "json_default", "value_schema"]
 
 _DEFS = "#/$defs/"
+_SAME_IN_BOTH: frozenset[Any] = frozenset({str, int, float, bool})
 
 
 def exact_schema(shape: Shape, *, output: bool = False) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def function_schema(fields: list[FieldShape], descriptions: dict[str, str], mode
         mode: ``"model"`` or ``"exact"``.
     """
     if not fields:
-        return {"type": "object", "additionalProperties": False}
+        return {"type": "object", "properties": {}, "additionalProperties": False}
     writer = _Writer(output=False)
     made: dict[str, Any] = {"type": "object", **writer.properties(fields), "additionalProperties": False}
     for name, schema in made["properties"].items():
@@ -60,7 +61,7 @@ def function_schema(fields: list[FieldShape], descriptions: dict[str, str], mode
             schema["description"] = descriptions[name]
     if writer.defs:
         made["$defs"] = writer.defs
-    if mode == "exact" or all(field.shape.kind == "scalar" for field in fields):
+    if mode == "exact" or all(_is_same_in_both(field.shape) for field in fields):
         return made
     return model_profile(made)
 
@@ -68,7 +69,11 @@ def function_schema(fields: list[FieldShape], descriptions: dict[str, str], mode
 def value_schema(shape: Shape, mode: str) -> dict[str, Any]:
     """The output schema of one value, in the given mode."""
     made = exact_schema(shape, output=True)
-    return made if mode == "exact" or shape.kind == "scalar" else model_profile(made, output=True)
+    return made if mode == "exact" or _is_same_in_both(shape) else model_profile(made, output=True)
+
+
+def _is_same_in_both(shape: Shape) -> bool:
+    return type(shape.hint) is type and shape.hint in _SAME_IN_BOTH and not shape.keywords
 
 
 def json_default(default: Any) -> Any:
@@ -108,7 +113,8 @@ class _Writer:
             return made | {"uniqueItems": True} if shape.is_unique else made
         if kind == "tuple":
             count = len(shape.items)
-            made = {"type": "array", "items": False, "minItems": count - shape.optional_items, "maxItems": count}
+            # Not `"items": false`: validators of draft 7 know no `prefixItems` and would refuse every item.
+            made = {"type": "array", "minItems": count - shape.optional_items, "maxItems": count}
             return made | {"prefixItems": [self.write(item) for item in shape.items]} if count else made
         if kind == "map":
             return self._map(shape)
@@ -123,9 +129,8 @@ class _Writer:
         made: dict[str, Any] = {"type": "object"}
         if (values := self.write(value)) != {}:
             made["additionalProperties"] = values
-        keys = self.write(key)
-        if keys.get("type") == "string" and len(keys) > 1:
-            made["propertyNames"] = keys
+        if names := _as_names(self.write(key)):
+            made["propertyNames"] = names
         return made
 
     def _union(self, shape: Shape) -> dict[str, Any]:
@@ -165,7 +170,7 @@ class _Writer:
         if needed := max((at + 1 for at, field in enumerate(shape.fields) if field.required), default=0):
             made["minItems"] = needed
         if shape.is_closed:
-            made |= {"items": False, "maxItems": len(shape.fields)}
+            made["maxItems"] = len(shape.fields)
         return made
 
     def properties(self, fields: list[FieldShape]) -> dict[str, Any]:
@@ -205,6 +210,25 @@ class _Writer:
         cls = typing.get_origin(shape.source) or shape.source
         parts = [cls.__name__, *(_clean(getattr(arg, "__name__", str(arg))) for arg in typing.get_args(shape.source))]
         return "_".join(parts)
+
+
+def _as_names(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema of keys as the text that they are in JSON; ``None`` where any text will do."""
+    kind = schema.get("type")
+    if kind == "string":
+        return schema if len(schema) > 1 else None
+    if "enum" in schema or "const" in schema:
+        values: list[Any] = schema.get("enum", [schema.get("const")])
+        return {"enum": [value if isinstance(value, str) else msgspec.json.encode(value).decode() for value in values]}
+    pattern = _NAME_PATTERNS.get(kind) if isinstance(kind, str) else None
+    return None if pattern is None else {"pattern": pattern}
+
+
+_NAME_PATTERNS = {
+    "integer": "^-?(0|[1-9][0-9]*)$",
+    "number": r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$",
+    "boolean": "^(true|false)$",
+}
 
 
 def _rename(node: Any, renamed: dict[str, str]) -> None:

@@ -95,7 +95,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         lifespan: ``async with lifespan(app) as state`` around the server's life; ``state`` is ``ctx.lifespan``.
         middleware: outermost first; ``async (ctx, call_next) -> result``.
         cache_hints: method → hint for clients (2026-07-28); ``"*"`` for all.
-        schema: ``"model"``: schemas that every model API accepts; ``"exact"``: all that JSON Schema can say.
+        schema: ``"model"``: what the APIs of models share; ``"exact"``: all that JSON Schema can say.
         text: how structured results are written for the model: ``"json"``, ``"toon"``, ``"auto"`` (TOON where it is at
             least 10 % shorter), or a function from data to text.
         max_result_bytes: larger tool results become an error result.

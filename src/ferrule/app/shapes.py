@@ -30,6 +30,7 @@ __all__ = [
 NoneType = type(None)
 
 _PATH = re.compile(r"^(?P<reason>.*?) - at `\$(?P<path>[^`]*)`(?P<outer>(?: - at `\$[^`]*`)*)$", re.DOTALL)
+_KEY = re.compile(r"^(?P<reason>.*?) - at `key` in `\$(?P<path>[^`]*)`(?P<outer>(?: - at `\$[^`]*`)*)$", re.DOTALL)
 _OUTER = re.compile(r" - at `\$([^`]*)`")
 
 Kind = Literal["any", "scalar", "enum", "literal", "array", "tuple", "map", "object", "union", "custom"]
@@ -89,6 +90,17 @@ class Shape(msgspec.Struct, eq=False, weakref=True):
                 for field in shape.fields:
                     ahead.append(field.shape)
         return list(found.values())
+
+    def words(self) -> dict[str, Any]:
+        """What ``Annotated`` says about it: ``description``, ``title`` and other keywords."""
+        if self.kind != "custom" or self.schema is not None:
+            return self.keywords
+        found: dict[str, Any] = {}
+        for note in getattr(self.source, "__metadata__", ()):  # pydantic's `Field`, which its adapter reads whole
+            for name in ("description", "title"):
+                if isinstance(text := getattr(note, name, None), str):
+                    found[name] = text
+        return found | self.keywords
 
     def has_opaque_part(self) -> bool:
         """Whether a library describes some part by itself, which may fail."""
@@ -190,6 +202,9 @@ def prefix_path(message: str, step: str) -> str:
 
 def split_path(message: str) -> tuple[str, str]:
     """A conversion's message without its path, and the path below ``$``, as ``.tags[0]``."""
+    if (key := _KEY.match(message)) is not None:
+        reason, path = split_path(f"{key['reason']} - at `${key['path']}`{key['outer']}")
+        return f"{reason} in a key", path
     found = _PATH.match(message)
     if found is None:
         return message, ""

@@ -26,7 +26,7 @@ from ferrule.app.shapes import FieldShape, decode_hook
 __all__ = ["FunctionSpec", "SchemaMode", "compile_function"]
 
 SchemaMode = Literal["model", "exact"]
-"""How a schema is published: for every model API, or with everything JSON Schema can say."""
+"""How a schema is published: as the APIs of models share it, or with everything JSON Schema can say."""
 
 INJECTED = "__ferrule_injected__"
 """A class with this attribute is never an argument: its name says what is put in (``"context"``)."""

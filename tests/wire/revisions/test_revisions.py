@@ -41,7 +41,6 @@ FLAGS = {
     "has_titles": [False, False, True, True, True],
     "has_icons": [False, False, False, True, True],
     "has_progress_message": [False, True, True, True, True],
-    "bad_arguments_are_results": [False, False, False, True, True],
     "http": ["sse", "sessions", "sessions", "sessions", "stateless"],
     "requires_version_header": [False, False, True, True, True],
     "mirrors_headers": [False, False, False, False, True],

@@ -9,6 +9,7 @@ dict or model is declared and JSON text arrives, the text is decoded; see `ferru
 from __future__ import annotations
 
 import typing
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from ferrule.app.adapters.base import Opaque
 from ferrule.app.errors import SignatureError
 from ferrule.app.guards import is_array, is_object
+from ferrule.app.scalars import ACCEPTED
 
 __all__ = ["PYDANTIC"]
 
@@ -29,6 +31,7 @@ _CONTAINER_ERRORS = frozenset(
     f"{kind}_type"
     for kind in ("list", "dict", "set", "frozen_set", "tuple", "model", "model_attributes", "dataclass", "mapping")
 )
+_INTEGER_ERRORS = frozenset({"int_type", "int_from_float", "int_parsing", "int_parsing_size"})
 _NUMBER_ERRORS = frozenset({"int_type", "float_type", "decimal_type"})
 _NOT_YET = frozenset({"class-not-fully-defined", "undefined-annotation"})
 _SAFE_FORMATS = frozenset({"date", "date-time", "uuid", "uuid4", "ipv4", "binary", "base64url", "base64"})
@@ -40,6 +43,14 @@ class _Schemas(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def decimal_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().decimal_schema(schema)
+        if self.mode == "validation":
+            for part in made.get("anyOf", ()):
+                if part.get("type") == "string":
+                    part.setdefault("pattern", ACCEPTED[Decimal]["pattern"])
+        return made
 
     def datetime_schema(self, schema: Any) -> dict[str, Any]:
         made = super().datetime_schema(schema)
@@ -56,7 +67,7 @@ class _Pydantic(Opaque):
             try:
                 return _validate(validators, value)
             except ValidationError as error:
-                value, changed = _decode_json_texts(value, error)
+                value, changed = _mend(value, error)
                 if not changed or not left:
                     raise ValueError(_tell(error)) from error
         raise AssertionError
@@ -81,6 +92,8 @@ class _Pydantic(Opaque):
         _drop_class_titles(made, annotation)
         if output:
             _drop_formats(made)
+        else:
+            _require_tags(made)
         return made
 
 
@@ -100,7 +113,7 @@ def _validate(validators: tuple[Any, Any], value: Any) -> Any:
         strictly = error
     if _mixes_truth_and_numbers(strictly):
         raise strictly
-    return read_python(value)
+    return read_json(text)
 
 
 def _mixes_truth_and_numbers(error: ValidationError) -> bool:
@@ -113,12 +126,31 @@ def _mixes_truth_and_numbers(error: ValidationError) -> bool:
     return False
 
 
+def _require_tags(schema: Any) -> None:
+    """Each member of a discriminated union demands its tag, which pydantic does although the field has a default."""
+    if is_object(schema):
+        tag = schema.get("discriminator")
+        name = tag.get("propertyName") if is_object(tag) else None
+        for part in schema.get("oneOf", ()) if isinstance(name, str) else ():
+            if "$ref" in part or "properties" in part:
+                part["required"] = list(dict.fromkeys([*part.get("required", ()), name]))
+        for key, part in schema.items():
+            if key not in _DATA:
+                _require_tags(part)
+    elif is_array(schema):
+        for part in schema:
+            _require_tags(part)
+
+
+_DATA = frozenset({"default", "examples", "enum", "const"})
+
+
 def _drop_formats(schema: Any) -> None:
     if is_object(schema):
         if schema.get("type") == "string" and schema.get("format", "date") not in _SAFE_FORMATS:
             del schema["format"]
         for name, part in schema.items():
-            if name not in ("default", "examples", "enum", "const"):
+            if name not in _DATA:
                 _drop_formats(part)
     elif is_array(schema):
         for part in schema:
@@ -163,22 +195,29 @@ def _drop_class_titles(schema: dict[str, Any], annotation: Any) -> None:
             del part["title"]
 
 
-def _decode_json_texts(value: Any, error: ValidationError) -> tuple[Any, bool]:
-    """``value`` with every JSON text put where a container is declared, as the container that it spells."""
+def _mend(value: Any, error: ValidationError) -> tuple[Any, bool]:
+    """``value`` with every JSON text put where a container is declared, and every whole number an integer is."""
     made, changed = value, False
     for problem in error.errors(include_url=False, include_context=False):
-        text = problem["input"]
-        if problem["type"] not in _CONTAINER_ERRORS or not isinstance(text, str):
-            continue
-        try:
-            decoded = msgspec.json.decode(text)
-        except msgspec.DecodeError:
-            continue
-        if isinstance(decoded, dict | list):
+        sent = problem["input"]
+        better = sent
+        if problem["type"] in _CONTAINER_ERRORS and isinstance(sent, str):
+            better = _container_of(sent)
+        elif problem["type"] in _INTEGER_ERRORS and isinstance(sent, float) and sent.is_integer():
+            better = int(sent)
+        if better is not sent:
             if not changed:
                 made, changed = _copy(value), True
-            made = _put(made, problem["loc"], text, decoded)
+            made = _put(made, problem["loc"], sent, better)
     return made, changed
+
+
+def _container_of(text: str) -> Any:
+    try:
+        made = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return made if isinstance(made, dict | list) else text
 
 
 def _copy(value: Any) -> Any:
@@ -188,19 +227,19 @@ def _copy(value: Any) -> Any:
     return [_copy(part) for part in value] if is_array(value) else value
 
 
-def _put(root: Any, path: tuple[Any, ...], text: str, decoded: Any) -> Any:
-    """``root`` with ``decoded`` in the place of ``text``; a step that is no place names a union's member."""
+def _put(root: Any, path: tuple[Any, ...], sent: Any, better: Any) -> Any:
+    """``root`` with ``better`` in the place of ``sent``; a step that is no place names a union's member."""
     parent: Any = None
     place: Any = None
     node = root
     for step in path:
         if (is_object(node) and step in node) or (is_array(node) and isinstance(step, int) and step < len(node)):
             parent, place, node = node, step, cast("Any", node)[step]
-    if node != text:
+    if node.__class__ is not sent.__class__ or node != sent:
         return root
     if parent is None:
-        return decoded
-    parent[place] = decoded
+        return better
+    parent[place] = better
     return root
 
 

@@ -82,8 +82,6 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
         has_titles: display titles, ``_meta`` on definitions and content, ``lastModified`` (2025-06-18 on).
         has_icons: icons, and description and website of an implementation (2025-11-25 on).
         has_progress_message: progress notifications may carry text.
-        bad_arguments_are_results: arguments that do not fit the tool's schema give a result with ``isError``
-            instead of -32602, so that the model can correct itself (2025-11-25 on).
         http: which HTTP binding: ``"sse"`` (two endpoints), ``"sessions"`` (Streamable HTTP with sessions) or
             ``"stateless"`` (one POST per request).
         has_polling_streams: a server may close an event stream that the client then resumes, and opens each with an
@@ -117,7 +115,6 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
     has_titles: bool
     has_icons: bool
     has_progress_message: bool
-    bad_arguments_are_results: bool
     http: Literal["sse", "sessions", "stateless"]
     has_polling_streams: bool
     requires_version_header: bool

@@ -46,5 +46,4 @@ REVISION = derive(
     sampling_tools=False,
     has_icons=False,
     has_polling_streams=False,
-    bad_arguments_are_results=False,
 )

@@ -109,7 +109,6 @@ REVISION = Revision(
     has_titles=True,
     has_icons=True,
     has_progress_message=True,
-    bad_arguments_are_results=True,
     http="sessions",
     has_polling_streams=True,
     requires_version_header=True,

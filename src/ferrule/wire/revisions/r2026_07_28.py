@@ -78,7 +78,6 @@ REVISION = Revision(
     has_titles=True,
     has_icons=True,
     has_progress_message=True,
-    bad_arguments_are_results=True,
     http="stateless",
     has_polling_streams=False,
     requires_version_header=True,
