@@ -217,7 +217,7 @@ def _container_of(text: str) -> Any:
         made = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
-    return made if isinstance(made, dict | list) else text
+    return made if is_object(made) or is_array(made) else text
 
 
 def _copy(value: Any) -> Any:
