@@ -12,7 +12,7 @@ from ferrule.auth.dpop_proof import make_proof
 from ferrule.auth.http import AuthRequest, AuthResponse
 from ferrule.auth.issuer.clients import match_redirect
 from ferrule.auth.issuer.settings import Reply
-from ferrule.auth.jose import generate_key
+from ferrule.auth.jose import generate_key, verify_jwt
 from ferrule.auth.pkce import challenge_of
 from ferrule.wire.codec import decode, encode
 
@@ -330,3 +330,129 @@ async def test_an_error_page_repeats_nothing_that_could_run() -> None:
     """The page is the authorization server's own origin."""
     reply = await Visitor().get("/tenant/authorize", client_id="<script>alert(1)</script>")
     assert b"<script>" not in reply.body
+
+
+# -- requests that are not what they should be -------------------------------------------------------------------------
+
+
+async def test_a_token_is_for_what_was_consented_to_and_nothing_else() -> None:
+    """A client that named no resource when the user consented gets no token for one afterwards."""
+    victim = "https://victim.example/mcp"
+    v = Visitor()
+    for consented, named in ((None, victim), ("https://mcp.example.com/mcp", victim)):
+        code = (await v.authorize(resource=consented))["code"]
+        status, answer = await v.redeem(code, resource=named)
+        assert (status, answer["error"]) == (400, "invalid_target")
+        code = (await v.authorize(resource=consented))["code"]
+        status, tokens = await v.redeem(code, resource=consented)
+        assert status == 200
+        for wrong in (named, "", "https://[::1"):
+            status, answer = await v.refresh(tokens["refresh_token"], resource=wrong)
+            assert (status, answer["error"]) == (400, "invalid_target"), wrong
+        status, fresh = await v.refresh(tokens["refresh_token"], resource=consented)
+        assert status == 200
+        claims = verify_jwt(fresh["access_token"], v.issuer.settings.signing_key, ["ES256"])[1]
+        assert claims["aud"] == (consented or ISSUER)
+
+
+@pytest.mark.parametrize("resource", ["https://[::1", "no url", "https://h/#f", "//h/", "https://"])
+async def test_a_resource_that_is_no_url_is_refused(resource: str) -> None:
+    """At the authorization endpoint and for a client's own credentials."""
+    v = Visitor()
+    assert (await v.authorize(resource=resource))["error"] == "invalid_target"
+    basic = {"authorization": "Basic c2VjcmV0OnMzY3IzdA=="}
+    status, answer = await v.post("/token", basic, grant_type="client_credentials", resource=resource)
+    assert (status, answer["error"]) == (400, "invalid_target")
+
+
+@pytest.mark.parametrize("uri", [
+    "https://[::1", "https://h:port/cb", "https://\u4f8b.example/cb", "https://h/c\u00e4", "https://h/\ud83d\ude00", "https://",
+    "https://h/a b", "https://u@h/cb", "javascript:alert(1)", 5, None, ["https://h/cb"], "http://example.com/cb",
+])  # fmt: skip
+async def test_a_redirect_uri_that_cannot_be_one_is_not_registered(uri: Any) -> None:
+    """Nor makes the endpoint fail: what is registered becomes the header of an answer one day."""
+    v = Visitor()
+    body = encode({"redirect_uris": [uri]})
+    reply = await v.issuer.answer("POST", "/tenant/register", "", {"content-type": "application/json"}, body)
+    assert (reply.status, decode(reply.body)["error"]) == (400, "invalid_redirect_uri")
+
+
+async def test_a_redirect_uri_that_a_program_registered_makes_a_header() -> None:
+    """Whatever its letters are."""
+    client = RegisteredClient("wide", None, ("https://app.example.com/zur\u00fcck/\u4f8b",))
+    issuer = DemoIssuer(ISSUER, MemoryProvider(clients=(client,)))
+    query = urlencode(
+        {
+            "response_type": "code",
+            "client_id": "wide",
+            "state": "s",
+            "code_challenge": challenge_of(VERIFIER),
+            "code_challenge_method": "S256",
+        }
+    )
+    reply = await issuer.answer("GET", "/tenant/authorize", query, {}, b"")
+    location = dict(reply.headers)["location"]
+    assert location.isascii()
+    assert location.startswith("https://app.example.com/zur%C3%BCck/%E4%BE%8B?")
+    assert "code=" in location
+
+
+@pytest.mark.parametrize(
+    "challenge", ["\u00e9" * 43, "a" * 42 + "=", "a" * 42, "a" * 44, "a" * 42 + "+", "a" * 42 + "\n"]
+)
+async def test_a_challenge_that_is_no_hash_is_refused(challenge: str) -> None:
+    """Before there is a code, not when it is redeemed."""
+    assert (await Visitor().authorize(code_challenge=challenge))["error"] == "invalid_request"
+
+
+@pytest.mark.parametrize("verifier", ["\u00e9" * 43, "v" * 42, "v" * 129, "v" * 42 + " ", "v" * 42 + "/", ""])
+async def test_a_verifier_that_cannot_be_one_is_refused(verifier: str) -> None:
+    """RFC 7636, 4.1."""
+    v = Visitor()
+    status, answer = await v.redeem((await v.authorize())["code"], code_verifier=verifier)
+    assert (status, answer["error"]) == (400, "invalid_grant")
+
+
+async def test_what_fails_inside_is_an_oauth_error_and_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A client can read that; the program's own error is not for it."""
+
+    class Broken(MemoryProvider):
+        async def get_client(self, client_id: str) -> RegisteredClient | None:
+            raise KeyError("a secret of the inside")
+
+    issuer = DemoIssuer(ISSUER, Broken())
+    sent = {"content-type": "application/x-www-form-urlencoded"}
+    reply = await issuer.answer("POST", "/tenant/token", "", sent, b"client_id=x&grant_type=refresh_token")
+    assert (reply.status, decode(reply.body)["error"]) == (500, "server_error")
+    assert b"secret" not in reply.body
+    assert "a secret of the inside" in caplog.text
+
+
+ODD = ["", "\x00", "\u00e9", "\u4f8b", "%", "https://[::1", "a" * 300, "[]", "{}", "null", "..", "0", " ", "\n"]
+
+
+@pytest.mark.parametrize("value", ODD)
+async def test_no_value_of_a_parameter_makes_an_endpoint_fail(value: str, caplog: pytest.LogCaptureFixture) -> None:
+    """One at a time, in every place where a stranger writes it."""
+    v = Visitor()
+    for name in ("response_type", "client_id", "redirect_uri", "state", "code_challenge", "code_challenge_method",
+                 "scope", "resource"):  # fmt: skip
+        query = {
+            "response_type": "code", "client_id": "public", "redirect_uri": REDIRECT, "state": "s",
+            "code_challenge": challenge_of(VERIFIER), "code_challenge_method": "S256", name: value,
+        }  # fmt: skip
+        assert (await v.get("/tenant/authorize", **query)).status in (302, 400)
+    for grant in ("authorization_code", "refresh_token", "client_credentials"):
+        for name in ("grant_type", "code", "redirect_uri", "code_verifier", "resource", "refresh_token", "scope",
+                     "client_id", "client_secret"):  # fmt: skip
+            form = {"client_id": "public", "grant_type": grant, name: value}
+            assert (await v.post("/token", None, **form))[0] in (400, 401)
+    for path in ("/revoke", "/introspect"):
+        basic = {"authorization": "Basic c2VjcmV0OnMzY3IzdA=="}
+        assert (await v.post(path, basic, token=value))[0] == 200
+    for header in ("authorization", "dpop"):
+        latin = value.encode("utf-8").decode("latin-1")
+        for prefix in ("", "Basic ", "DPoP "):
+            status, _ = await v.post("/token", {header: prefix + latin}, grant_type="refresh_token", client_id="public")
+            assert status in (400, 401)
+    assert not caplog.records

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -18,6 +19,8 @@ from ferrule.protocol.errors import LocalError
 from ferrule.wire.codec import encode
 
 __all__ = ["DemoIssuer"]
+
+log = logging.getLogger("ferrule.auth")
 
 MAX_BODY_BYTES: Final = 64 * 1024
 Fetch = Callable[[AuthRequest], Awaitable[AuthResponse]]
@@ -97,13 +100,14 @@ class DemoIssuer:
             if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
                 request.form = _parameters(body.decode("latin-1"))
             reply = await self._route(path, endpoint, request)
-        except Denied as denied:
+        except Exception as error:
+            denied = error if isinstance(error, Denied) else _server_error(error)
             if is_visit:
                 text = f"<h1>{html.escape(denied.error)}</h1>{html.escape(str(denied))}"
                 page = f"<!doctype html><meta charset=utf-8><title>Error</title>{text}"
                 return Reply(denied.status, [("content-type", "text/html; charset=utf-8")], page.encode())
-            error = {"error": denied.error, "error_description": str(denied)}
-            reply = json_reply(error, denied.status, denied.headers)
+            said = {"error": denied.error, "error_description": str(denied)}
+            reply = json_reply(said, denied.status, denied.headers)
         if not is_visit:
             reply.headers.append(("access-control-allow-origin", "*"))
         return reply
@@ -156,6 +160,12 @@ class DemoIssuer:
             self._documents.clear()
         self._documents[client_id] = (now + 300.0, found)
         return found
+
+
+def _server_error(error: Exception) -> Denied:
+    """What went wrong inside is for the log."""
+    log.error("a request to the issuer failed", exc_info=error)
+    return Denied("server_error", "The request could not be served", status=500)
 
 
 def _parameters(text: str) -> dict[str, str]:

@@ -52,11 +52,15 @@ def _without_loopback_port(url: str) -> str | None:
 
 def is_redirect(url: Any) -> bool:
     """Whether a URL may be registered as a redirect: https, loopback http, or a private scheme with a dot in it."""
-    if not isinstance(url, str) or "#" in url or any(ord(char) <= 0x20 for char in url):
+    if not isinstance(url, str) or "#" in url or not all("!" <= char <= "~" for char in url):
+        return False  # RFC 3986 knows ASCII only, and the URL becomes a header
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
         return False
-    parts = urlsplit(url)
     if parts.scheme == "https":
-        return bool(parts.netloc) and "@" not in parts.netloc
+        return bool(parts.hostname) and "@" not in parts.netloc
     return _without_loopback_port(url) is not None or "." in parts.scheme
 
 

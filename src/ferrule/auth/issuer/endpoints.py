@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from ferrule.auth.dpop_proof import InvalidProof, read_proof
 from ferrule.auth.issuer.clients import match_redirect
@@ -17,7 +18,9 @@ from ferrule.auth.shapes import is_mapping
 
 __all__ = ["authorize", "introspect", "issue_token", "revoke"]
 
-_CHALLENGE_CHARS = 43
+_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")  # RFC 7636, 4.2: a SHA-256 in base64url
+_URL_CHARS = "!#$%&'()*+,/:;=?@[]~"
+_VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")  # RFC 7636, 4.1
 
 
 async def authorize(settings: IssuerSettings, client: RegisteredClient | None, request: IssuerRequest) -> Reply:
@@ -39,6 +42,7 @@ async def authorize(settings: IssuerSettings, client: RegisteredClient | None, r
         answer |= {"error": denied.error, "error_description": str(denied)}
     joint = "&" if "?" in redirect_uri else "?"
     location = f"{redirect_uri}{joint}{urlencode({name: value for name, value in answer.items() if value is not None})}"
+    location = quote(location, safe=_URL_CHARS)  # a header is ASCII, whatever a program registered
     return Reply(302, [("location", location), ("cache-control", "no-store"), ("referrer-policy", "no-referrer")])
 
 
@@ -46,7 +50,7 @@ async def _decided(settings: IssuerSettings, client: RegisteredClient, redirect_
     if query.get("response_type") != "code":
         raise Denied("unsupported_response_type", "Only response_type=code is supported")
     challenge = query.get("code_challenge", "")
-    if query.get("code_challenge_method") != "S256" or len(challenge) != _CHALLENGE_CHARS:
+    if query.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(challenge):
         raise Denied("invalid_request", "PKCE with S256 is needed")
     scopes = _scopes(settings, query.get("scope"))
     resource = _resource(settings, query.get("resource"))
@@ -75,8 +79,12 @@ def _scopes(settings: IssuerSettings, scope: str | None) -> tuple[str, ...]:
 
 def _resource(settings: IssuerSettings, resource: str | None) -> str | None:
     if resource is not None:
-        parts = urlsplit(resource)
-        if not parts.scheme or not parts.netloc or parts.fragment:
+        try:
+            parts = urlsplit(resource)
+            is_url = bool(parts.scheme and parts.netloc and not parts.fragment)
+        except ValueError:
+            is_url = False
+        if not is_url:
             raise Denied("invalid_target", "The resource is no absolute URL")
         if settings.resources and resource not in settings.resources:
             raise Denied("invalid_target", "The resource is not known")
@@ -127,18 +135,24 @@ async def _for_code(
     if found["client_id"] != client.client_id or found["redirect_uri"] != form.get("redirect_uri"):
         raise Denied("invalid_grant", "The code was given to another client or for another redirect URI")
     verifier = form.get("code_verifier", "")
-    if not 43 <= len(verifier) <= 128 or not verifier.isascii():
+    if not _VERIFIER.fullmatch(verifier):
         raise Denied("invalid_grant", "A code_verifier is needed")
     if not hmac.compare_digest(challenge_of(verifier), found["challenge"]):
         raise Denied("invalid_grant", "The code_verifier does not match")
-    resource = form.get("resource", found["resource"])
-    if found["resource"] is not None and resource != found["resource"]:
-        raise Denied("invalid_target", "The resource is another one than was consented to")
+    resource = _consented(found, form)
     family = secrets.token_urlsafe(8)
     await provider.put(f"used {name}", {"family": family}, ttl_s=settings.code_ttl_s)
     facts = {**found, "family": family, "resource": resource, "thumbprint": thumbprint}
     refresh = await _new_refresh(settings, client, facts)
-    return _token_reply(settings, client, facts, _resource(settings, resource), thumbprint, refresh)
+    return _token_reply(settings, client, facts, resource, thumbprint, refresh)
+
+
+def _consented(found: dict[str, Any], form: dict[str, str]) -> str | None:
+    """The resource that the user consented to; where that was none in particular, a later request names none either."""
+    consented: str | None = found["resource"]
+    if form.get("resource", consented) != consented:
+        raise Denied("invalid_target", "The resource is another one than was consented to")
+    return consented
 
 
 async def _new_refresh(settings: IssuerSettings, client: RegisteredClient, facts: dict[str, Any]) -> str | None:
@@ -173,9 +187,7 @@ async def _for_refresh(
     asked = (form.get("scope") or "").split()
     if not set(asked) <= set(found["scopes"]):
         raise Denied("invalid_scope", "A refresh cannot widen the scope")
-    resource = form.get("resource", found["resource"])
-    if found["resource"] is not None and resource != found["resource"]:
-        raise Denied("invalid_target", "The resource is another one than was consented to")
+    resource = _consented(found, form)
     if found["rotated_at"] is None:
         await provider.put(key, {**found, "rotated_at": now}, ttl_s=settings.refresh_ttl_s)
     refresh = await _new_refresh(settings, client, found)
