@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -10,7 +11,7 @@ import pytest
 
 from ferrule.auth.challenges import Challenge, parse_challenges
 from ferrule.auth.client.discovery import authorization_server_urls, discover
-from ferrule.auth.client.flow import FlowSettings, choose_scopes, obtain_tokens, refresh_tokens
+from ferrule.auth.client.flow import FlowSettings, choose_scopes, obtain_tokens, refresh_tokens, revoke_tokens
 from ferrule.auth.client.grants import AuthorizationCodeGrant, ClientCredentialsGrant, read_callback
 from ferrule.auth.client.registration import ClientMetadata
 from ferrule.auth.client.tokens import ClientIdentity, TokenSet
@@ -24,7 +25,7 @@ from ferrule.auth.errors import (
     UntrustedCallback,
 )
 from ferrule.auth.http import AskUser, AskValue, AuthRequest, AuthResponse, OpenRedirect, Step, run_flow
-from ferrule.auth.urls import UrlPolicy
+from ferrule.auth.urls import UrlPolicy, is_same_issuer
 from ferrule.wire.codec import encode
 
 SERVER = "https://mcp.example.com/tools/mcp"
@@ -185,13 +186,112 @@ def test_metadata_of_an_issuer_with_a_path_are_tried_in_order() -> None:
     assert authorization_server_urls(ISSUER) == [AS_URL, OIDC_URL]
 
 
-@pytest.mark.parametrize("named", [f"{ISSUER}/", "https://AS.example.com", f"{ISSUER}:443", "https://evil.example"])
+@pytest.mark.parametrize(
+    "named",
+    [
+        f"{ISSUER}//",
+        f"{ISSUER}/a",
+        "https://AS.example.com",
+        f"{ISSUER}:443",
+        "https://evil.example",
+        "",
+        f"{ISSUER}/?",
+    ],
+)
 def test_a_document_of_another_issuer_is_discarded(named: str) -> None:
-    """Character for character: no case folding, no default port, no slash (AC-3)."""
+    """Character for character: no case folding, no default port (AC-3)."""
     world = World({PRM_URL: prm(), AS_URL: metadata(named), OIDC_URL: metadata()})
     assert world.obtain().issuer == ISSUER
     with pytest.raises(DiscoveryFailed, match="name the issuer"):
         World({PRM_URL: prm(), AS_URL: metadata(named)}).obtain()
+
+
+@pytest.mark.parametrize(
+    ("listed", "named"), [("https://as.example.com", "https://as.example.com/"), ("https://as.example.com/",) * 2,
+                          ("https://as.example.com/", "https://as.example.com")],
+)  # fmt: skip
+def test_the_slash_behind_a_host_is_no_other_issuer(listed: str, named: str) -> None:
+    """Common servers list themselves without it and publish it with it; the document's spelling is kept for ``iss``."""
+    documents = {PRM_URL: prm(authorization_servers=[listed]), AS_URL: metadata(named)}
+    world = World(documents, {"iss": named})
+    assert world.obtain().issuer == named
+    if listed != named:
+        with pytest.raises(UntrustedCallback):  # RFC 9207 compares with what the metadata say
+            World(documents, {"iss": listed}).obtain()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("http://h", "http://h/", True),
+        ("http://h:1/", "http://h:1", True),
+        ("http://h/a", "http://h/a/", False),
+        ("http://h", "http://h//", False),
+        ("http://h", "https://h/", False),
+        ("http://h", "http://H/", False),
+        ("http://h?", "http://h/?", False),
+        ("http:///", "http://", True),
+    ],
+)
+def test_two_spellings_of_an_issuer(one: str, other: str, is_same: bool) -> None:
+    """A path with a slash behind it is another path."""
+    assert is_same_issuer(one, other) is is_same
+    assert is_same_issuer(other, one) is is_same
+
+
+WRONG_MEMBERS = {
+    ("prm", "bearer_methods_supported"): "header",
+    ("prm", "scopes_supported"): "a b",
+    ("prm", "resource_name"): 5,
+    ("as", "scopes_supported"): "a b",
+    ("as", "grant_types_supported"): {"a": 1},
+    ("as", "response_types_supported"): "code",
+}
+NEEDED_MEMBERS = {
+    ("prm", "resource"): 5,
+    ("prm", "authorization_servers"): ISSUER,
+    ("prm", "dpop_bound_access_tokens_required"): "true",
+    ("as", "issuer"): [ISSUER],
+    ("as", "authorization_endpoint"): 5,
+    ("as", "token_endpoint"): ["https://as.example.com/token"],
+    ("as", "registration_endpoint"): False,
+    ("as", "code_challenge_methods_supported"): "S256",
+    ("as", "token_endpoint_auth_methods_supported"): "none",
+    ("as", "authorization_response_iss_parameter_supported"): "true",
+    ("as", "client_id_metadata_document_supported"): 1,
+}
+
+
+def with_member(kind: str, member: str, value: Any) -> World:
+    documents = {PRM_URL: prm(), AS_URL: metadata()}
+    documents[PRM_URL if kind == "prm" else AS_URL][member] = value
+    return World(documents)
+
+
+@pytest.mark.parametrize(("kind", "member"), WRONG_MEMBERS)
+def test_a_hint_of_a_wrong_type_is_ignored(kind: str, member: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The rest of the document holds: a client must not go elsewhere because of a list that was written as text."""
+    world = with_member(kind, member, WRONG_MEMBERS[kind, member])
+    assert world.obtain().issuer == ISSUER
+    assert member in caplog.text
+    assert all(url.startswith((ISSUER, "https://mcp.example.com/.well-known/")) for url in world.urls)
+
+
+@pytest.mark.parametrize(("kind", "member"), NEEDED_MEMBERS)
+def test_a_needed_member_of_a_wrong_type_is_an_error_that_names_it(kind: str, member: str) -> None:
+    """Registration, code and token go to the server that is meant, or to none."""
+    world = with_member(kind, member, NEEDED_MEMBERS[kind, member])
+    with pytest.raises(DiscoveryFailed, match=member):
+        world.obtain()
+    assert not any(step.method == "POST" for step in world.asked)
+    assert world.visits == []
+
+
+def test_what_is_no_metadata_document_is_passed_by() -> None:
+    """Some servers answer any path with an object of their own; the next place is looked at."""
+    root = "https://mcp.example.com/.well-known/oauth-protected-resource"
+    world = World({PRM_URL: {"detail": "nothing here"}, root: prm(), AS_URL: {}, OIDC_URL: metadata()})
+    assert world.obtain().issuer == ISSUER
 
 
 def test_a_server_of_2025_03_26_is_its_own_issuer() -> None:
@@ -511,3 +611,92 @@ def test_nothing_secret_is_in_a_repr_or_an_error() -> None:
     assert "r1" not in str(caught.value)
     for step in world.asked:
         assert "the-code" not in repr(step)
+
+
+# -- answers as real servers write them --------------------------------------------------------------------------------
+
+
+def answered(status: int, headers: dict[str, str], body: bytes) -> TokenSet:
+    """The tokens of a token endpoint that answers so."""
+    world = World(USUAL)
+    asked = world.__call__
+
+    def answer(step: Step) -> Any:
+        if isinstance(step, AuthRequest) and step.url.endswith("/token"):
+            return AuthResponse(status, headers, body)
+        return asked(step)
+
+    flow = obtain_tokens(world.settings(), SERVER, None, now=1000.0)
+    return run_flow(flow, answer)
+
+
+FORM = {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body"),
+    [
+        (201, {"content-type": "application/json"}, b'{"access_token":"t1","token_type":"bearer","scope":"a b"}'),
+        (200, FORM, b"access_token=t1&scope=a+b&token_type=bearer&expires_in=60"),
+        (201, FORM, b"access_token=t1&scope=a%20b&token_type=bearer"),
+        (200, {"content-type": "text/plain"}, b"access_token=t1&scope=a%20b"),
+        (200, {"content-type": "text/html"}, b'{"access_token":"t1","scope":"a b"}'),
+    ],
+)
+def test_a_token_answer_may_be_a_form_or_say_created(status: int, headers: dict[str, str], body: bytes) -> None:
+    """Some servers answer with a form whatever is asked for, others with 201."""
+    tokens = answered(status, headers, body)
+    assert (tokens.access_token, tokens.scope) == ("t1", "a b")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    [
+        (200, b"error=bad_verification_code&error_description=It+expired", "bad_verification_code"),
+        (400, b"error=invalid_grant", "invalid_grant"),
+        (200, b"<html>access_token=t1</html>", None),
+        (200, b"access_token=&error=", None),
+        (200, b"", None),
+        (202, b"access_token=t1", None),
+        (200, b"&".join(b"a%d=1" % number for number in range(200)) + b"&access_token=t1", None),
+    ],
+)
+def test_a_form_that_refuses_is_a_refusal(status: int, body: bytes, error: str | None) -> None:
+    """Also with 200, as some servers tell errors: whoever refreshes must not take it for trouble on the way."""
+    with pytest.raises(TokenRequestFailed) as refused:
+        answered(status, FORM, body)
+    assert refused.value.error == error
+    if error is not None:
+        assert refused.value.status == 400
+
+
+# -- what was granted --------------------------------------------------------------------------------------------------
+
+
+def test_a_refresh_asks_for_what_was_granted() -> None:
+    """Less than was asked for, where the user or the server gave less: more is refused, and a new sign-in follows."""
+    world = World(USUAL)
+    tokens = replace(stored(world), scope="a")
+    world.documents, world.asked = {}, []
+    world.token = {"access_token": "new", "token_type": "bearer"}
+    fresh = run_flow(refresh_tokens(tokens, world.settings(), SERVER, now=2000.0), world)
+    assert world.form(f"{ISSUER}/token")["scope"] == "a"
+    assert (fresh.scope, fresh.requested) == ("a", tokens.requested)
+
+
+def test_tokens_of_a_client_with_a_private_key_are_revoked_after_a_restart() -> None:
+    """The key is not stored: the program's own is used, and without it the error says what is missing."""
+    from ferrule.auth.jose import generate_key
+
+    own = ClientIdentity("me", method="private_key_jwt", private_key=generate_key().as_dict(private=True))
+    world = World({AS_URL: metadata(revocation_endpoint=f"{ISSUER}/revoke")})
+    tokens = replace(stored(World(USUAL)), identity=replace(own, private_key=None))
+    tokens = TokenSet.from_json(tokens.to_json()) or tokens
+    world.documents[f"{ISSUER}/revoke"] = AuthResponse(200)
+    settings = world.settings(AuthorizationCodeGrant(identity=own))
+    assert run_flow(revoke_tokens(tokens, settings, SERVER, now=2000.0), world)
+    sent = [dict(parse_qsl(step.body.decode())) for step in world.asked if step.url.endswith("/revoke")]
+    assert [form["token_type_hint"] for form in sent] == ["refresh_token", "access_token"]
+    assert all(form["client_assertion"] for form in sent)
+    with pytest.raises(AuthError, match="private key"):
+        run_flow(revoke_tokens(tokens, world.settings(), SERVER, now=2000.0), world)

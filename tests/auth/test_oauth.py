@@ -544,3 +544,69 @@ async def test_an_open_get_stream_stands_in_no_calls_way() -> None:
             assert link._listening is not None
             session: Any = client._opener.auth
             assert session._flight is None
+
+
+async def test_signing_out_is_not_undone_by_a_refresh() -> None:
+    """What the refresh brings is revoked and kept nowhere; the next call signs in anew."""
+    async with world() as w, w.client() as client:
+        await client.call_tool("whoami")
+        session: Any = client._opener.auth
+        w.now[0] += 601
+        w.issuer.gate = asyncio.Event()
+        w.issuer.reached.clear()
+        call = asyncio.ensure_future(client.call_tool("whoami"))
+        await w.issuer.reached.wait()
+        w.user.gate = asyncio.Event()  # the call goes on to a new sign-in, which is not what this is about
+        leaving = asyncio.ensure_future(session.sign_out())
+        await asyncio.sleep(0)
+        assert session.tokens is None
+        w.issuer.gate.set()
+        await leaving
+        assert session.tokens is None
+        assert not _secrets_of(w.storage)
+        assert w.issuer.log.count("POST /revoke") == 4  # both tokens of the old pair and of the new one
+        call.cancel()
+        await asyncio.wait([call])
+
+
+async def test_signing_out_ends_a_sign_in() -> None:
+    """The user said so after it had begun."""
+    async with world() as w:
+        client = w.client()
+        w.user.gate = asyncio.Event()
+        opening = asyncio.ensure_future(client.connect())
+        while not w.user.visits:
+            await asyncio.sleep(0.001)
+        session: Any = client._opener.auth
+        await session.sign_out()
+        w.user.gate.set()
+        with pytest.raises(AuthError, match="Signed out"):
+            await opening
+        assert session.tokens is None
+        assert not _secrets_of(w.storage)
+        assert "POST /revoke" in w.issuer.log
+        await client.aclose()
+
+
+def _secrets_of(storage: MemoryStorage) -> list[str]:
+    return [secret for text in storage.entries().values() for secret in _secrets(text)]
+
+
+async def test_a_user_who_grants_less_is_asked_once() -> None:
+    """A refresh asks for what was granted; asking for all would be refused, and end in a second sign-in."""
+
+    class Narrow(MemoryProvider):
+        async def put(self, key: str, record: dict[str, Any], *, ttl_s: float) -> None:
+            if key.startswith("code "):
+                record = {**record, "scopes": ["read"]}
+            await super().put(key, record, ttl_s=ttl_s)
+
+    async with world() as w:
+        w.issuer.settings.provider = Narrow(clock=w.clock)
+        async with w.client(auth=w.oauth(scopes="read write")) as client:
+            await client.call_tool("whoami")
+            for _ in range(3):
+                w.now[0] += 601
+                await client.call_tool("whoami")
+            assert len(w.user.visits) == 1
+            assert w.user.scopes(0) == {"read", "write"}

@@ -1,17 +1,28 @@
 """The metadata documents that a client reads: of a protected resource (RFC 9728) and of its authorization server
-(RFC 8414, OpenID Connect Discovery). Unknown members are ignored; members of a wrong type make the document useless.
+(RFC 8414, OpenID Connect Discovery).
+
+Unknown members are ignored, and so is one of a wrong type that only hints (`scopes_supported` and its like). One that
+says where to go, or what is safe, is an error that names it: without it a client would go on to another server, or
+with less protection.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import fields
 
+from ferrule.auth.errors import DiscoveryFailed
 from ferrule.wire.codec import convert
 from ferrule.wire.faults import ConvertError
 
 __all__ = ["AuthorizationServer", "ProtectedResource", "read_authorization_server", "read_protected_resource"]
+
+logger = logging.getLogger("ferrule.auth")
+
+StructT = TypeVar("StructT", bound=Struct)
 
 
 class ProtectedResource(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -59,17 +70,61 @@ class AuthorizationServer(Struct, frozen=True, omit_defaults=True, kw_only=True)
     dpop_signing_alg_values_supported: list[str] | None = None
 
 
+_HINTS: Final = frozenset(
+    {
+        "bearer_methods_supported",
+        "dpop_signing_alg_values_supported",
+        "grant_types_supported",
+        "introspection_endpoint",
+        "introspection_endpoint_auth_methods_supported",
+        "resource_documentation",
+        "resource_name",
+        "response_modes_supported",
+        "response_types_supported",
+        "revocation_endpoint_auth_methods_supported",
+        "scopes_supported",
+        "token_endpoint_auth_signing_alg_values_supported",
+    }
+)
+
+
 def read_protected_resource(document: dict[str, Any]) -> ProtectedResource | None:
-    """The document's meaning; ``None`` if it is no such document."""
-    try:
-        return convert(document, ProtectedResource)
-    except ConvertError:
-        return None
+    """The document's meaning; ``None`` if it is no such document.
+
+    Raises:
+        DiscoveryFailed: a member of it that is needed has a wrong type.
+    """
+    return _read(document, "resource", ProtectedResource)
 
 
 def read_authorization_server(document: dict[str, Any]) -> AuthorizationServer | None:
-    """The document's meaning; ``None`` if it is no such document."""
-    try:
-        return convert(document, AuthorizationServer)
-    except ConvertError:
+    """The document's meaning; ``None`` if it is no such document.
+
+    Raises:
+        DiscoveryFailed: a member of it that is needed has a wrong type.
+    """
+    return _read(document, "issuer", AuthorizationServer)
+
+
+def _read(document: dict[str, Any], name: str, type_: type[StructT]) -> StructT | None:
+    if name not in document:
         return None
+    try:
+        return convert(document, type_)
+    except ConvertError:
+        pass
+    kept: dict[str, Any] = {}
+    for field in fields(type_):
+        member = field.encode_name
+        if member not in document:
+            continue
+        try:
+            kept[member] = convert(document[member], field.type)
+        except ConvertError as error:
+            if member not in _HINTS:
+                of = f" of {document[name][:200]!r}" if isinstance(document[name], str) else ""
+                raise DiscoveryFailed(f"The metadata{of} have a wrong {member!r}: {error}") from None
+            logger.warning(
+                "The metadata of %.200r have a wrong %r, which is ignored: %s", document[name], member, error
+            )
+    return convert(kept, type_)

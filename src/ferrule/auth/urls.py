@@ -6,7 +6,8 @@ server's own URL, which a person chose: a server on the public internet may not 
 to the client's own machine; a server on loopback may name other loopback addresses.
 
 Comparisons are of raw strings. A URL is taken apart to judge it and never put together again to compare it: two
-spellings of one URL are two issuers (RFC 8414, 3.3; RFC 9207, 2.4).
+spellings of one URL are two issuers (RFC 8414, 3.3; RFC 9207, 2.4). The one exception is the slash behind a host,
+which many servers write in one place and leave out in another: `is_same_issuer`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ __all__ = [
     "class_of_address",
     "class_of_host",
     "covers_resource",
+    "is_same_issuer",
     "origin_of",
     "split_url",
     "well_known_url",
@@ -155,6 +157,18 @@ def origin_of(url: str) -> str:
     """Scheme, host and port of a URL as it writes them, without path."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def is_same_issuer(one: str, other: str) -> bool:
+    """Whether two identifiers are the same issuer's: equal, but for the slash of an empty path.
+
+    RFC 3986, 6.2.3, calls these two equal; nothing else about them may differ.
+    """
+    return one == other or _rootless(one) == _rootless(other)
+
+
+def _rootless(issuer: str) -> str:
+    return issuer[:-1] if issuer.count("/") == 3 and issuer.endswith("/") else issuer
 
 
 def canonical_resource(server_url: str) -> str:

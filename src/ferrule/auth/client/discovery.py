@@ -10,7 +10,8 @@ The order (2026-07-28, "Authorization server discovery"):
 A server of 2025-03-26 has no such metadata: its origin is the issuer, and where that has no metadata either, the
 endpoints are ``/authorize``, ``/token`` and ``/register``.
 
-A document whose ``issuer`` is not, character for character, the one that led to it is discarded (RFC 8414, 3.3).
+A document whose ``issuer`` is not, character for character, the one that led to it is discarded (RFC 8414, 3.3); only
+the slash behind a host may be there or not.
 """
 
 from __future__ import annotations
@@ -27,7 +28,15 @@ from ferrule.auth.documents import (
 )
 from ferrule.auth.errors import DiscoveryFailed
 from ferrule.auth.http import Flow, get_json
-from ferrule.auth.urls import HostClass, UrlPolicy, canonical_resource, covers_resource, origin_of, well_known_url
+from ferrule.auth.urls import (
+    HostClass,
+    UrlPolicy,
+    canonical_resource,
+    covers_resource,
+    is_same_issuer,
+    origin_of,
+    well_known_url,
+)
 
 __all__ = ["Discovered", "authorization_server_urls", "discover", "discover_authorization_server", "discover_resource"]
 
@@ -63,7 +72,7 @@ def discover_resource(server_url: str, policy: UrlPolicy, hint: str | None = Non
         hint: ``resource_metadata`` of its challenge.
 
     Raises:
-        DiscoveryFailed: they are those of another resource.
+        DiscoveryFailed: they are those of another resource, or malformed.
     """
     host_class = policy.class_for(server_url)
     suffix = "oauth-protected-resource"
@@ -102,7 +111,7 @@ def discover_authorization_server(
         version: sent as ``mcp-protocol-version`` (2025-03-26 wanted that).
 
     Raises:
-        DiscoveryFailed: documents were found, and none is this issuer's.
+        DiscoveryFailed: documents were found, and none is this issuer's, or one is malformed.
     """
     stray: str | None = None
     headers = None if version is None else {"mcp-protocol-version": version}
@@ -111,7 +120,7 @@ def discover_authorization_server(
         found = None if document is None else read_authorization_server(document)
         if found is None:
             continue
-        if found.issuer != issuer:
+        if not is_same_issuer(found.issuer, issuer):
             stray = found.issuer
             continue
         for endpoint in (found.authorization_endpoint, found.token_endpoint, found.registration_endpoint):

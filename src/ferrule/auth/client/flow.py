@@ -160,10 +160,7 @@ def refresh_tokens(tokens: TokenSet, settings: FlowSettings, server_url: str, *,
 
         key = import_private_key(tokens.dpop_key)
         settings.dpop_key = key
-    identity = tokens.identity
-    given = settings.grant.identity
-    if given is not None and given.client_id == identity.client_id:  # private keys are not stored
-        identity = replace(identity, private_key=given.private_key, algorithm=given.algorithm)
+    identity = _identity_of(tokens, settings)
     policy = settings.policy
     endpoint = TokenEndpoint(
         tokens.token_endpoint, tokens.issuer, policy, policy.class_for(server_url), now, dpop_key=key
@@ -171,7 +168,7 @@ def refresh_tokens(tokens: TokenSet, settings: FlowSettings, server_url: str, *,
     fields = {
         "grant_type": "refresh_token",
         "refresh_token": tokens.refresh_token,
-        "scope": " ".join(tokens.requested) if tokens.requested else None,
+        "scope": _refreshed_scope(tokens),
         "resource": tokens.resource,
     }
     for attempt in range(2):
@@ -197,6 +194,21 @@ def refresh_tokens(tokens: TokenSet, settings: FlowSettings, server_url: str, *,
     raise AssertionError
 
 
+def _identity_of(tokens: TokenSet, settings: FlowSettings) -> ClientIdentity:
+    """Who we are to the server that gave these tokens; private keys are not stored but the program's to give."""
+    identity, given = tokens.identity, settings.grant.identity
+    if given is not None and given.client_id == identity.client_id:
+        return replace(identity, private_key=given.private_key, algorithm=given.algorithm)
+    return identity
+
+
+def _refreshed_scope(tokens: TokenSet) -> str | None:
+    """What was granted; it may be less than was asked for, and more is refused (RFC 6749, 6)."""
+    if tokens.scope is not None:
+        return tokens.scope or None
+    return " ".join(tokens.requested) if tokens.requested else None
+
+
 def revoke_tokens(tokens: TokenSet, settings: FlowSettings, server_url: str, *, now: float) -> Flow[bool]:
     """Tell the authorization server that the tokens are no longer used (RFC 7009); whether it was told."""
     from ferrule.auth.client.discovery import discover_authorization_server
@@ -215,7 +227,7 @@ def revoke_tokens(tokens: TokenSet, settings: FlowSettings, server_url: str, *, 
         if token is None:
             continue
         fields, headers = authenticated_fields(
-            tokens.identity, {"token": token, "token_type_hint": hint}, tokens.issuer, now
+            _identity_of(tokens, settings), {"token": token, "token_type_hint": hint}, tokens.issuer, now
         )
         response = yield AuthRequest(
             "POST", server.revocation_endpoint, headers, form_body(fields), host_class=host_class

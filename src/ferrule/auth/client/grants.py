@@ -18,7 +18,7 @@ from ferrule.auth.client.tokens import ClientIdentity, TokenEndpoint, choose_met
 from ferrule.auth.errors import AuthError, AuthorizationDenied, DiscoveryFailed, RegistrationFailed, UntrustedCallback
 from ferrule.auth.http import AskUser, AskValue, Flow, OpenRedirect
 from ferrule.auth.pkce import challenge_of, new_state, new_verifier
-from ferrule.auth.urls import HostClass, UrlPolicy
+from ferrule.auth.urls import HostClass, UrlPolicy, is_same_issuer
 
 __all__ = [
     "Assertion",
@@ -112,7 +112,7 @@ class Grant(Protocol):
 def _check_issuer(given: str | None, context: GrantContext) -> None:
     """Credentials agreed with one authorization server are not shown to another."""
     expected, named = given or context.bound_issuer, context.found.issuer
-    if expected is not None and expected != named:
+    if expected is not None and not is_same_issuer(expected, named):
         raise RegistrationFailed(f"The client's credentials belong to {expected!r}, but the server now names {named!r}")
 
 

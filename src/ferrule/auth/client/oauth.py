@@ -29,7 +29,7 @@ from ferrule.auth.client.storage import MemoryStorage, TokenStorage, storage_key
 from ferrule.auth.client.tokens import ClientIdentity, TokenSet
 from ferrule.auth.errors import AuthError, InteractionFailed, ScopeRefused, TokenRequestFailed
 from ferrule.auth.http import AskUser, AskValue, AuthRequest, AuthResponse, Flow, OpenRedirect, Step
-from ferrule.auth.urls import UrlPolicy, canonical_resource, origin_of
+from ferrule.auth.urls import UrlPolicy, canonical_resource, is_same_issuer, origin_of
 from ferrule.protocol.errors import LocalError
 
 __all__ = ["AuthorizedRequest", "Fetch", "OAuth", "OAuthSession"]
@@ -187,6 +187,7 @@ class OAuthSession:
         self._tokens: TokenSet | None = None
         self._leeway_s = 0.0
         self._is_loaded = False
+        self._sign_outs = 0
         self._is_accepted = False
         self._requested: tuple[str, ...] | None = None
         self._flight: _Flight | None = None
@@ -291,18 +292,34 @@ class OAuthSession:
         return True
 
     async def sign_out(self) -> None:
-        """Forget the tokens, here and in storage, and tell the authorization server where it has a way to be told."""
+        """Forget the tokens, here and in storage, and tell the authorization server where it has a way to be told.
+
+        A refresh that is under way is waited for, since what it brings is revoked as well; a sign-in fails.
+        """
         if not self._is_loaded:
             await self._load()
+        self._sign_outs += 1
         tokens, self._tokens = self._tokens, None
         self._requested = None
-        await self._storage.delete(self._key)
-        if tokens is not None:
-            try:
-                flow = revoke_tokens(tokens, self._settings, self._server_url, now=self._oauth.clock())
-                await self._drive(flow)
-            except (LocalError, OSError) as error:
-                logger.debug("Tokens could not be revoked: %s", error)
+        async with self._storage.lock(self._key):
+            stored = TokenSet.from_json(await self._storage.get(self._key))
+            await self._storage.delete(self._key)
+            self._tokens = None
+        kept = [found for found in (tokens, stored) if found is not None]
+        if len(kept) == 2 and kept[0].access_token == kept[1].access_token:
+            del kept[0]
+        for found in kept:
+            await self._revoke(found)
+
+    async def _revoke(self, tokens: TokenSet) -> None:
+        try:
+            flow = revoke_tokens(tokens, self._settings, self._server_url, now=self._oauth.clock())
+            if not await self._drive(flow):
+                logger.info(
+                    "%s has no way to be told that tokens are no longer used, or did not take it", tokens.issuer
+                )
+        except (LocalError, OSError) as error:
+            logger.warning("Tokens could not be revoked: %s", error)
 
     # -- one task works, the others wait ----------------------------------------------------------------------------
 
@@ -408,7 +425,10 @@ class OAuthSession:
         return found
 
     async def _refresh_now(self, tokens: TokenSet) -> bool:
+        sign_outs = self._sign_outs
         async with self._storage.lock(self._key):
+            if sign_outs != self._sign_outs:
+                return False
             stored = TokenSet.from_json(await self._storage.get(self._key))
             now = self._oauth.clock()
             if stored is not None and stored.access_token != tokens.access_token:
@@ -421,6 +441,8 @@ class OAuthSession:
             flow = refresh_tokens(tokens, self._settings, self._server_url, now=now)
             fresh = await self._drive(flow)
             await self._storage.set(self._key, fresh.to_json())
+            if sign_outs != self._sign_outs:  # who signs out waits for the lock, and revokes what is stored then
+                return False
             self._take(fresh)
             return True
 
@@ -455,7 +477,7 @@ class OAuthSession:
         protected = await self._drive(discover_resource(self._server_url, self._oauth.policy, hint))
         if protected is None or not protected.authorization_servers:
             return True
-        return tokens.issuer in protected.authorization_servers
+        return any(is_same_issuer(tokens.issuer or "", issuer) for issuer in protected.authorization_servers)
 
     async def _step_up(self, challenge: Challenge) -> None:
         """After a 403 for lack of scope: ask for the union, but not for the same union again and again."""
@@ -481,6 +503,7 @@ class OAuthSession:
             previous=previous,
             bound_issuer=self._bound_issuer,
         )
+        sign_outs = self._sign_outs
         tokens = await self._drive(flow)
         with anyio.CancelScope(shield=True):
             self._issuer = tokens.issuer
@@ -488,10 +511,16 @@ class OAuthSession:
                 self._bound_issuer = tokens.issuer
                 await self._storage.set(self._binding_key, tokens.issuer)
             await self._storage.set(self._key, tokens.to_json())
-            self._take(tokens)
+            if sign_outs != self._sign_outs:
+                await self._storage.delete(self._key)
+            else:
+                self._take(tokens)
             self._is_accepted = False
             if self._changed is not None:
                 await self._changed()
+            if sign_outs != self._sign_outs:
+                await self._revoke(tokens)
+                raise AuthError(f"Signed out of {self._origin} while signing in")
 
     async def _drive(self, flow: Flow[T]) -> T:
         """Run a flow with the client's HTTP and the user's attention."""
@@ -560,8 +589,9 @@ class OAuthSession:
             return self._oauth.choose_issuer(issuers)
         given = getattr(self._oauth.grant, "issuer", None)
         for known in (given, self._issuer):
-            if known in issuers:
-                return str(known)
+            for issuer in issuers:
+                if known is not None and is_same_issuer(known, issuer):
+                    return issuer
         return issuers[0]
 
     async def _stored_identity(self, issuer: str) -> ClientIdentity | None:

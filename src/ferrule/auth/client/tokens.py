@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias, cast
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from ferrule.auth.errors import AuthError, TokenRequestFailed
 from ferrule.auth.http import AuthRequest, AuthResponse, Flow, form_body
@@ -25,6 +25,7 @@ TokenMethod: TypeAlias = Literal["none", "client_secret_basic", "client_secret_p
 METHODS: Final = ("client_secret_basic", "client_secret_post", "private_key_jwt", "none")
 JWT_BEARER_ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _MAX_QUOTE: Final = 200
+_MAX_FIELDS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +216,8 @@ def authenticated_fields(
     elif identity.method == "private_key_jwt":
         from ferrule.auth.jose import client_assertion, import_private_key
 
+        if identity.private_key is None:
+            raise AuthError(f"The private key of the client {identity.client_id!r} is needed, and is not stored")
         key = import_private_key(identity.private_key)
         sent["client_assertion_type"] = JWT_BEARER_ASSERTION
         sent["client_assertion"] = client_assertion(
@@ -255,13 +258,24 @@ def request_token(
             timeout_s=max(endpoint.policy.timeout_s, 30.0),
         )
         endpoint.nonce = response.headers.get("dpop-nonce", endpoint.nonce)
-        found = response.json() or {}
-        if response.status == 200 and isinstance(found.get("access_token"), str) and found["access_token"]:
+        found = _answer_of(response)
+        if response.status in (200, 201) and isinstance(found.get("access_token"), str) and found["access_token"]:
             return found
         wants_nonce = found.get("error") == "use_dpop_nonce" and endpoint.dpop_key is not None
         if not wants_nonce or attempt or "dpop-nonce" not in response.headers:
             raise _refusal(endpoint.url, response.status, found)
     raise AssertionError
+
+
+def _answer_of(response: AuthResponse) -> dict[str, Any]:
+    """The members of a token response: JSON, or the form that some servers answer with whatever is asked for."""
+    found = response.json()
+    if found is not None or not response.body or response.body.lstrip()[:1] in (b"{", b"[", b"<"):
+        return found or {}
+    try:
+        return dict(parse_qsl(response.body.decode(), max_num_fields=_MAX_FIELDS))
+    except ValueError:
+        return {}
 
 
 def _refusal(url: str, status: int, found: Mapping[str, Any]) -> TokenRequestFailed:
@@ -272,7 +286,8 @@ def _refusal(url: str, status: int, found: Mapping[str, Any]) -> TokenRequestFai
     shown = url.partition("?")[0]
     if code is None:
         return TokenRequestFailed(f"{shown} answered HTTP {status} and no token", error=None, status=status)
-    return TokenRequestFailed(f"{shown} refused ({code}){said}", error=code, status=status)
+    # Servers that answer with a form tell errors with 200 as well; what is refused is refused.
+    return TokenRequestFailed(f"{shown} refused ({code}){said}", error=code, status=status if status >= 400 else 400)
 
 
 def token_set(
