@@ -248,6 +248,106 @@ async def test_silent_program_is_given_up() -> None:
         await client.connect()
 
 
+QUIRKY = """
+import json, os, sys, time
+print(os.getpid(), file=open(sys.argv[1], "a"), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    method, answer = message.get("method"), {"jsonrpc": "2.0", "id": message.get("id")}
+    if method == "initialize" and sys.argv[2] != "silent":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"logging": {}, "tools": {}}}
+        result["serverInfo"] = {"name": "quirky", "version": "1"}
+        print(json.dumps({**answer, "result": result}), flush=True)
+    elif method == "logging/setLevel" and sys.argv[2] == "dies":
+        sys.exit(3)
+    elif method == "logging/setLevel" and sys.argv[2] == "wordless":
+        pass
+    elif method == "tools/call":
+        print(json.dumps({**answer, "result": {"content": [{"type": "text", "text": "done"}]}}), flush=True)
+        if sys.argv[2] == "deaf":
+            os.close(0)
+            time.sleep(60)
+    elif "id" in message and sys.argv[2] != "silent":
+        print(json.dumps({**answer, "error": {"code": -32601, "message": "no"}}), flush=True)
+"""
+
+
+def quirky(pids: Path, kind: str) -> StdioServer:
+    """A server with a fault of its own that notes each of its processes."""
+    return StdioServer(sys.executable, ["-c", QUIRKY, str(pids), kind], close_s=0.2)
+
+
+def living(pids: Path) -> list[int]:
+    """Those of the noted processes that still run."""
+    return [int(pid) for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.parametrize("kind", ["refuses", "wordless"])
+async def test_a_log_level_that_is_not_taken_does_not_fail_connecting(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers declare ``logging`` and do not know ``logging/setLevel``, or never answer it."""
+    monkeypatch.setattr("ferrule.client.core.TELL_TIMEOUT_S", 0.1)
+    async with Client(quirky(tmp_path / "pids", kind), mode="legacy", log_level="info") as client:
+        assert (await client.call_tool("t")).text == "done"
+    assert "did not take logging/setLevel" in caplog.text
+    assert living(tmp_path / "pids") == []
+
+
+async def test_a_server_that_dies_of_the_first_word_leaves_nothing(tmp_path: Path) -> None:
+    """What comes after the handshake belongs to connecting: its failure closes what was opened."""
+    client = Client(quirky(tmp_path / "pids", "dies"), mode="legacy", log_level="info")
+    with pytest.raises(ServerProcessEnded, match="exit status 3"):
+        await client.connect()
+    assert not client.is_connected
+    assert living(tmp_path / "pids") == []
+
+
+@pytest.mark.parametrize("kind", ["silent", "wordless"])
+async def test_a_cancelled_connect_leaves_nothing(kind: str, tmp_path: Path) -> None:
+    """In the handshake, and in what comes after it."""
+    client = Client(quirky(tmp_path / "pids", kind), mode="legacy", log_level="info")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(client.connect)
+        while not (tmp_path / "pids").exists() or not living(tmp_path / "pids"):
+            await anyio.sleep(0.01)
+        await anyio.sleep(0.2)
+        tasks.cancel_scope.cancel()
+    assert living(tmp_path / "pids") == []
+
+
+async def test_closing_gives_up_a_connect_of_another_task(tmp_path: Path) -> None:
+    """Close does not wait for a server that does not answer."""
+    client = Client(quirky(tmp_path / "pids", "silent"), mode="legacy")
+    caught: list[BaseException] = []
+
+    async def connect() -> None:
+        try:
+            await client.connect()
+        except ConnectionClosed as error:
+            caught.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(connect)
+        while not (tmp_path / "pids").exists() or not living(tmp_path / "pids"):
+            await anyio.sleep(0.01)
+        with anyio.fail_after(20):
+            await client.aclose()
+    assert "was closed while it connected" in str(caught[0])
+    assert living(tmp_path / "pids") == []
+
+
+async def test_a_server_that_stops_reading_is_replaced(tmp_path: Path) -> None:
+    """It lives on and answers nothing: the call that meets it fails, and the next one gets a new process."""
+    async with Client(quirky(tmp_path / "pids", "deaf"), mode="legacy", timeout_s=60) as client:
+        assert (await client.call_tool("t")).text == "done"
+        while client.is_connected:
+            with pytest.raises(ConnectionClosed, match="closed its input"):
+                await client.call_tool("t")
+        assert (await client.call_tool("t")).text == "done"
+        assert len((tmp_path / "pids").read_text().split()) == 2
+
+
 async def test_the_bound_of_connecting_holds_for_the_probe() -> None:
     """Whoever says one bound means every step of connecting, the first one too."""
     client = Client([sys.executable, "-c", "input(); input(); input()"], connect_timeout_s=0.3)

@@ -14,7 +14,7 @@ from ferrule import Client, MCPError
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RequestTimeout
 from ferrule.transports.http_client import HttpConnectFailed
 from ferrule.transports.streamable_client import HttpStatusError, retry_after_s, retry_delay_s
-from tests.peers.scripted_http import COMPLETE, DISCOVERED, Exchange, ScriptedServer, legacy_basics
+from tests.peers.scripted_http import COMPLETE, DISCOVERED, INITIALIZED, Exchange, ScriptedServer, legacy_basics
 
 pytestmark = pytest.mark.anyio
 
@@ -716,6 +716,143 @@ async def test_harmless_forms_of_an_answer_are_taken(mode: str) -> None:
         with pytest.raises(MCPError) as caught:
             await client.call_tool("bad")
         assert (caught.value.code, type(caught.value.code)) == (-32000, int)
+
+
+class Restarted(Sessions):
+    """A server that forgets its session, and whose next handshakes meet what ``troubles`` says."""
+
+    def __init__(self, *troubles: Any) -> None:
+        super().__init__()
+        self.troubles = list(troubles)
+        self.without_session = 0
+
+    async def __call__(self, exchange: Exchange) -> None:
+        if exchange.rpc_method == "tools/call" and "mcp-session-id" not in exchange.headers:
+            self.without_session += 1
+        if exchange.rpc_method == "initialize" and self.initializes and self.troubles:
+            trouble = self.troubles.pop(0)
+            if isinstance(trouble, int):
+                await exchange.respond(trouble)
+            elif trouble == "drop":
+                exchange.drop()
+            else:
+                trouble.set()
+                await exchange.gone.wait()
+            return
+        await super().__call__(exchange)
+
+
+@pytest.mark.parametrize("trouble", [500, 502, 503, 429, 404, 400, "drop"])
+async def test_a_handshake_that_fails_after_a_lost_session_is_tried_by_the_next_call(trouble: Any) -> None:
+    """One failure while the server starts must not leave a client that sends every later call without a session."""
+    sessions = Restarted(trouble)
+    async with ScriptedServer(sessions) as server, Client(server.url, mode="legacy") as client:
+        sessions.alive.clear()
+        with pytest.raises((LocalError, MCPError)):
+            await client.call_tool("t")
+        assert (await client.call_tool("t")).text == "done"
+        assert (sessions.initializes, sessions.without_session) == (2, 0)
+
+
+async def test_only_the_call_that_met_the_failure_fails() -> None:
+    """Others that lost the session wait, and take their turn."""
+    sessions = Restarted(503)
+    async with ScriptedServer(sessions) as server, Client(server.url, mode="legacy") as client:
+        sessions.alive.clear()
+        outcomes = await asyncio.gather(*(client.call_tool("t") for _ in range(5)), return_exceptions=True)
+        assert sum(isinstance(outcome, HttpStatusError) for outcome in outcomes) == 1
+        assert sum(not isinstance(outcome, Exception) for outcome in outcomes) == 4
+        assert (sessions.initializes, sessions.without_session) == (2, 0)
+
+
+async def test_calls_that_start_during_the_handshake_wait_for_it() -> None:
+    """They have no session to go out with."""
+    sessions = Restarted(began := asyncio.Event())
+    async with ScriptedServer(sessions) as server, Client(server.url, mode="legacy") as client:
+        sessions.alive.clear()
+        first = asyncio.create_task(client.call_tool("t"))
+        await began.wait()
+        others = [asyncio.create_task(client.call_tool("t")) for _ in range(3)]
+        await asyncio.sleep(0.02)
+        assert not client.is_connected
+        first.cancel()
+        assert [result.text for result in await asyncio.gather(*others)] == ["done"] * 3
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert (sessions.initializes, sessions.without_session) == (2, 0)
+
+
+async def test_closing_gives_up_a_handshake_that_hangs() -> None:
+    """Close does not wait for a server that does not answer; whoever waited learns that the client was closed."""
+    sessions = Restarted(began := asyncio.Event())
+    async with ScriptedServer(sessions) as server:
+        client = await Client(server.url, mode="legacy").connect()
+        sessions.alive.clear()
+        calls = [asyncio.create_task(client.call_tool("t")) for _ in range(3)]
+        await began.wait()
+        await asyncio.wait_for(client.aclose(), 10)
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(outcome, ConnectionClosed)
+            assert "closed" in str(outcome)
+        assert sessions.without_session == 0
+
+
+@pytest.mark.parametrize("answer", ["refused", "unknown", "silent", "status", "drop"])
+async def test_a_log_level_that_the_server_does_not_take_is_a_warning(
+    answer: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers declare ``logging`` and have no ``logging/setLevel``; everything else of them works."""
+    monkeypatch.setattr("ferrule.client.core.TELL_TIMEOUT_S", 0.05)
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.method == "GET":
+            await exchange.respond(405)
+        elif exchange.rpc_method == "initialize":
+            await exchange.result({**INITIALIZED, "capabilities": {"logging": {}, "tools": {}}})
+        elif exchange.rpc_method == "logging/setLevel":
+            if answer == "silent":
+                await exchange.gone.wait()
+            elif answer == "status":
+                await exchange.respond(500)
+            elif answer == "drop":
+                exchange.drop()
+            else:
+                await exchange.error(-32601 if answer == "unknown" else -32602)
+        elif not await legacy_basics(exchange):
+            await exchange.result(TEXT)
+
+    with caplog.at_level(logging.WARNING, "ferrule.client"):
+        async with ScriptedServer(handler) as server:
+            async with Client(server.url, mode="legacy", log_handler=lambda message: None) as client:
+                assert (await client.call_tool("t")).text == "done"
+    assert caplog.text.count("did not take logging/setLevel") == 1
+
+
+async def test_the_callers_meta_in_params_is_kept() -> None:
+    """`Client.request` takes params as they are, ``_meta`` included; ``meta=`` wins over it."""
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.method == "GET":
+            await exchange.respond(405)
+        elif exchange.rpc_method == "server/discover" and is_modern:
+            await exchange.result(DISCOVERED)
+        elif exchange.rpc_method == "x/y":
+            await exchange.result({**COMPLETE, "got": exchange.message["params"]})
+        else:
+            await legacy_basics(exchange)
+
+    for is_modern in (True, False):
+        mode = "2026-07-28" if is_modern else "legacy"
+        async with ScriptedServer(handler) as server, Client(server.url, mode=mode) as client:
+            params = {"a": 1, "_meta": {"trace": "t", "both": "params"}}
+            got = (await client.request("x/y", params, meta={"both": "meta"}))["got"]
+            assert {key: got["_meta"][key] for key in ("trace", "both")} == {"trace": "t", "both": "meta"}
+            assert ("io.modelcontextprotocol/protocolVersion" in got["_meta"]) is is_modern
+            got = (await client.request("x/y", params, on_progress=lambda *_: None))["got"]
+            assert (got["a"], got["_meta"]["trace"], "progressToken" in got["_meta"]) == (1, "t", True)
+            assert params == {"a": 1, "_meta": {"trace": "t", "both": "params"}}
+            got = (await client.request("x/y", {"_meta": None}))["got"]
+            assert set(got["_meta"]) <= {"progressToken"} or is_modern
 
 
 @pytest.mark.parametrize(

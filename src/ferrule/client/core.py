@@ -32,7 +32,7 @@ from ferrule.client.opening import Opener, Session
 from ferrule.client.rounds import DEFAULT_MAX_ROUNDS, is_input_required, run_rounds
 from ferrule.client.subscriptions import SubscriptionSet
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, OnProgress
-from ferrule.protocol.errors import ConnectionClosed, MCPError, MethodNotFound, RemoteError
+from ferrule.protocol.errors import ConnectionClosed, LocalError, MCPError, MethodNotFound, RemoteError
 from ferrule.protocol.inbound import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
 from ferrule.transports.background import Background
 from ferrule.wire.codec import convert, to_builtins
@@ -62,6 +62,9 @@ MessageHandler = Callable[[str, Mapping[str, Any]], Any]
 DEFAULT_TIMEOUT_S: Final = 300.0
 """Seconds without an answer or progress before a call is given up. Long, because tools may be; finite, because a
 server may be dead."""
+
+TELL_TIMEOUT_S: Final = 5.0
+"""Seconds for what a new session is told (log level, subscriptions) before the client goes on without it."""
 
 MAX_WAITING_NOTES: Final = 4096
 """Notifications that may wait for slow handlers; beyond it the oldest are dropped."""
@@ -154,6 +157,7 @@ class ClientCore:
         self._proxy = proxy
         self._background = Background()
         self._lock: anyio.Lock | None = None
+        self._connecting: anyio.CancelScope | None = None
         self._session: Session | None = None
         self._is_open = False
         self._waiting_notes: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque(maxlen=MAX_WAITING_NOTES)
@@ -195,7 +199,7 @@ class ClientCore:
     @property
     def is_connected(self) -> bool:
         """Whether a session is open."""
-        return self._session is not None and not self._session.link.is_closed
+        return self.session_now() is not None
 
     @property
     def session(self) -> Session:
@@ -257,14 +261,14 @@ class ClientCore:
             if self._session is None:
                 self._background = Background() if self._background.is_closed else self._background
                 try:
-                    self._session = await self._opener.open(self._background)
+                    self._session = await self._new_session()
                 except BaseException as error:
                     await self._explain(error)
                     note_facts(error, self.label, "connect", time.monotonic() - started)
-                    await self._let_go()
+                    with anyio.CancelScope(shield=True):
+                        await self._let_go()
                     raise
                 self._is_open = True
-                await self._after_opening(self._session)
         return self
 
     async def aclose(self) -> None:
@@ -273,6 +277,8 @@ class ClientCore:
         Any task; idempotent. `connect` opens it again.
         """
         self._is_open = False
+        if self._connecting is not None:
+            self._connecting.cancel()
         async with self._locked():
             session, self._session = self._session, None
             await self.subscriptions.aclose()
@@ -301,46 +307,72 @@ class ClientCore:
             raise ConnectionClosed(f"The client of {self.label} is not connected: use 'async with' or await connect()")
         async with self._locked():
             session = self._session
-            if session is not None and not session.link.is_closed:
-                return session
             if not self._is_open:
                 raise ConnectionClosed(f"The client of {self.label} is closed")
+            if session is not None and not session.link.is_closed:
+                return await self._renew(session) if session.is_lost else session
             if session is not None:
                 if not self._restart:
                     raise ConnectionClosed(f"The connection to {self.label} has ended, and restart is off")
                 logger.warning("The connection to %s has ended; connecting again", self.label)
                 await session.link.aclose()
-            self._session = await self._opener.open(self._background)
-            await self._after_opening(self._session)
+            self._session = await self._new_session()
             return self._session
 
+    async def _new_session(self, lost: Session | None = None) -> Session:
+        """Under the lock: a session on a new link, or on that of a lost one. Closing the client gives it up.
+
+        Raises:
+            Whatever it fails with; a link that was made for it is closed.
+        """
+        session: Session | None = None
+        with anyio.CancelScope() as self._connecting:
+            try:
+                if lost is None:
+                    session = await self._opener.open(self._background)
+                else:
+                    session = await self._opener.reinitialize(lost)
+                await self._after_opening(session)
+                return session
+            except BaseException:
+                if session is not None and lost is None:
+                    with anyio.CancelScope(shield=True):
+                        await session.link.aclose()
+                raise
+            finally:
+                self._connecting = None
+        raise ConnectionClosed(f"The client of {self.label} was closed while it connected")
+
     async def _after_opening(self, session: Session) -> None:
-        """What a new session must be told again."""
+        """What a new session must be told again. What the server makes of it does not decide about the session."""
         if session.is_modern:
             if self.log_level is not None:
                 session.meta = {**session.meta, LOG_LEVEL_KEY: self.log_level}
             return
         if self.log_level is not None and session.capabilities.logging is not None:
-            await self._tell_level(session, self.log_level)
+            await self._tell(session, "logging/setLevel", {"level": self.log_level})
         for uri in self.subscriptions.uris():
-            await session.link.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
+            await self._tell(session, "resources/subscribe", {"uri": uri})
+
+    async def _tell(self, session: Session, method: str, params: Mapping[str, Any]) -> None:
+        options: CallOptions = {"timeout_s": min(TELL_TIMEOUT_S, self._opener.connect_timeout_s)}
+        try:
+            await session.link.send_raw_request(method, params, options)
+        except (MCPError, LocalError) as error:
+            if session.link.is_closed:
+                raise
+            logger.warning("%s did not take %s: %s", self.label, method, error)
 
     async def _tell_level(self, session: Session, level: str) -> None:
         await session.link.send_raw_request("logging/setLevel", {"level": level}, {"timeout_s": 30})
 
     async def _renew(self, lost: Session) -> Session:
-        """A session after ``lost`` was lost; whoever else lost it shares the one handshake."""
-        async with self._locked():
-            if self._session is not lost:
-                if self._session is None:
-                    raise ConnectionClosed(f"The client of {self.label} is closed")
-                return self._session
-            logger.info("%s has forgotten the session; initializing again", self.label)
-            await self.cache.invalidate(*(method for methods in _LISTS.values() for method in methods))
-            self._session = renewed = await self._opener.reinitialize(lost)
-            await self._after_opening(renewed)
-            self.subscriptions.tell_gap()
-            return renewed
+        """Under the lock: a new handshake for a lost session. If that fails, the next call tries again."""
+        logger.info("%s has forgotten the session; initializing again", self.label)
+        await self.cache.invalidate(*(method for methods in _LISTS.values() for method in methods))
+        self._session = renewed = await self._new_session(lost)
+        self.subscriptions.tell_gap()
+        return renewed
 
     def _switch_version(self, session: Session, error: RemoteError) -> Session | None:
         """A session in another modern revision that the server lists."""
@@ -376,7 +408,7 @@ class ClientCore:
             timeout_s: seconds without an answer or progress; the client's if not given; ``None``: no bound.
             max_total_s: absolute bound in seconds, progress or not.
             on_progress: is told of progress.
-            meta: further keys of ``_meta``.
+            meta: further keys of ``_meta``, beside those that ``params`` has and before them.
             headers: gives further HTTP headers (mirrored parameters), anew for each attempt.
 
         Raises:
@@ -387,7 +419,7 @@ class ClientCore:
         session = self._session
         started = time.monotonic()
         try:
-            if session is None or session.link.is_closed:
+            if session is None or session.link.is_closed or session.is_lost:
                 session = await self._ensure_session()
             options = self._options(timeout_s, max_total_s, on_progress)
             result = await self._send(session, method, params, meta, options, headers)
@@ -440,11 +472,11 @@ class ClientCore:
         try:
             return await self._send_once(session, method, params, meta, options, headers)
         except SessionLost as lost:
-            link: Any = session.link
-            if link.session_id == lost.session_id:
-                session = await self._renew(session)
-            else:  # the 404 is old: somebody has renewed the session meanwhile
-                session = await self._ensure_session()
+            link, current = cast("Any", session.link), self._session
+            # Another id: the answer is old, and somebody has renewed the session, or is doing so.
+            if current is not None and current.link is link and link.session_id == lost.session_id:
+                current.is_lost = True
+            session = await self._ensure_session()
             try:
                 return await self._send_once(session, method, params, meta, options, headers)
             except SessionLost:
@@ -466,6 +498,8 @@ class ClientCore:
         options: CallOptions,
         headers: Callable[[], Mapping[str, str]] | None,
     ) -> dict[str, Any]:
+        if params is not None and "_meta" in params:
+            meta = {**_meta_of(params), **(meta or {})}
         if session.meta:
             sent = {**(params or {}), "_meta": {**session.meta, **meta} if meta else session.meta}
             if headers is not None and (extra := headers()):
@@ -582,7 +616,7 @@ class ClientCore:
     def session_now(self) -> Session | None:
         """The session in use, if there is one that works."""
         session = self._session
-        return None if session is None or session.link.is_closed else session
+        return None if session is None or session.link.is_closed or session.is_lost else session
 
     async def session_again(self) -> Session:
         """A session that works, newly opened if need be."""

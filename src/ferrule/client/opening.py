@@ -79,6 +79,7 @@ class Session:
         instructions: for the model, from the server.
         raw: the `DiscoverResult` or `InitializeResult` as JSON.
         meta: the envelope that every modern request carries; empty in the legacy era.
+        is_lost: the server has forgotten it (legacy HTTP); the link may get another.
     """
 
     link: Link
@@ -88,6 +89,7 @@ class Session:
     instructions: str | None
     raw: Mapping[str, Any]
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
+    is_lost: bool = False
 
     @property
     def is_modern(self) -> bool:
@@ -146,7 +148,7 @@ class Opener:
             return await self._negotiate(link, background)
         except BaseException:
             if link is not None:
-                await link.aclose()
+                await _let_go(link)
             raise
 
     async def reinitialize(self, session: Session) -> Session:
@@ -278,7 +280,7 @@ class Opener:
                 raise step.error
             return await self._settle(link, step)
         except BaseException:
-            await link.aclose()
+            await _let_go(link)
             raise
 
     def _from_prior(self, prior: Mapping[str, Any]) -> Settled:
@@ -357,6 +359,12 @@ class Opener:
                 if self.capabilities(False):
                     await link.wait_listening(min(LISTEN_WAIT_S, self.connect_timeout_s))
         return session
+
+
+async def _let_go(link: Link) -> None:
+    """Close a link, also where the caller was cancelled: a process and its pipes must not outlive the attempt."""
+    with anyio.CancelScope(shield=True):
+        await link.aclose()
 
 
 async def _outcome(link: Link, method: str, params: dict[str, Any], timeout_s: float, *, is_probe: bool) -> Outcome:
