@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
+from ferrule.client.addresses import checked_headers, checked_url, has_scheme, is_bare_address
 from ferrule.client.jsonlike import is_list, is_mapping
 from ferrule.transports.stdio_client import StdioServer
 from ferrule.wire.codec import decode
@@ -74,6 +75,10 @@ class HttpTarget:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_sse: bool = False
     known_as: str | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        checked_url(self.url)
+        checked_headers(self.headers)
 
     @property
     def label(self) -> str:
@@ -159,12 +164,14 @@ def _kernel_server(target: Any) -> Any:
 
 def _from_text(text: str) -> Target:
     stripped = text.strip()
-    if stripped.startswith(("http://", "https://")):
+    if has_scheme(stripped):
         return HttpTarget(stripped)
     if not stripped:
         raise ValueError("A target is not empty")
     if "\n" not in stripped and os.path.exists(stripped):
         return _from_path(Path(stripped))
+    if is_bare_address(stripped):
+        raise ValueError(f"{stripped.partition('?')[0]!r} is no URL: write http:// or https:// before it")
     return _command(shlex.split(stripped, posix=os.name != "nt"))
 
 
