@@ -855,6 +855,43 @@ async def test_the_callers_meta_in_params_is_kept() -> None:
             assert set(got["_meta"]) <= {"progressToken"} or is_modern
 
 
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_client_that_its_event_loop_left_behind_opens_again(mode: str) -> None:
+    """Used in one ``asyncio.run`` and once more in another: what was open belongs to a loop that is gone."""
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.method == "GET":
+            await exchange.stream()
+            await exchange.gone.wait()
+        elif exchange.rpc_method == "server/discover" and mode != "legacy":
+            await exchange.result(DISCOVERED)
+        elif not await legacy_basics(exchange):
+            await exchange.result({**TEXT, **COMPLETE})
+
+    async with ScriptedServer(handler) as server:
+        client = Client(server.url, mode=mode, timeout_s=20)
+
+        async def connect_and_call() -> str:
+            await client.connect()
+            return await call()
+
+        async def call() -> str:
+            results = await asyncio.gather(*(client.call_tool("t") for _ in range(3)))
+            return results[0].text
+
+        async def within() -> str:
+            async with client:
+                return await call()
+
+        runs: list[Any] = [connect_and_call, call, connect_and_call, within, within, connect_and_call]
+        for run in runs:
+            assert await asyncio.to_thread(asyncio.run, run()) == "done"
+        assert not client.is_connected
+        await asyncio.to_thread(asyncio.run, client.aclose())
+    if mode == "legacy":
+        assert server.count("DELETE") == server.count("POST", "initialize") == len(runs)
+
+
 @pytest.mark.parametrize(
     ("attempt", "hint_ms", "expected"),
     [

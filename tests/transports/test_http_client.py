@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from ferrule import Client
+from ferrule._version import __version__
+from ferrule.auth.http import AuthRequest
+from ferrule.client.authorization import fetch_over
 from ferrule.transports.aiohttp_client import AiohttpClient, proxy_for
 from ferrule.transports.http_adapters import adapt_http_client
 from ferrule.transports.http_client import (
@@ -23,6 +26,8 @@ from ferrule.transports.http_client import (
     HttpRequest,
     TlsOptions,
 )
+from ferrule.transports.http_errors import HttpStatusError
+from ferrule.wire.faults import FerruleError
 from tests.peers.scripted_http import DISCOVERED, Exchange, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -123,13 +128,13 @@ async def test_errors_have_one_family(http: HttpClient) -> None:
             await read(response)
 
 
-async def test_redirects_and_cookies_are_left_alone(http: HttpClient) -> None:
-    """A credential must not follow a redirect, and one call's cookie must not reach another."""
+async def test_redirects_are_left_alone(http: HttpClient) -> None:
+    """A credential must not follow a redirect: whoever knows what it is for decides."""
     seen: list[dict[str, str]] = []
 
     async def handler(exchange: Exchange) -> None:
         seen.append(exchange.headers)
-        await exchange.respond(307, headers={"location": "/elsewhere", "set-cookie": "a=b"})
+        await exchange.respond(307, headers={"location": "/elsewhere"})
 
     async with ScriptedServer(handler) as server:
         for _ in range(2):
@@ -137,7 +142,6 @@ async def test_redirects_and_cookies_are_left_alone(http: HttpClient) -> None:
             assert (response.status, response.headers["location"]) == (307, "/elsewhere")
             await response.aclose()
     assert len(seen) == 2
-    assert not any("cookie" in headers for headers in seen)
     assert all(headers["x-own"] == "1" for headers in seen)
 
 
@@ -280,6 +284,28 @@ async def test_http_proxy_is_used() -> None:
         ({"ALL_PROXY": "http://p:1", "no_proxy": "*"}, True, "a.example", None),
         ({"ALL_PROXY": "http://p:1", "no_proxy": "le"}, True, "a.example", "http://p:1"),
         ({"ALL_PROXY": "http://p:1"}, False, "127.0.0.1", None),
+        ({"ALL_PROXY": "http://p:1"}, False, "127.9.9.9", None),
+        ({"ALL_PROXY": "http://p:1"}, False, "::1", None),
+        ({"ALL_PROXY": "http://p:1"}, False, "dev.localhost", None),
+        ({"https_proxy": "", "HTTPS_PROXY": "http://p:1"}, True, "a.example", None),
+        ({"https_proxy": "", "ALL_PROXY": "http://p:1"}, True, "a.example", None),
+        ({"https_proxy": " ", "ALL_PROXY": "http://p:1"}, True, "a.example", None),
+        ({"ALL_PROXY": "http://p:1", "no_proxy": "", "NO_PROXY": "*"}, True, "a.example", "http://p:1"),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8,fd00::1"}, True, "10.1.2.3", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8,fd00::1"}, True, "11.1.2.3", "http://p:1"),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8,fd00::1"}, True, "fd00::1", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8,fd00::1"}, True, "fd00::2", "http://p:1"),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "fd00::/8"}, True, "fd00::2", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "[fd00::1]"}, True, "fd00::1", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "[fd00::1]:8443"}, True, "fd00::1", "http://p:1"),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "10.0.0.1/nonsense"}, True, "10.0.0.1", "http://p:1"),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "192.168.1.7"}, True, "192.168.1.7", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "*.Example.com"}, True, "a.example.COM", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "example.com."}, True, "a.example.com.", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "a.example:443"}, True, "a.example", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "a.example:8443"}, True, "a.example", "http://p:1"),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": "a.example  b.example"}, True, "b.example", None),
+        ({"ALL_PROXY": "http://p:1", "NO_PROXY": ",,"}, True, "a.example", "http://p:1"),
         ({}, True, "a.example", None),
     ],
 )
@@ -293,3 +319,64 @@ def test_proxy_of_the_environment(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert proxy_for(is_tls, host) == proxy
+
+
+async def test_what_fails_at_the_proxy_names_it() -> None:
+    """Whoever looks for the fault must know that a proxy is in between; its password stays out."""
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.method == "CONNECT" or exchange.rpc_method == "server/discover":
+            await exchange.respond(407, b"who are you")
+        else:
+            await exchange.respond(502, b"no such host")
+
+    async with ScriptedServer(handler) as server:
+        where = f"127.0.0.1:{server.port}"
+        named = rf"through the proxy http://{where.replace('.', chr(92) + '.')}\)"
+        for url in ("http://server.example/mcp", "https://server.example/mcp"):
+            with pytest.raises((HttpConnectFailed, HttpStatusError), match=rf"407.*{named}|{named}.*407") as caught:
+                await Client(url, proxy=f"http://me:word@{where}").connect()
+            assert "word" not in str(caught.value)
+        with pytest.raises(HttpStatusError, match=rf"502 \({named[:-2]}\): no such host"):
+            await Client("http://server.example/mcp", mode="legacy", proxy=where).connect()
+    for url in ("http://server.example/mcp", "https://server.example/mcp"):
+        with pytest.raises(HttpConnectFailed, match=r"\(through the proxy http://127\.0\.0\.1:9\)"):
+            await Client(url, proxy="http://127.0.0.1:9").connect()
+        with pytest.raises(HttpConnectFailed, match=r"socks5://127\.0\.0\.1:9 is no HTTP proxy.*http="):
+            await Client(url, proxy="socks5://127.0.0.1:9").connect()
+
+
+# -- who we are -----------------------------------------------------------------------------------------------------
+
+
+async def test_every_request_says_who_asks() -> None:
+    """Common firewalls answer 403 to requests without a ``User-Agent``: metadata and tokens included."""
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.respond(401, headers={"www-authenticate": "Bearer"})
+
+    for headers, expected in (({}, f"ferrule/{__version__}"), ({"User-Agent": "agent/7"}, "agent/7")):
+        async with ScriptedServer(handler) as server:
+            for auth in (None, "oauth"):
+                with pytest.raises(FerruleError):
+                    await Client(server.url, auth=auth, headers=headers).connect()
+            assert server.count("GET") > 1
+            assert {seen.headers.get("user-agent") for seen in server.seen} == {expected}
+
+
+async def test_a_client_of_another_library_signs_in_under_the_users_name() -> None:
+    """Its own name holds elsewhere; what the user says holds for sign-in too."""
+    seen: list[HttpRequest] = []
+
+    class Refusing:
+        async def open(self, request: HttpRequest) -> Any:
+            seen.append(request)
+            raise HttpConnectFailed(request.url, "no")
+
+        async def aclose(self) -> None:
+            pass
+
+    fetch = fetch_over(lambda: Refusing(), "agent/7")
+    with pytest.raises(HttpConnectFailed):
+        await fetch(AuthRequest("GET", "https://issuer.example/", {"accept": "a"}))
+    assert seen[0].headers == {"user-agent": "agent/7", "accept": "a"}

@@ -37,6 +37,9 @@ class BearerAuth:
     """A fixed token, for the one server of its client."""
 
     def __init__(self, token: str) -> None:
+        token = token.strip()  # read from a file, it ends with a line end
+        if not token or any(not "!" <= char <= "~" for char in token):
+            raise ValueError("auth= takes a token without spaces, line ends and characters outside ASCII")
         self._headers = {"authorization": f"Bearer {token}"}
 
     def __repr__(self) -> str:
@@ -62,6 +65,7 @@ def bind_auth(
     http: Callable[[], HttpClient],
     changed: Callable[[], Awaitable[None]],
     spawn: Spawn,
+    user_agent: str | None = None,
 ) -> HttpAuth | None:
     """Credentials for the requests of one client.
 
@@ -71,6 +75,7 @@ def bind_auth(
         http: gives the client's HTTP.
         changed: awaited when the credentials may have become another user's.
         spawn: runs a coroutine in a task of the client's own.
+        user_agent: for the requests of the flow; ``None`` leaves it to the HTTP client.
     """
     if auth is None or not isinstance(target, HttpTarget):
         return None
@@ -82,19 +87,20 @@ def bind_auth(
         return BearerAuth(auth)
     given: Any = auth
     if hasattr(given, "bind"):
-        given = given.bind(target.url, fetch_over(http), changed, spawn)
+        given = given.bind(target.url, fetch_over(http, user_agent), changed, spawn)
     return cast("HttpAuth", given)
 
 
-def fetch_over(http: Callable[[], HttpClient]) -> Fetch:
-    """A flow's requests over a client's HTTP."""
+def fetch_over(http: Callable[[], HttpClient], user_agent: str | None = None) -> Fetch:
+    """A flow's requests over a client's HTTP, under the name that the user gave it."""
+    own = {} if user_agent is None else {"user-agent": user_agent}
 
     async def fetch(request: AuthRequest) -> AuthResponse:
         from ferrule.auth.http import AuthResponse
 
         status, headers, body = await fetch_bounded(
             http(),
-            HttpRequest(request.method, request.url, dict(request.headers), request.body),
+            HttpRequest(request.method, request.url, {**own, **request.headers}, request.body),
             timeout_s=request.timeout_s,
             max_bytes=request.max_bytes,
             judge=request.judge_address,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 import anyio
 
 from ferrule._options import explains_arguments
+from ferrule.client.addresses import checked_headers
 from ferrule.client.authorization import bind_auth, explain_refusal
 from ferrule.client.cache import CacheStore, MemoryCacheStore, ResultCache, context_of
 from ferrule.client.callbacks import ElicitationHandler, QuestionHandlers, Roots, SamplingHandler, ServerQuestion
@@ -121,6 +122,7 @@ class ClientCore:
         http: HttpClient | Any = None,
         tls: TlsOptions | ssl.SSLContext | None = None,
         proxy: str | None = "env",
+        cookies: bool = True,
         listen: bool = True,
         max_message_bytes: int = 64 << 20,
     ) -> None:
@@ -150,7 +152,9 @@ class ClientCore:
         self._log_handler = log_handler
         self._progress_handler = progress_handler
         self._message_handler = message_handler
-        self._headers = dict(headers or {})
+        self._headers = checked_headers(headers or {})
+        self._user_agent = _user_agent(self._headers, self.target)
+        self._cookies = cookies
         self._http_given = http
         self._http: HttpClient | None = None
         self._tls = tls
@@ -158,6 +162,7 @@ class ClientCore:
         self._background = Background()
         self._lock: anyio.Lock | None = None
         self._connecting: anyio.CancelScope | None = None
+        self._guarded: Background | None = None
         self._session: Session | None = None
         self._is_open = False
         self._waiting_notes: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque(maxlen=MAX_WAITING_NOTES)
@@ -176,7 +181,7 @@ class ClientCore:
             probe_timeout_s=probe_timeout_s,
             http=self._http_client,
             headers=self._headers,
-            auth=bind_auth(auth, self.target, self._http_client, self._forget_private, self._spawn),
+            auth=bind_auth(auth, self.target, self._http_client, self._forget_private, self._spawn, self._user_agent),
             max_message_bytes=max_message_bytes,
             listens=listen,
             prior_discover=prior_discover,
@@ -259,7 +264,6 @@ class ClientCore:
         started = time.monotonic()
         async with self._locked():
             if self._session is None:
-                self._background = Background() if self._background.is_closed else self._background
                 try:
                     self._session = await self._new_session()
                 except BaseException as error:
@@ -326,6 +330,8 @@ class ClientCore:
             Whatever it fails with; a link that was made for it is closed.
         """
         session: Session | None = None
+        if self._background.is_closed:
+            self._background = Background()
         with anyio.CancelScope() as self._connecting:
             try:
                 if lost is None:
@@ -333,6 +339,8 @@ class ClientCore:
                 else:
                     session = await self._opener.reinitialize(lost)
                 await self._after_opening(session)
+                if lost is None:
+                    self._guard(self._background)
                 return session
             except BaseException:
                 if session is not None and lost is None:
@@ -342,6 +350,29 @@ class ClientCore:
             finally:
                 self._connecting = None
         raise ConnectionClosed(f"The client of {self.label} was closed while it connected")
+
+    def _guard(self, background: Background) -> None:
+        """Close with the event loop, if that ends before the client: nothing that is open would work in another one.
+
+        The next call opens again, in the loop that runs then.
+        """
+        if self._guarded is not background:
+            self._guarded = background
+            background.start(self._close_with_loop(background), "ferrule-client")
+
+    async def _close_with_loop(self, background: Background) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            if not background.is_closed:
+                logger.debug("The event loop of the client of %s ends before the client", self.label)
+                session, self._session = self._session, None
+                self._lock = None
+                with anyio.CancelScope(shield=True):
+                    await self.subscriptions.aclose()
+                    if session is not None:
+                        await session.link.aclose()
+                    await self._let_go()
 
     async def _after_opening(self, session: Session) -> None:
         """What a new session must be told again. What the server makes of it does not decide about the session."""
@@ -638,7 +669,9 @@ class ClientCore:
             else:
                 from ferrule.transports.aiohttp_client import AiohttpClient
 
-                self._http = AiohttpClient(HttpOptions(tls=self._tls, proxy=self._proxy))
+                self._http = AiohttpClient(
+                    HttpOptions(tls=self._tls, proxy=self._proxy, cookies=self._cookies, user_agent=self._user_agent)
+                )
         return self._http
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> bool:
@@ -666,6 +699,12 @@ def _default_info() -> Implementation:
     from ferrule._version import __version__
 
     return Implementation(name="ferrule", version=__version__)
+
+
+def _user_agent(headers: Mapping[str, str], target: Target) -> str | None:
+    """What the user wants to be called, which holds for sign-in and metadata too."""
+    own = {**target.headers, **headers} if isinstance(target, HttpTarget) else headers
+    return next((value for name, value in own.items() if name.lower() == "user-agent"), None)
 
 
 def _meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -64,6 +64,7 @@ class ClientOptions(TypedDict, total=False):
     http: HttpClient | Any
     tls: TlsOptions | ssl.SSLContext | None
     proxy: str | None
+    cookies: bool
     listen: bool
     max_message_bytes: int
 

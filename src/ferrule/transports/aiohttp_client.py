@@ -6,18 +6,27 @@ keeps the connection of a cancelled request open, so that a cancelled tool would
 written, measured at 50 µs, and thrown away: HTTP is not what this library is for. aiohttp is asyncio only; on trio
 pass an httpx client.
 
-The session keeps no cookies, follows no redirects, reads no netrc, and repeats no request by itself except an
-idempotent one on a connection that the server had closed before it was sent.
+The session keeps cookies for the origin that set them, follows no redirects, reads no netrc, and repeats no request by
+itself except an idempotent one on a connection that the server had closed before it was sent.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
+from ferrule._version import __version__
 from ferrule.transports.http_adapters import AiohttpAdapter
-from ferrule.transports.http_client import HttpConnectFailed, HttpOptions, HttpRequest, HttpResponse, TlsOptions
+from ferrule.transports.http_client import (
+    HttpConnectFailed,
+    HttpOptions,
+    HttpRequest,
+    HttpResponse,
+    TlsOptions,
+    without_secrets,
+)
 
 if TYPE_CHECKING:
     import aiohttp
@@ -25,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["AiohttpClient", "proxy_for"]
 
 _MAX_FIELD_BYTES = 64 * 1024
+
+_Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 
 
 class AiohttpClient:
@@ -48,7 +59,11 @@ class AiohttpClient:
         if self._closed:
             raise HttpConnectFailed(request.url.partition("?")[0], "this client is closed")
         session = self._session or self._make_session()
-        return await AiohttpAdapter(session, proxy=self._proxy_of(request.url), in_use=self._in_use).open(request)
+        proxy = self._proxy_of(request.url)
+        if proxy is not None and not proxy.lower().startswith(("http://", "https://")):
+            why = f"{without_secrets(proxy)} is no HTTP proxy; for another kind pass a client that knows it (http=)"
+            raise HttpConnectFailed(without_secrets(request.url), why)
+        return await AiohttpAdapter(session, proxy=proxy, in_use=self._in_use).open(request)
 
     async def aclose(self) -> None:
         """Close every connection, also those in use."""
@@ -63,6 +78,8 @@ class AiohttpClient:
     def _make_session(self) -> aiohttp.ClientSession:
         import aiohttp
 
+        from ferrule.transports.http_cookies import OriginCookies
+
         options = self._options
         tls = options.tls
         context = tls.make_context() if isinstance(tls, TlsOptions) else tls
@@ -73,7 +90,8 @@ class AiohttpClient:
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
+            cookie_jar=OriginCookies() if options.cookies else aiohttp.DummyCookieJar(),
+            headers={"User-Agent": options.user_agent or f"ferrule/{__version__}"},
             timeout=aiohttp.ClientTimeout(total=None, connect=options.connect_timeout_s),
             skip_auto_headers=("User-Agent", "Accept-Encoding", "Accept", "Content-Type"),
             max_line_size=_MAX_FIELD_BYTES,
@@ -84,29 +102,68 @@ class AiohttpClient:
     def _proxy_of(self, url: str) -> str | None:
         proxy = self._options.proxy
         if proxy != "env":
-            return proxy
+            return _as_url(proxy)
         parts = urlsplit(url)
-        return proxy_for(parts.scheme == "https", parts.hostname or "")
+        return proxy_for(parts.scheme == "https", parts.hostname or "", parts.port)
 
 
-def proxy_for(is_tls: bool, host: str) -> str | None:
+def proxy_for(is_tls: bool, host: str, port: int | None = None) -> str | None:
     """The proxy that the environment names for a host; ``None``: connect directly.
 
-    aiohttp's own reading of the environment also takes passwords from netrc, which nobody asked for.
+    As curl reads it: lower-case names first, and one that is set to nothing says "no proxy". aiohttp's own reading
+    of the environment also takes passwords from netrc, which nobody asked for.
+
+    Args:
+        is_tls: whether the URL is ``https``.
+        host: of the URL, without brackets.
+        port: of the URL; ``None`` for the scheme's own.
     """
     environ = os.environ
     names = ("https_proxy", "HTTPS_PROXY") if is_tls else ("http_proxy",)  # HTTP_PROXY: a CGI client can set it
-    proxy = next((environ[name] for name in (*names, "all_proxy", "ALL_PROXY") if environ.get(name)), None)
-    if proxy is None or _bypasses_proxy(host, environ.get("no_proxy") or environ.get("NO_PROXY") or ""):
+    proxy = next((environ[name] for name in (*names, "all_proxy", "ALL_PROXY") if name in environ), "").strip()
+    no_proxy = next((environ[name] for name in ("no_proxy", "NO_PROXY") if name in environ), "")
+    if not proxy or _bypasses_proxy(host, port or (443 if is_tls else 80), no_proxy):
+        return None
+    return _as_url(proxy)
+
+
+def _as_url(proxy: str | None) -> str | None:
+    if not proxy:
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def _bypasses_proxy(host: str, no_proxy: str) -> bool:
-    if host == "localhost" or host.startswith("127.") or host == "::1":
+def _bypasses_proxy(host: str, port: int, no_proxy: str) -> bool:
+    """Whether a list excludes a host: names with all below them, addresses, networks, each maybe with a port."""
+    host = host.lower().rstrip(".")
+    address = _address(host)
+    if host == "localhost" or host.endswith(".localhost") or (address is not None and address.is_loopback):
         return True
-    for entry in no_proxy.replace(" ", ",").split(","):
-        name = entry.strip().lower().removeprefix("*").removeprefix(".").partition(":")[0]
-        if entry.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):
-            return True
-    return False
+    return any(_excludes(entry, host, port, address) for entry in no_proxy.lower().replace(",", " ").split())
+
+
+def _excludes(entry: str, host: str, port: int, address: _Address | None) -> bool:
+    if entry == "*":
+        return True
+    name, wanted = entry, ""
+    if entry.startswith("["):
+        name, _, rest = entry[1:].partition("]")
+        wanted = rest.removeprefix(":")
+    elif entry.count(":") == 1:
+        name, _, wanted = entry.partition(":")
+    if wanted and wanted != str(port):
+        return False
+    if address is not None:
+        try:
+            return address in ipaddress.ip_network(name, strict=False)
+        except ValueError:
+            return False
+    name = name.removeprefix("*").removeprefix(".").rstrip(".")
+    return bool(name) and (host == name or host.endswith(f".{name}"))
+
+
+def _address(host: str) -> _Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None

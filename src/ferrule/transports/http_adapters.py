@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from ferrule.transports.http_client import (
     HttpClient,
@@ -16,6 +16,7 @@ from ferrule.transports.http_client import (
     HttpConnectionLost,
     HttpRequest,
     HttpResponse,
+    without_secrets,
 )
 
 __all__ = ["AiohttpAdapter", "adapt_http_client"]
@@ -43,7 +44,7 @@ def adapt_http_client(client: Any) -> HttpClient:
 
 
 def _public(url: str) -> str:
-    return url.partition("?")[0]
+    return without_secrets(url)
 
 
 class _Httpx:
@@ -111,6 +112,7 @@ class AiohttpAdapter:
     ) -> None:
         self._session = session
         self._in_use: set[Any] = set() if in_use is None else in_use
+        self._proxy = proxy
         self._options: dict[str, Any] = {"proxy": proxy}
         if timeout is not None:
             self._options["timeout"] = timeout
@@ -126,23 +128,29 @@ class AiohttpAdapter:
                 **self._options,
             )
         except Exception as error:
-            raise _translated(error, request.url, is_silent=True) from error
-        return _AiohttpResponse(response, request.url, self._in_use)
+            raise _translated(error, request.url, is_silent=True, proxy=self._proxy) from error
+        return _AiohttpResponse(response, request.url, self._in_use, self._proxy)
 
     async def aclose(self) -> None:
         """The session is its owner's."""
 
 
 class _AiohttpResponse:
-    def __init__(self, response: Any, url: str, in_use: set[Any]) -> None:
+    def __init__(self, response: Any, url: str, in_use: set[Any], proxy: str | None) -> None:
         self._response = response
         self._url = url
+        self._proxy = proxy
         self._in_use = in_use
         in_use.add(response)
 
     @property
     def status(self) -> int:
         return cast("int", self._response.status)
+
+    @property
+    def proxy(self) -> str | None:
+        """Through which proxy it came, without credentials."""
+        return None if self._proxy is None else without_secrets(self._proxy)
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -156,11 +164,22 @@ class _AiohttpResponse:
         try:
             return cast("bytes", await self._response.content.readany())
         except Exception as error:
-            raise _translated(error, self._url, is_silent=False) from error
+            raise _translated(error, self._url, is_silent=False, proxy=self._proxy) from error
 
     async def aclose(self) -> None:
         self._in_use.discard(self._response)
         self._response.close() if not self._response.content.at_eof() else self._response.release()
+
+
+_NOT_CONNECTED: Final = {
+    "ClientConnectorError",
+    "ClientHttpProxyError",
+    "ConnectError",
+    "ConnectTimeout",
+    "InvalidURL",
+    "ProxyError",
+    "UnsupportedProtocol",
+}
 
 
 def _reason(error: Exception) -> str:
@@ -173,13 +192,17 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _translated(error: Exception, url: str, *, is_silent: bool) -> Exception:
+def _translated(error: Exception, url: str, *, is_silent: bool, proxy: str | None = None) -> Exception:
     """One family for what these libraries raise, told by the names of the exceptions: they are not imported."""
     if isinstance(error, HttpConnectFailed | HttpConnectionLost):
         return error
     names = {cls.__name__ for cls in type(error).__mro__}
     why = _reason(error) or type(error).__name__
-    if names & {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol", "ClientConnectorError"}:
+    if proxy is not None:
+        if "ClientHttpProxyError" in names:
+            why = f"the proxy refused it with HTTP {getattr(error, 'status', 0)}"
+        why = f"{why} (through the proxy {without_secrets(proxy)})"
+    if names & _NOT_CONNECTED:
         return HttpConnectFailed(_public(url), why)
     if names & {"TransportError", "ClientError", "StreamError", "TimeoutException", "OSError", "TimeoutError"}:
         return HttpConnectionLost(_public(url), why, was_silent=is_silent)

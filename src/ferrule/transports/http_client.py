@@ -29,6 +29,7 @@ __all__ = [
     "HttpRequest",
     "HttpResponse",
     "TlsOptions",
+    "without_secrets",
 ]
 
 
@@ -49,9 +50,22 @@ class HttpRequest:
     body: bytes = b""
 
 
+def without_secrets(url: str) -> str:
+    """A URL for a message: without user information, query and fragment."""
+    where = url.partition("#")[0].partition("?")[0]
+    scheme, slashes, rest = where.partition("//")
+    if not slashes:
+        return where
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{authority.rpartition('@')[2]}{slash}{path}"
+
+
 @runtime_checkable
 class HttpResponse(Protocol):
-    """The head of an answer, and its body as it arrives."""
+    """The head of an answer, and its body as it arrives.
+
+    One that also has an attribute ``proxy`` says through which proxy it came, without credentials.
+    """
 
     @property
     def status(self) -> int:
@@ -78,7 +92,7 @@ class HttpResponse(Protocol):
 
 @runtime_checkable
 class HttpClient(Protocol):
-    """Sends requests. It follows no redirect, keeps no cookie and raises for no status."""
+    """Sends requests. It follows no redirect and raises for no status; cookies are its own affair."""
 
     async def open(self, request: HttpRequest) -> HttpResponse:
         """Send a request and wait for the head of its answer.
@@ -172,6 +186,8 @@ class HttpOptions:
         connect_timeout_s: seconds for name resolution, TCP, proxy and TLS together.
         keep_alive_s: seconds that an idle connection is kept.
         max_idle: idle connections kept per origin.
+        cookies: send cookies back to the origin that set them, as load balancers with sticky sessions need it.
+        user_agent: instead of ``ferrule/<version>``, for requests without a ``user-agent`` of their own.
     """
 
     tls: TlsOptions | ssl.SSLContext | None = None
@@ -179,3 +195,5 @@ class HttpOptions:
     connect_timeout_s: float = 15.0
     keep_alive_s: float = 60.0
     max_idle: int = 64
+    cookies: bool = True
+    user_agent: str | None = None

@@ -8,7 +8,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from ferrule.kernel.dispatch import CallOptions
 from ferrule.protocol.errors import LocalError, RemoteError
-from ferrule.transports.http_client import HttpRequest
+from ferrule.transports.http_client import HttpRequest, without_secrets
 
 __all__ = ["HttpAuth", "HttpCallOptions", "HttpRemoteError", "HttpStatusError", "SessionLost", "retry_delay_s"]
 
@@ -48,27 +48,26 @@ class HttpStatusError(LocalError):
         headers: of the answer, lower-case names.
         body: its text, at most 64 KiB.
         url: what was asked.
+        proxy: through which proxy the answer came, if that is known; without credentials.
     """
 
-    def __init__(self, status: int, headers: Mapping[str, str], body: str, url: str) -> None:
+    def __init__(
+        self, status: int, headers: Mapping[str, str], body: str, url: str, *, proxy: str | None = None
+    ) -> None:
         hint = ""
         if 300 <= status < 400 and "location" in headers:
-            hint = f"; it redirects to {_shown(headers['location'])}, use that URL if you trust it"
+            hint = (
+                f"; it redirects to {without_secrets(headers['location'])[:_QUOTE_CHARS]}, use that URL if you trust it"
+            )
         elif body.strip():
             hint = f": {' '.join(body.split())[:_QUOTE_CHARS]}"
-        super().__init__(f"The server at {url} answered HTTP {status}{hint}")
+        via = "" if proxy is None else f" (through the proxy {proxy})"
+        super().__init__(f"The server at {without_secrets(url)} answered HTTP {status}{via}{hint}")
+        self.proxy = proxy
         self.status = status
         self.headers = headers
         self.body = body
         self.url = url
-
-
-def _shown(location: str) -> str:
-    """A URL for a message: without user information, query and fragment, which may be secret."""
-    where = location.partition("#")[0].partition("?")[0][:_QUOTE_CHARS]
-    scheme, slashes, rest = where.rpartition("//")
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}{slashes}{authority.rpartition('@')[2]}{slash}{path}"
 
 
 class HttpRemoteError(RemoteError):

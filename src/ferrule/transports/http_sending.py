@@ -14,10 +14,18 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from ferrule.transports.http_bodies import Emptied, read_some
 from ferrule.transports.http_client import HttpClient, HttpRequest, HttpResponse
-from ferrule.transports.http_errors import HttpAuth
+from ferrule.transports.http_errors import HttpAuth, HttpStatusError
 from ferrule.transports.http_flight import Flight, off_the_clock
 
-__all__ = ["ERROR_BODY_BYTES", "MAX_CHALLENGES", "MAX_REDIRECTS", "HttpSender", "is_same_origin", "media_type"]
+__all__ = [
+    "ERROR_BODY_BYTES",
+    "MAX_CHALLENGES",
+    "MAX_REDIRECTS",
+    "HttpSender",
+    "is_same_origin",
+    "media_type",
+    "status_error",
+]
 
 logger = logging.getLogger("ferrule.client.http")
 
@@ -101,6 +109,11 @@ class HttpSender:
 def media_type(response: HttpResponse) -> str:
     """The media type of an answer in lower case, without parameters; ``""`` if it names none."""
     return response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def status_error(response: HttpResponse, said: str, url: str) -> HttpStatusError:
+    """The error for an answer that has an HTTP status and nothing that belongs to MCP."""
+    return HttpStatusError(response.status, response.headers, said, url, proxy=getattr(response, "proxy", None))
 
 
 def is_same_origin(one: str, other: str) -> bool:

@@ -20,9 +20,8 @@ from ferrule.protocol.deprecations import warn_deprecated
 from ferrule.protocol.errors import ConnectionClosed, LocalError
 from ferrule.transports.background import Background
 from ferrule.transports.http_bodies import read_some
-from ferrule.transports.http_client import HttpClient, HttpResponse
-from ferrule.transports.http_errors import HttpStatusError
-from ferrule.transports.http_sending import ERROR_BODY_BYTES, HttpSender, is_same_origin, media_type
+from ferrule.transports.http_client import HttpClient, HttpResponse, without_secrets
+from ferrule.transports.http_sending import ERROR_BODY_BYTES, HttpSender, is_same_origin, media_type, status_error
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError, FerruleError
 from ferrule.wire.sse import EventReader, EventTooLong
@@ -63,6 +62,7 @@ class SseConnection:
     ) -> None:
         self.endpoint = ""
         self._url = url
+        self._where = without_secrets(url)
         self._sender = HttpSender(http, auth)
         self._background = background
         self._headers = {name.lower(): value for name, value in headers.items()}
@@ -82,14 +82,14 @@ class SseConnection:
             said = await read_some(response, ERROR_BODY_BYTES)
             await response.aclose()
             if status >= 500 or status in _NOT_ABOUT_THE_URL:
-                raise HttpStatusError(status, response.headers, said.decode("utf-8", "replace"), self._url)
-            raise SseRefused(f"{self._url} has no event stream (HTTP {status}, {kind or 'no content type'})")
+                raise status_error(response, said.decode("utf-8", "replace"), self._url)
+            raise SseRefused(f"{self._where} has no event stream (HTTP {status}, {kind or 'no content type'})")
         self._reader = self._background.start(self._read(response), "ferrule-sse-reader")
         with anyio.move_on_after(timeout_s):
             await self._opened.wait()
         if not self.endpoint:
             await self.aclose()
-            raise self._ended or SseRefused(f"{self._url} sent no endpoint within {timeout_s:g} s")
+            raise self._ended or SseRefused(f"{self._where} sent no endpoint within {timeout_s:g} s")
 
     @property
     def ended(self) -> Exception | None:
@@ -139,7 +139,7 @@ class SseConnection:
             await response.aclose()
         if response.status < 300:
             return
-        error = HttpStatusError(response.status, response.headers, said.decode("utf-8", "replace"), self.endpoint)
+        error = status_error(response, said.decode("utf-8", "replace"), self.endpoint)
         if response.status in (404, 410):
             self._end(error)
         raise error
@@ -167,12 +167,12 @@ class SseConnection:
             while chunk := await response.receive():
                 for event in reader.feed(chunk):
                     if isinstance(event, EventTooLong):
-                        logger.warning("Skipped an event of %s that is longer than max_message_bytes", self._url)
+                        logger.warning("Skipped an event of %s that is longer than max_message_bytes", self._where)
                     elif event.event == "endpoint":
                         self._set_endpoint(event.data.decode("utf-8", "replace"))
                     elif event.event == "message" and event.data:
                         self._take(event.data)
-            self._ended = self._ended or ConnectionClosed(f"The server at {self._url} closed its event stream")
+            self._ended = self._ended or ConnectionClosed(f"The server at {self._where} closed its event stream")
         except (FerruleError, OSError) as error:
             self._ended = self._ended or error
         finally:
@@ -187,9 +187,9 @@ class SseConnection:
             found = urljoin(self._url, reference.strip())
             theirs = urlsplit(found)
         except ValueError as error:
-            raise SseRefused(f"{self._url} names an endpoint that is no URL") from error
+            raise SseRefused(f"{self._where} names an endpoint that is no URL") from error
         if not is_same_origin(self._url, found):
-            raise SseRefused(f"{self._url} names an endpoint of another origin: {theirs.scheme}://{theirs.hostname}")
+            raise SseRefused(f"{self._where} names an endpoint of another origin: {theirs.scheme}://{theirs.hostname}")
         self.endpoint = found
         self._opened.set()
 
@@ -197,7 +197,7 @@ class SseConnection:
         try:
             message = decode(data)
         except DecodeError as error:
-            logger.warning("Skipped an event of %s that is not JSON: %s", self._url, error)
+            logger.warning("Skipped an event of %s that is not JSON: %s", self._where, error)
             return
         self._messages.append(StreamMessage(message, _TRANSPORT))
         self._came.set()

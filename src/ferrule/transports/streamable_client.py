@@ -28,7 +28,13 @@ from ferrule.protocol.errors import (
 from ferrule.protocol.inbound import NAME_PARAMS, PROTOCOL_VERSION_KEY
 from ferrule.transports.background import Background, BackgroundTask
 from ferrule.transports.http_bodies import finish, read_all, read_some
-from ferrule.transports.http_client import HttpClient, HttpConnectFailed, HttpConnectionLost, HttpResponse
+from ferrule.transports.http_client import (
+    HttpClient,
+    HttpConnectFailed,
+    HttpConnectionLost,
+    HttpResponse,
+    without_secrets,
+)
 from ferrule.transports.http_errors import (
     HttpAuth,
     HttpCallOptions,
@@ -40,7 +46,7 @@ from ferrule.transports.http_errors import (
 )
 from ferrule.transports.http_flight import Flight, result_of, with_token
 from ferrule.transports.http_listening import PASSING_STATUSES, StandingStream
-from ferrule.transports.http_sending import ERROR_BODY_BYTES, HttpSender, media_type
+from ferrule.transports.http_sending import ERROR_BODY_BYTES, HttpSender, media_type, status_error
 from ferrule.wire.codec import decode, to_builtins
 from ferrule.wire.faults import DecodeError, FerruleError
 from ferrule.wire.headers import (
@@ -149,6 +155,7 @@ class StreamableHttp:
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
     ) -> None:
         self.url = url
+        self._where = without_secrets(url)
         self.version: str | None = None
         self.session_id: str | None = None
         self._sender = HttpSender(http, auth)
@@ -189,7 +196,7 @@ class StreamableHttp:
             RequestTimeout, ConnectionClosed: no answer.
         """
         if self._is_closed:
-            raise ConnectionClosed(f"The connection to {self.url} is closed")
+            raise ConnectionClosed(f"The connection to {self._where} is closed")
         options = opts or {}
         flight = Flight(self._ids.next(), method, options)
         headers, is_modern = self._headers_for(method, params, cast("HttpCallOptions", options).get("headers"))
@@ -273,19 +280,19 @@ class StreamableHttp:
             if is_ours:
                 await response.aclose()
         what = f"content of type {kind!r}" if data else "no content"
-        raise HttpStatusError(status, response.headers, f"{what} where an answer was due", self.url)
+        raise status_error(response, f"{what} where an answer was due", self.url)
 
     async def _read_json(self, data: bytes, flight: Flight) -> Any:
         try:
             message = decode(data.removeprefix(_BOM))
         except DecodeError as error:
             raise ConnectionClosed(
-                f"The server at {self.url} answered {flight.method} with broken JSON: {error}"
+                f"The server at {self._where} answered {flight.method} with broken JSON: {error}"
             ) from error
         answer = await self._take_all(message, flight)
         if answer is None:
             raise ConnectionClosed(
-                f"The server at {self.url} answered {flight.method} with something that is no answer"
+                f"The server at {self._where} answered {flight.method} with something that is no answer"
             )
         return result_of(answer)
 
@@ -299,7 +306,7 @@ class StreamableHttp:
         if session_id is not None and await self._is_lost(status, answer, sent, flight):
             return SessionLost(session_id)
         if answer is None:
-            return HttpStatusError(status, response.headers, data.decode("utf-8", "replace"), self.url)
+            return status_error(response, data.decode("utf-8", "replace"), self.url)
         error = answer["error"]
         raised = HttpRemoteError(error["message"], code=error["code"])
         if "data" in error:
@@ -368,7 +375,7 @@ class StreamableHttp:
         if reader is not None and reader.last_event_id and not self.is_modern:
             return await self._resume(reader, flight)
         raise ConnectionClosed(
-            f"The server at {self.url} ended the stream of {flight.method} without an answer"
+            f"The server at {self._where} ended the stream of {flight.method} without an answer"
         ) from flight.lost
 
     async def _read_stream(self, response: HttpResponse, reader: EventReader, flight: Flight | None) -> Any:
@@ -377,7 +384,7 @@ class StreamableHttp:
             for event in reader.feed(chunk):
                 if isinstance(event, EventTooLong):
                     raise ConnectionClosed(
-                        f"An event from {self.url} is longer than max_message_bytes ({self._max_bytes})"
+                        f"An event from {self._where} is longer than max_message_bytes ({self._max_bytes})"
                     )
                 if not event.data or event.event not in ("message", ""):
                     continue
@@ -390,7 +397,7 @@ class StreamableHttp:
         try:
             return decode(event.data)
         except DecodeError as error:
-            logger.warning("Skipped an event from %s that is not JSON: %s", self.url, error)
+            logger.warning("Skipped an event from %s that is not JSON: %s", self._where, error)
             return None
 
     async def _resume(self, reader: EventReader, flight: Flight) -> Mapping[str, Any]:
@@ -454,7 +461,7 @@ class StreamableHttp:
         try:
             kind = message_kind(message)
         except InvalidMessage as error:
-            logger.warning("Skipped something from %s that is no message: %s", self.url, error)
+            logger.warning("Skipped something from %s that is no message: %s", self._where, error)
             return None
         if kind == "response":
             own = own_id(message.get("id"))
@@ -501,7 +508,7 @@ class StreamableHttp:
 
     def _serve(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
         if self.is_modern:
-            logger.warning("Ignored %s from %s: servers of this revision send no requests", method, self.url)
+            logger.warning("Ignored %s from %s: servers of this revision send no requests", method, self._where)
             return
         self._served[id] = self._background.start(self._serve_one(id, method, params), f"ferrule-{method}")
 
@@ -535,7 +542,7 @@ class StreamableHttp:
         """Keep a GET stream open for what the server says outside calls; 405 means that it has none."""
         if self._listening is None and not self._is_closed:
             stream = StandingStream(
-                self.url, lambda id: self._open("GET", self._get_headers(id)), self._take_unasked, self._max_bytes
+                self._where, lambda id: self._open("GET", self._get_headers(id)), self._take_unasked, self._max_bytes
             )
             self._first_listen = stream.is_answered
             self._listening = self._background.start(stream.run(), "ferrule-listen")
@@ -569,7 +576,7 @@ class StreamableHttp:
         self._is_closed = True
         self.stop_listening()
         for flight in list(self._flights.values()):
-            flight.reason = ConnectionClosed(f"The connection to {self.url} was closed during {flight.method}")
+            flight.reason = ConnectionClosed(f"The connection to {self._where} was closed during {flight.method}")
             flight.scope.cancel()
         session_id, self.session_id = self.session_id, None
         if session_id is not None and not self.is_modern:

@@ -1,0 +1,128 @@
+"""Cookies of the default HTTP client: aiohttp's jar, one for each origin. Imported with the first request.
+
+Load balancers in front of servers with sessions tell by a cookie which of them a client talks to; without it the next
+request reaches another one, which knows no such session. Path, expiry and ``Secure`` are aiohttp's affair. What is
+added here: a cookie goes to the scheme, host and port that set it and nowhere else, whatever its ``Domain`` says, and
+what a server can make a client keep is bounded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from http.cookies import BaseCookie, Morsel, SimpleCookie
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, Final
+
+import aiohttp
+from aiohttp.abc import AbstractCookieJar
+from yarl import URL
+
+__all__ = ["MAX_COOKIES", "MAX_COOKIE_CHARS", "OriginCookies"]
+
+MAX_COOKIES: Final = 50
+"""Cookies of one origin; RFC 6265, section 6.1, asks for no fewer."""
+MAX_COOKIE_CHARS: Final = 4096
+"""Name and value of one cookie; likewise."""
+_MAX_ORIGINS: Final = 32
+
+
+class OriginCookies(AbstractCookieJar):
+    """See the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._jars: dict[URL, aiohttp.CookieJar] = {}
+
+    @property
+    def unsafe(self) -> bool:
+        """Cookies of IP addresses are kept: they cannot reach another host."""
+        return True
+
+    @property
+    def quote_cookie(self) -> bool:
+        """Values are sent as they came."""
+        return False
+
+    @property
+    def cookies(self) -> Any:
+        """All cookies by their domain and path."""
+        return MappingProxyType({key: found for jar in self._jars.values() for key, found in jar.cookies.items()})
+
+    @property
+    def host_only_cookies(self) -> frozenset[tuple[str, str, str]]:
+        """All cookies: each is its host's alone."""
+        return frozenset(key for jar in self._jars.values() for key in jar.host_only_cookies)
+
+    def __iter__(self) -> Iterator[Morsel[str]]:
+        return chain.from_iterable(self._jars.values())
+
+    def __len__(self) -> int:
+        return sum(map(len, self._jars.values()))
+
+    def clear(self, predicate: Any = None) -> None:
+        """Forget all cookies, or those that a function picks."""
+        for jar in self._jars.values():
+            jar.clear(predicate)
+
+    def clear_domain(self, domain: str) -> None:
+        """Forget the cookies of a domain."""
+        for jar in self._jars.values():
+            jar.clear_domain(domain)
+
+    def update_cookies(self, cookies: Any, response_url: URL = URL()) -> None:  # noqa: B008
+        """Keep what an answer of ``response_url`` set, within the bounds."""
+        if not response_url.host:
+            return
+        origin = response_url.origin()
+        jar = self._jars.get(origin)
+        if jar is None:
+            if len(self._jars) >= _MAX_ORIGINS:
+                del self._jars[next(iter(self._jars))]
+            jar = self._jars[origin] = aiohttp.CookieJar(unsafe=True, quote_cookie=False)
+        names = {morsel.key for morsel in jar}
+        kept: list[tuple[str, Morsel[str]]] = []
+        for name, morsel in _items(cookies):
+            if not isinstance(morsel, Morsel) or len(name) + len(morsel.value) > MAX_COOKIE_CHARS:
+                continue
+            if not _is_for(morsel["domain"], response_url.host) or (name not in names and len(names) >= MAX_COOKIES):
+                continue
+            names.add(name)
+            own: Any = morsel.copy()
+            own["domain"] = ""
+            if own["expires"] and not own["max-age"] and _is_past(own["expires"]):
+                own["max-age"] = "0"  # the jar takes the epoch, with which servers delete cookies, for no date
+            kept.append((name, own))
+        jar.update_cookies(kept, response_url)
+
+    def filter_cookies(self, request_url: URL) -> BaseCookie[str]:
+        """The cookies to send with a request."""
+        jar = self._jars.get(request_url.origin()) if self._jars else None
+        if jar is None:
+            return SimpleCookie()
+        found = jar.filter_cookies(request_url)
+        coded = {(morsel.key, morsel.value): morsel.coded_value for morsel in jar}
+        for morsel in found.values():
+            morsel.set(morsel.key, morsel.value, coded.get((morsel.key, morsel.value), morsel.coded_value))
+        return found
+
+
+def _items(cookies: Any) -> Iterable[tuple[str, Any]]:
+    return cookies.items() if isinstance(cookies, Mapping) else cookies  # pyright: ignore[reportUnknownVariableType]
+
+
+def _is_past(date: str) -> bool:
+    from email.utils import mktime_tz, parsedate_tz
+
+    try:
+        parts = parsedate_tz(date)
+        return parts is not None and mktime_tz(parts) <= time.time()
+    except (ValueError, OverflowError):
+        return False
+
+
+def _is_for(domain: str, host: str) -> bool:
+    """Whether a server may set a cookie with this ``Domain`` (RFC 6265, section 5.3)."""
+    named = domain.lower().removeprefix(".")
+    return not named or host.lower() == named or host.lower().endswith(f".{named}")
