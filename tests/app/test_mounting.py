@@ -293,3 +293,211 @@ def test_what_cannot_be_mounted_is_refused():
     app.mount(other, prefix="x")
     with pytest.raises(RegistrationError, match="itself"):
         other.mount(app, prefix="x")
+
+
+def nested(depth: int) -> tuple[MCPServer, MCPServer, str]:
+    """A guest at this depth, its outermost host, and the prefix that its names have there."""
+    guest = host = shop()
+    names: list[str] = []
+    for level in range(depth):
+        host, inner = MCPServer(f"host {level}"), host
+        host.mount(inner, prefix=f"l{level}")
+        names.insert(0, f"l{level}")
+    return guest, host, "_".join(names)
+
+
+def names_of(app: MCPServer) -> list[str]:
+    return [tool.name for tool in app.list_tools()]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_what_the_host_disabled_stays_hidden_whatever_the_guest_does(depth: int):
+    """By name and by tag: added, removed, disabled and enabled again, the component comes back hidden."""
+    for by_name in (True, False):
+        guest, host, prefix = nested(depth)
+        hidden = f"{prefix}_order"
+        if by_name:
+            host.disable(tool=hidden)
+        else:
+            host.disable(tag="buying")
+        guest.add_tool(lambda: "x", name="more")
+        guest.disable(tool="order")
+        guest.enable(tool="order")
+        assert names_of(host) == [f"{prefix}_more"]
+        with pytest.raises(InvalidParams):
+            await call(host, hidden, {"product": "x"})
+        guest.remove_tool("order")
+
+        async def order(product: str) -> str:
+            return product
+
+        guest.add_tool(order, tags=["buying"])
+        assert hidden not in names_of(host)
+        if by_name:
+            host.enable(tool=hidden)
+        else:
+            host.enable(tag="buying")
+        assert text_of(await call(host, hidden, {"product": "x"})) == "x"
+
+
+async def test_what_the_guest_disabled_the_host_cannot_show():
+    """Each server on the way decides for itself; the component is shown where all of them show it."""
+    guest, host, prefix = nested(2)
+    guest.disable(tool="order")
+    host.enable(tool=f"{prefix}_order")
+    assert names_of(host) == []
+    host.disable(tool=f"{prefix}_order")
+    guest.enable(tool="order")
+    assert names_of(host) == []
+    host.enable(tool=f"{prefix}_order")
+    assert names_of(host) == [f"{prefix}_order"]
+
+
+def test_a_tag_that_the_host_disabled_hides_what_a_guest_adds_later():
+    """For every kind of component."""
+    guest, host, prefix = nested(1)
+    host.disable(tag="beta")
+    guest.add_tool(lambda: "x", name="t", tags=["beta"])
+    guest.add_prompt(lambda: "x", name="p", tags=["beta"])
+    guest.add_resource("data://new", lambda: "x", tags=["beta"])
+    guest.add_resource("new://{x}", lambda x: x, tags=["beta"])
+    assert names_of(host) == [f"{prefix}_order"]
+    assert [prompt.name for prompt in host.list_prompts()] == [f"{prefix}_thanks"]
+    assert len(host.list_resources()) == len(host.list_resource_templates()) == 1
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_what_the_host_removed_stays_away_and_other_changes_go_on(depth: int):
+    """Also when the guest registers it anew; the guest never hears of it."""
+    guest, host, prefix = nested(depth)
+    host.remove_tool(f"{prefix}_order")
+    guest.add_tool(lambda: "x", name="more")
+    guest.remove_tool("order")
+    guest.add_tool(lambda: "y", name="order")
+    guest.disable(tool="more")
+    guest.enable(tool="more")
+    assert names_of(host) == [f"{prefix}_more"]
+    assert names_of(guest) == ["more", "order"]
+    host.add_tool(lambda: "z", name=f"{prefix}_order")
+    guest.remove_tool("order")
+    assert text_of(await call(host, f"{prefix}_order", {})) == "z"
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_clash_that_arises_later_is_refused_whole_and_other_changes_go_on(depth: int):
+    """The name is taken in the host: the guest does not get it either, nor does another host of the guest."""
+    guest, host, prefix = nested(depth)
+    other = MCPServer("other")
+    other.mount(guest, prefix="o")
+    host.add_tool(lambda: "x", name=f"{prefix}_taken")
+    host.add_prompt(lambda: "x", name=f"{prefix}_taken")
+    for add in (guest.add_tool, guest.add_prompt):
+        with pytest.raises(RegistrationError, match=f"{prefix}_taken"):
+            add(lambda: "y", name="taken")
+    guest.add_tool(lambda: "y", name="free")
+    assert names_of(guest) == ["order", "free"]
+    assert names_of(other) == ["o_order", "o_free"]
+    assert names_of(host) == [f"{prefix}_order", f"{prefix}_taken", f"{prefix}_free"]
+    assert [prompt.name for prompt in guest.list_prompts()] == ["thanks"]
+
+
+def test_names_that_collide_after_prefixing_are_refused_before_anything_is_mounted():
+    """Of every kind; ``a`` with ``b_t`` and ``a_b`` with ``t`` make one name."""
+    for kind in range(4):
+        host, one, two = MCPServer("host"), MCPServer("one"), MCPServer("two")
+        two.add_tool(lambda: "x", name="before")
+        if kind < 2:
+            for app, name in ((one, "b_t"), (two, "t")):
+                (app.add_tool, app.add_prompt)[kind](lambda: "x", name=name)
+            host.mount(one, prefix="a")
+            with pytest.raises(RegistrationError, match="a_b_t"):
+                host.mount(two, prefix="a_b")
+        else:
+            for app in (one, two):
+                if kind == 2:
+                    app.add_resource("data://x", lambda: "x")
+                else:
+                    app.add_resource("data://{x}", lambda x: x)
+            host.mount(one, prefix="a")
+            with pytest.raises(RegistrationError, match="data://a/"):
+                host.mount(two, prefix="a")
+        assert not any(tool.name.endswith("before") for tool in host.list_tools())
+        two.add_tool(lambda: "x", name="after")
+        assert not any(tool.name.endswith("after") for tool in host.list_tools())
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+async def test_updates_of_a_guests_resources_reach_the_hosts_subscribers(depth: int, mode: str):
+    """Under the URI that the host lists, whether the guest or one of its functions says it."""
+    from ferrule import Client
+
+    guest, host, prefix = nested(depth)
+
+    @guest.tool
+    async def restock(ctx: Context) -> str:
+        await ctx.notify_resource_updated("data://stock")
+        return ctx.app.name
+
+    uri = f"data://{prefix.replace('_', '/')}/stock"
+    async with Client(host, mode=mode) as client:
+        assert uri in [str(resource.uri) for resource in await client.list_resources()]
+        async with client.listen(uris=[uri]) as changes:
+            guest.notify_resource_updated("data://stock")
+            assert (await anext(changes)).uri == uri
+            assert (await client.call_tool(f"{prefix}_restock")).text == "shop"
+            assert (await anext(changes)).uri == uri
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_a_context_belongs_to_the_server_of_its_function(depth: int):
+    """``ctx.app`` and what it uses by name are the guest's; the host's own are the host's, also from each other."""
+    guest, host, prefix = nested(depth)
+
+    @guest.tool
+    async def inner(ctx: Context) -> str:
+        stock = (await ctx.read_resource("data://stock")).contents[0].text
+        return f"{ctx.app.name} {stock} {text_of_result(await ctx.call_tool('who'))}"
+
+    @guest.tool
+    async def who(ctx: Context) -> str:
+        return ctx.app.name
+
+    @guest.resource("who://am/i")
+    async def whose(ctx: Context) -> str:
+        return ctx.app.name
+
+    @guest.prompt
+    async def whose_prompt(ctx: Context) -> str:
+        return ctx.app.name
+
+    @host.tool
+    async def outer(ctx: Context) -> str:
+        used = text_of_result(await ctx.call_tool(f"{prefix}_who"))
+        return f"{ctx.app.name} {used} {ctx.app.name}"
+
+    def text_of_result(result: Any) -> str:
+        return result.content[0].text
+
+    assert text_of(await call(host, f"{prefix}_inner", {})) == "shop all shop"
+    assert text_of(await call(host, "outer", {})) == f"{host.name} shop {host.name}"
+    assert text_of(await call(guest, "who", {})) == "shop"
+    path = prefix.replace("_", "/")
+    assert (await ask(host, "resources/read", {"uri": f"who://{path}/am/i"}))["contents"][0]["text"] == "shop"
+    got = await ask(host, "prompts/get", {"name": f"{prefix}_whose_prompt", "arguments": {}})
+    assert got["messages"][0]["content"]["text"] == "shop"
+
+
+async def test_a_list_that_is_being_read_may_lose_its_members():
+    """Pages go on where they were, whoever is removed or hidden meanwhile."""
+    guest = MCPServer("many")
+    for number in range(30):
+        guest.add_tool(lambda: "x", name=f"t{number:02}")
+    host = MCPServer("host", page_size=10)
+    host.mount(guest, prefix="m")
+    first = await ask(host, "tools/list")
+    for number in (3, 9, 10, 11):
+        guest.remove_tool(f"t{number:02}")
+    guest.disable(tool="t12")
+    second = await ask(host, "tools/list", {"cursor": first["nextCursor"]})
+    assert [tool["name"] for tool in second["tools"]] == [f"m_t{number}" for number in range(13, 23)]

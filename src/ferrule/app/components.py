@@ -29,10 +29,21 @@ _MAX_CACHED_PAGES = 32
 
 
 class Component(Protocol):
-    """What the index needs of its members."""
+    """What the index needs of its members.
+
+    Attributes:
+        number: in the order of registration.
+        enabled: whether this server shows it.
+        is_offered: whether the server shows it that it is mounted from; always so for a server's own.
+        tags: free words.
+        guard: who may see and use it.
+        home: the way into the server that it is mounted from.
+    """
 
     number: int
     enabled: bool
+    is_offered: bool
+    tags: frozenset[str]
     guard: Guard | None
     home: Home | None
 
@@ -52,6 +63,8 @@ class ComponentIndex(Generic[ComponentT]):
         live: key → component, enabled ones only; what a call looks into.
         is_guarded: some component has a guard, so that lists differ by who asks.
         followers: called after every change, before the list is published; see `ferrule.app.mounting`.
+        checks: called before a key is added; what they raise refuses it.
+        hidden_tags: tags that were disabled last: what a mounted server adds later with one of them stays hidden.
     """
 
     def __init__(self, kind: str, on_change: Callable[[], None], is_private: bool = False) -> None:
@@ -62,6 +75,9 @@ class ComponentIndex(Generic[ComponentT]):
         self._last_number = 0
         self._pages: LruCache[Encoded] = LruCache(_MAX_CACHED_PAGES)
         self.followers: list[Callable[[], None]] = []
+        self.checks: list[Callable[[str], None]] = []
+        self.hidden_tags: set[str] = set()
+        self._hidden_keys: set[str] = set()
         self.is_guarded = False
         self.is_private = is_private
 
@@ -103,29 +119,49 @@ class ComponentIndex(Generic[ComponentT]):
             component.guard = make_guard(scopes, allow)
             self.is_guarded = self.is_guarded or component.guard is not None
 
-    def add(self, key: str, component: ComponentT) -> None:
+    def check_free(self, key: str) -> None:
+        """Refuse a key that is taken, here or where this server is mounted.
+
+        Raises:
+            RegistrationError: it is.
+        """
+        if key in self._all:
+            raise RegistrationError(f"There is already a {self.kind} {key!r}; remove it first")
+        for check in self.checks:
+            check(key)
+
+    def add(self, key: str, component: ComponentT, *, is_mounted: bool = False) -> None:
         """Add one at the end.
+
+        Args:
+            is_mounted: it comes from a server mounted here: what was disabled here stays so.
 
         Raises:
             RegistrationError: the key is taken.
         """
-        if key in self._all:
-            raise RegistrationError(f"There is already a {self.kind} {key!r}; remove it first")
+        self.check_free(key)
         self._last_number += 1
         component.number = self._last_number
+        if is_mounted:
+            component.enabled = key not in self._hidden_keys and self.hidden_tags.isdisjoint(component.tags)
         self._all[key] = component
-        if component.enabled:
+        if component.enabled and component.is_offered:
             self.live[key] = component
         self._changed()
 
-    def remove(self, key: str) -> ComponentT:
+    def remove(self, key: str, *, is_mounted: bool = False) -> ComponentT:
         """Take one away.
+
+        Args:
+            is_mounted: it went away in the server that it was mounted from, and may come back.
 
         Raises:
             KeyError: there is none.
         """
         component = self._all.pop(key)
         self.live.pop(key, None)
+        if not is_mounted:
+            self._hidden_keys.discard(key)
         self._changed()
         return component
 
@@ -136,13 +172,28 @@ class ComponentIndex(Generic[ComponentT]):
             KeyError: there is none.
         """
         component = self._all[key]
+        if enabled:
+            self._hidden_keys.discard(key)
+        else:
+            self._hidden_keys.add(key)
         if component.enabled is not enabled:
             component.enabled = enabled
-            if enabled:  # back to its place in the order of registration
-                self.live = {name: member for name, member in self._all.items() if member.enabled}
-            else:
-                del self.live[key]
-            self._changed()
+            self._shown_anew(key)
+
+    def set_offered(self, key: str, is_offered: bool) -> None:
+        """The server that it is mounted from shows or hides it."""
+        component = self._all[key]
+        if component.is_offered is not is_offered:
+            component.is_offered = is_offered
+            self._shown_anew(key)
+
+    def _shown_anew(self, key: str) -> None:
+        component = self._all[key]
+        if component.enabled and component.is_offered:  # back to its place in the order of registration
+            self.live = {name: member for name, member in self._all.items() if member.enabled and member.is_offered}
+        elif self.live.pop(key, None) is None:
+            return
+        self._changed()
 
     def _changed(self) -> None:
         self._pages.clear()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from ferrule.app.errors import NoRequest
@@ -82,8 +83,9 @@ class Context(Asking, Generic[LifespanT]):
 
     @property
     def app(self) -> MCPServer[Any]:
-        """The server that the function belongs to."""
-        return cast("MCPServer[Any]", getattr(self.request.server, APP_ATTRIBUTE))
+        """The server that the function belongs to: the one that it was registered with, wherever that is mounted."""
+        home = self.request.home
+        return cast("MCPServer[Any]", getattr(self.request.server, APP_ATTRIBUTE) if home is None else home)
 
     @property
     def session(self) -> ServerSession:
@@ -280,8 +282,14 @@ class Context(Asking, Generic[LifespanT]):
         self.request.server.bus.publish(Event.list_changed("resources"))
 
     async def notify_resource_updated(self, uri: str) -> None:
-        """Tell every client that subscribed to ``uri``, or to something above it, that its contents changed."""
-        self.request.server.bus.publish(Event.resource_updated(uri))
+        """Tell every client that subscribed to ``uri``, or to something above it, that its contents changed.
+
+        Args:
+            uri: as in the server that the function belongs to.
+        """
+        home = self.request.home
+        bus = self.request.server.bus if home is None else home.lowlevel.bus
+        bus.publish(Event.resource_updated(uri))
 
     # -- using the server ------------------------------------------------------------------------------------------
 
@@ -292,7 +300,7 @@ class Context(Asking, Generic[LifespanT]):
             ResourceNotFound: there is none.
         """
         await self._check_open()
-        return await self.app.resources.read(self.request, uri)
+        return await self.app.resources.read(replace(self.request), uri)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
         """Call one of this server's own tools within this request.
@@ -301,7 +309,7 @@ class Context(Asking, Generic[LifespanT]):
             InvalidParams: there is no such tool.
         """
         await self._check_open()
-        return await self.app.tools.call(self.request, name, dict(arguments or {}))
+        return await self.app.tools.call(replace(self.request), name, dict(arguments or {}))
 
     # -- from a sync function --------------------------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ class Level:
             ctx,
             params=self._renamed(params),
             lifespan_context=self.guest.lifespan_state if self.has_state else ctx.lifespan_context,
+            home=self.guest,
         )
 
     def _renamed(self, named: dict[str, Any]) -> dict[str, Any]:
@@ -63,23 +64,39 @@ class Home:
 
     Args:
         levels: the mounts on the way, the outermost first.
+
+    Attributes:
+        guest: the innermost server, where the component was registered.
     """
 
-    __slots__ = ("_guest", "has_middleware", "levels")
+    __slots__ = ("_stateful", "guest", "has_middleware", "levels")
 
     def __init__(self, levels: tuple[Level, ...]) -> None:
         self.levels = levels
         self.has_middleware = any(level.middleware for level in levels)
-        self._guest = next((level.guest for level in reversed(levels) if level.has_state), None)
+        self.guest = levels[-1].guest
+        self._stateful = next((level.guest for level in reversed(levels) if level.has_state), None)
 
     @property
     def has_state(self) -> bool:
         """Whether a server on the way has a lifespan of its own."""
-        return self._guest is not None
+        return self._stateful is not None
 
     def lead(self, ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
-        """The request with the state of the innermost server that has any."""
-        return ctx if self._guest is None else replace(ctx, lifespan_context=self._guest.lifespan_state)
+        """The request as one of the innermost server, with the state of the innermost that has any."""
+        stateful = self._stateful
+        return ServerRequestContext(  # spelt out: `dataclasses.replace` costs as much as all the rest of a call here
+            ctx.session,
+            ctx.lifespan_context if stateful is None else stateful.lifespan_state,
+            ctx.method,
+            ctx.params,
+            ctx.request_id,
+            ctx.meta,
+            ctx.protocol_version,
+            ctx.transport,
+            ctx.server,
+            self.guest,
+        )
 
     def enter(self, ctx: ServerRequestContext[Any], method: str, params: dict[str, Any], then: Then) -> Awaitable[Any]:
         """Go through the middleware on the way, each seeing names, params and state of its own server.
@@ -87,7 +104,7 @@ class Home:
         Args:
             ctx: the request, perhaps of another method, whose function uses this component.
             method, params: what the component is asked.
-            then: gets the request as it was, but for the state.
+            then: gets the request as it was, but for the state and the home.
         """
         if not self.has_middleware:
             return then(self.lead(ctx), params)
@@ -109,10 +126,9 @@ class Home:
         return call(level.arrive(ctx))
 
 
-def home_of(level: Level, inner: Home | None) -> Home | None:
-    """The home of what ``level`` has, or has from ``inner``; ``None`` where nobody on the way has anything to say."""
-    home = Home((level, *(() if inner is None else inner.levels)))
-    return home if home.has_middleware or home.has_state else None
+def home_of(level: Level, inner: Home | None) -> Home:
+    """The home of what ``level`` has, or has from ``inner``."""
+    return Home((level, *(() if inner is None else inner.levels)))
 
 
 def _around(middleware: ServerMiddleware[Any], call: CallNext) -> CallNext:

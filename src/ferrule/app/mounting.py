@@ -2,7 +2,9 @@
 
 A mounted component is a copy of the original under its new name, with the original's function, options and threads, so
 that a call costs the same at any depth. Copies follow: what is added to, removed from, enabled or disabled in the
-mounted server is so in the other one too, through every level.
+mounted server is so in the other one too, through every level, and so are updates of its resources. What the other
+one has disabled or removed itself stays so: a component is shown where every server on the way shows it. A name that is
+taken on the way is refused where it is registered, before anything has changed.
 
 What is the mounted server's own stays with its components (`ferrule.app.homes`). Its lifespan is entered inside the
 other's, and its functions and completers see its state in ``ctx.lifespan``. Its middleware, as it is when mounted, runs
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.app.components import ComponentIndex
 from ferrule.app.errors import RegistrationError
 from ferrule.app.homes import Home, Level, home_of
+from ferrule.kernel.bus import RESOURCE_UPDATED, Event
 from ferrule.wire.uri_template import UriTemplate
 
 if TYPE_CHECKING:
@@ -80,12 +83,32 @@ class Mount:
         self.guest = guest
         self._prefix = prefix
         self._level = Level(guest, tuple(guest.lowlevel.middleware), self._own_name, self._own_uri)
+        for source, target, name in self._pairs():  # all of them first: nothing is mounted by halves
+            for key in dict(source.items()):
+                target.check_free(name(key))
         self._follow(guest.tools.index, host.tools.index, self._name, host.tools.serve)
         self._follow(guest.prompts.index, host.prompts.index, self._name, host.prompts.serve)
         self._follow(guest.resources.fixed, host.resources.fixed, self._uri, host.resources.serve)
         self._follow(guest.resources.templates, host.resources.templates, self._uri, host.resources.serve)
         guest.completions.followers.append(self._complete)
         self._complete()
+        if guest.lowlevel.bus is not host.lowlevel.bus:
+            guest.lowlevel.bus.add_relay(self._pass_update)
+
+    def _pairs(self) -> list[tuple[ComponentIndex[Any], ComponentIndex[Any], Callable[[str], str]]]:
+        guest, host = self.guest, self.host
+        return [
+            (guest.tools.index, host.tools.index, self._name),
+            (guest.prompts.index, host.prompts.index, self._name),
+            (guest.resources.fixed, host.resources.fixed, self._uri),
+            (guest.resources.templates, host.resources.templates, self._uri),
+        ]
+
+    def _pass_update(self, event: Event) -> None:
+        """What changed in the guest is told to whoever subscribed in the host, under the URI that it has there."""
+        if event.method == RESOURCE_UPDATED:
+            uri = self._uri(event.topic)
+            self.host.lowlevel.bus.publish(Event(event.method, uri, {**event.params, "uri": uri}))
 
     def _name(self, name: str) -> str:
         return name if self._prefix is None else f"{self._prefix}_{name}"
@@ -99,7 +122,7 @@ class Mount:
     def _own_uri(self, uri: str) -> str:
         return uri if self._prefix is None else unprefixed_uri(uri, self._prefix)
 
-    def _home_of(self, inner: Home | None) -> Home | None:
+    def _home_of(self, inner: Home | None) -> Home:
         return home_of(self._level, inner)
 
     def _follow(
@@ -111,17 +134,30 @@ class Mount:
     ) -> None:
         """Bring ``target`` up to date with ``source``, now and after each change."""
         copies: dict[str, tuple[Any, Any]] = {}
+        removed: set[str] = set()  # taken away in the host, which holds for whatever comes back under that name
+
+        def check_free(key: str) -> None:
+            if key not in removed:
+                target.check_free(name(key))
 
         def bring_up_to_date() -> None:
-            for key in [key for key, (original, _) in copies.items() if source.get(key) is not original]:
-                target.remove(name(key))
+            for key, (original, made) in list(copies.items()):
+                if target.get(name(key)) is not made:
+                    removed.add(key)
+                elif source.get(key) is not original:
+                    target.remove(name(key), is_mounted=True)
+                    self._forget_headers(target, name(key))
+                else:
+                    continue
                 del copies[key]
-                self._forget_headers(target, name(key))
             for key, original in source.items():
+                if key in removed:
+                    continue
                 if key not in copies:
                     made = self._copy(original, name(key))
-                    target.add(name(key), made)
+                    made.is_offered = original.enabled and original.is_offered
                     copies[key] = original, made
+                    target.add(name(key), made, is_mounted=True)
                     serve()
                 made = copies[key][1]
                 for fact in _LATE_FACTS:
@@ -129,11 +165,11 @@ class Mount:
                         setattr(made, fact, getattr(original, fact))
                 if hasattr(made, "task"):
                     self._prepare(made)
-                if made.enabled is not original.enabled:
-                    target.set_enabled(name(key), original.enabled)
+                target.set_offered(name(key), original.enabled and original.is_offered)
             target.touch()
             target.is_guarded = target.is_guarded or source.is_guarded
 
+        source.checks.append(check_free)
         source.followers.append(bring_up_to_date)
         bring_up_to_date()
 

@@ -56,6 +56,7 @@ class PromptComponent:
         "guard",
         "home",
         "icons",
+        "is_offered",
         "meta",
         "name",
         "number",
@@ -83,6 +84,7 @@ class PromptComponent:
         self.meta = meta
         self.tags = tags
         self.enabled = True
+        self.is_offered = True
         self.guard: Guard | None = None
         self.home: Home | None = None
         self.number = 0

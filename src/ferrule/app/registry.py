@@ -330,6 +330,10 @@ class ComponentRegistry(Generic[LifespanT]):
                 self.prompts.index,
             ]
             for index in indexes:
+                if enabled:
+                    index.hidden_tags.discard(tag)
+                else:
+                    index.hidden_tags.add(tag)
                 for key, component in index.items():
                     if tag in component.tags:
                         index.set_enabled(key, enabled)

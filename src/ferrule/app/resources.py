@@ -73,6 +73,7 @@ class ResourceComponent:
         "guard_paths",
         "home",
         "icons",
+        "is_offered",
         "meta",
         "mime_type",
         "name",
@@ -121,6 +122,7 @@ class ResourceComponent:
         self.ttl_ms = ttl_ms
         self.cache_scope: Literal["public", "private"] | None = cache_scope
         self.enabled = True
+        self.is_offered = True
         self.guard: Guard | None = None
         self.home: Home | None = None
         self.number = 0

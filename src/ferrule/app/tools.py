@@ -116,6 +116,7 @@ class ToolComponent:
         "has_own_schema",
         "home",
         "icons",
+        "is_offered",
         "limits",
         "meta",
         "name",
@@ -159,6 +160,7 @@ class ToolComponent:
         self.meta = meta
         self.tags = tags
         self.enabled = True
+        self.is_offered = True
         self.guard: Guard | None = None
         self.limits = limits
         self.home: Home | None = None
@@ -274,7 +276,11 @@ class ToolComponent:
         if self.limits:
             function = limited(self.name, function, self.limits)
 
+        guest = None if self.home is None else self.home.guest
+
         async def run(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
+            if guest is not None:
+                ctx.home = guest  # of this call alone: one within a call has a context of its own
             token = current_request.set(ctx)
             try:
                 if check is not None:
@@ -289,7 +295,8 @@ class ToolComponent:
             finally:
                 current_request.reset(token)
 
-        return run if self.home is None else at_home(self.home, self.name, run)
+        home = self.home
+        return run if home is None or not (home.has_middleware or home.has_state) else at_home(home, self.name, run)
 
     def _argument_check(self) -> Callable[[dict[str, Any]], None] | None:
         """The author's own input schema, enforced; ours is enforced by the conversion."""

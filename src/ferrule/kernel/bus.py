@@ -21,6 +21,7 @@ from ferrule.kernel.tasks import is_asyncio
 __all__ = [
     "DEFAULT_BUFFER_SIZE",
     "LIST_CHANGED_METHODS",
+    "RESOURCE_UPDATED",
     "Event",
     "ListenFilter",
     "Listener",
@@ -37,7 +38,8 @@ LIST_CHANGED_METHODS: Final[Mapping[str, str]] = {
 }
 """Kind of list → the notification that says it changed."""
 
-_RESOURCE_UPDATED: Final = "notifications/resources/updated"
+RESOURCE_UPDATED: Final = "notifications/resources/updated"
+"""The notification that says that a resource changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Event:
     @classmethod
     def resource_updated(cls, uri: str) -> Event:
         """The contents behind a URI are not what they were."""
-        return cls(_RESOURCE_UPDATED, uri, {"uri": uri})
+        return cls(RESOURCE_UPDATED, uri, {"uri": uri})
 
 
 class ListenFilter:
@@ -93,7 +95,7 @@ class ListenFilter:
         """Whether the listener wants this event."""
         if event.topic in self.kinds:
             return True
-        if event.method == _RESOURCE_UPDATED:
+        if event.method == RESOURCE_UPDATED:
             is_wanted = event.topic in self.uris or self._covers(event.topic)
             return is_wanted and (self.may_hear is None or self.may_hear(event.topic))
         return (event.method, event.topic) in self.topics

@@ -53,6 +53,7 @@ class ServerRequestContext(Generic[LifespanT_co]):
         protocol_version: the revision that holds for this message.
         transport: typed facts of the transport that carried it.
         server: the registry that serves it.
+        home: whose component serves it, where a layer above put several servers into one; ``None``: the server's own.
     """
 
     session: ServerSession
@@ -64,6 +65,7 @@ class ServerRequestContext(Generic[LifespanT_co]):
     protocol_version: str
     transport: TransportContext
     server: Server[Any]
+    home: Any = None
 
     @property
     def revision(self) -> Revision:
