@@ -226,6 +226,40 @@ async def test_a_shutdown_ends_streams_and_lets_calls_finish(caplog: pytest.LogC
     assert caplog.messages == []
 
 
+async def test_a_shutdown_does_not_wait_for_a_client_that_does_not_read() -> None:
+    """Streams end side by side, and a stalled write is cut, however long a client may leave it otherwise."""
+    steered = Steered()
+    limits = HttpLimits(write_timeout_s=600, drain_s=4)
+    async with asyncio.timeout(30):
+        async with steered.serving(limits) as port:
+            session = await open_session(port)
+            stalled = await Client.connect(port)
+            stalled.reader._transport.pause_reading()  # type: ignore[attr-defined]
+            await stalled.send(http({**legacy_headers(session), "accept": "text/event-stream"}, b"", "GET"))
+            caller = await Client.connect(port)
+            caller.reader._transport.pause_reading()  # type: ignore[attr-defined]
+            await caller.send(post(tool("flood")))
+            assert steered.endpoint.legacy is not None
+            (found,) = steered.endpoint.legacy.sessions
+            while not found.has_get_stream:
+                await asyncio.sleep(0.01)
+
+            async def flood() -> None:
+                for _ in range(1000):
+                    await found.notify("notifications/message", {"level": "info", "data": "x" * 100_000})
+
+            flooding = asyncio.ensure_future(flood())
+            await asyncio.sleep(0.3)
+            assert not flooding.done()
+            other = await open_session(port)
+            reader = await Client.connect(port)
+            await reader.send(http({**legacy_headers(other), "accept": "text/event-stream"}, b"", "GET"))
+            assert (await reader.head())[0] == 200
+        assert (await reader.ended()).endswith(b"0\r\n\r\n")
+    flooding.cancel()
+    await asyncio.gather(flooding, return_exceptions=True)
+
+
 async def test_a_call_that_does_not_end_is_cut_off_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     """The drain is bounded, and a shutdown is no reason for a stack trace per request."""
     steered = Steered()

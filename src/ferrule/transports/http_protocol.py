@@ -159,6 +159,7 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
         _read_timer: "asyncio.TimerHandle | None" = None
         _reads_body = False
         _write_timer: "asyncio.TimerHandle | None" = None
+        _write_timeout_s = limits.write_timeout_s
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -349,7 +350,14 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
         def pause_writing(self) -> None:
             super().pause_writing()
             if self._write_timer is None:
-                self._write_timer = self.loop.call_later(limits.write_timeout_s, self.transport.abort)
+                self._write_timer = self.loop.call_later(self._write_timeout_s, self.transport.abort)
+
+        def hurry(self, timeout_s: float) -> None:
+            """A shutdown has begun: a client that leaves its answer unread for so long is cut off."""
+            self._write_timeout_s = min(timeout_s, self._write_timeout_s)
+            if self._write_timer is not None:
+                self._write_timer.cancel()
+                self._write_timer = self.loop.call_later(self._write_timeout_s, self.transport.abort)
 
         def resume_writing(self) -> None:
             if self._write_timer is not None:

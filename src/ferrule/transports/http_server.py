@@ -35,6 +35,8 @@ __all__ = ["HttpLimits", "bind", "run_http", "serve_http"]
 _LINGER_S = 0.5
 """What a connection without a request gets at shutdown: twice the way of a packet around the world."""
 _LOOK_EVERY_S = 0.02
+_STALLED_S = 2.0
+"""How long a client may leave its answer unread once a shutdown has begun."""
 
 ASGICallable = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -148,7 +150,7 @@ async def serve_http(
         ssl_certfile=ssl_certfile,
         ssl_keyfile=ssl_keyfile,
     )
-    server = _server_class()(config, limits.notice_s, on_notice, on_drain, on_started)
+    server = _server_class()(config, limits.notice_s, limits.drain_s, on_notice, on_drain, on_started)
     if handle_signals:
         await server.serve(sockets=bound)
         return
@@ -231,12 +233,14 @@ def _server_class() -> type[Any]:
             self,
             config: uvicorn.Config,
             notice_s: float,
+            drain_s: float,
             on_notice: Callable[[], object] | None,
             on_drain: Callable[[], Awaitable[None]] | None,
             on_started: Callable[[str, int], None] | None,
         ) -> None:
             super().__init__(config)
             self._notice_s = notice_s
+            self._drain_s = drain_s
             self._on_notice = on_notice
             self._on_drain = on_drain
             self._on_started = on_started
@@ -257,15 +261,29 @@ def _server_class() -> type[Any]:
                 await self._wait(self._notice_s, lambda: False)
             for server in self.servers:
                 server.close()  # no new connection may slip in between the end of the streams and the wait for them
+            end = time.monotonic() + self._drain_s
+            for connection in self.server_state.connections:
+                hurry: Any = getattr(connection, "hurry", None)
+                if hurry is not None:
+                    hurry(_STALLED_S)
             if self._on_drain is not None:
-                await self._on_drain()
+                await self._drain(self._on_drain)
             await self._wait(_LINGER_S, lambda: not any(map(_awaits_request, self.server_state.connections)))
+            self.config.timeout_graceful_shutdown = max(0, end - time.monotonic())  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
             logger = logging.getLogger("uvicorn.error")
             logger.addFilter(_is_no_cut_off_request)
             try:
                 await super().shutdown(sockets)
             finally:
                 logger.removeFilter(_is_no_cut_off_request)
+
+        async def _drain(self, on_drain: Callable[[], Awaitable[None]]) -> None:
+            try:
+                await asyncio.wait_for(on_drain(), max(self._drain_s, _STALLED_S))
+            except TimeoutError:
+                logging.getLogger("uvicorn.error").warning("Streams did not end within %g s", self._drain_s)
+            except Exception:
+                logging.getLogger("uvicorn.error").exception("The streams could not be ended")
 
         async def _wait(self, timeout_s: float, is_over: Callable[[], bool]) -> None:
             end = time.monotonic() + timeout_s

@@ -10,6 +10,7 @@ import pytest
 
 from ferrule.kernel.bus import Event
 from ferrule.transports.asgi import HttpEndpoint, HttpOptions
+from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
 from tests.transports.asgi.support import (
     LEGACY,
     Call,
@@ -201,6 +202,34 @@ async def test_a_shutdown_ends_get_streams_and_lets_calls_finish() -> None:
         assert not call.answer.complete
         steered.release.set()
         assert (await call.until(lambda a: a.complete)).json["result"]["content"][0]["text"] == "slow"
+
+
+async def test_a_get_stream_does_not_outlive_its_session() -> None:
+    """A DELETE may come while the GET waits for a store."""
+    app = Steered().endpoint()
+    await open_session(app)
+    assert app.legacy is not None
+    session = next(iter(app.legacy.sessions))
+    call = Call(app, "GET")
+    app.legacy.sessions.remove(session.session_id)
+    reply = EventStreamReply(call.send, KeepAlive(None))
+    await session.open_get_stream(reply)
+    assert reply.is_over
+    assert call.answer.complete
+
+
+async def test_an_id_of_nought_is_an_id() -> None:
+    """It is in use, cancelled and free again like any other, and so is an empty text."""
+    app = Steered().endpoint()
+    session = await open_session(app)
+    for id in (0, ""):
+        call = legacy_call(app, tool("slow", id=id), session)
+        async with running(call):
+            await anyio.sleep(0.05)
+            assert (await legacy_call(app, tool("echo", id=id), session).run()).status == 409
+            await legacy_call(app, cancelled(id), session).run()
+            await call.until(lambda a: a.complete)
+        assert call.answer.messages == []
 
 
 # --- batches (2025-03-26) -------------------------------------------------------------------------------------------

@@ -129,3 +129,37 @@ async def test_plain_answers() -> None:
     assert heads[0] == {b"content-type": b"application/json", b"content-length": b"2", b"x": b"y"}
     assert heads[1] == {b"content-length": b"0"}
     assert heads[2] == {}
+
+
+async def test_a_client_lost_while_its_stream_opens_leaves_nothing() -> None:
+    """Servers may suspend in the head, and the client go meanwhile; the keep-alive would look after it for ever."""
+    server, keep_alive = SlowServer(), KeepAlive(100.0)
+    server.gate = anyio.Event()
+    reply = EventStreamReply(server, keep_alive)
+    async with anyio.create_task_group() as group:
+        group.start_soon(reply.write, b"event")
+        await anyio.wait_all_tasks_blocked()
+        reply.lose()
+        server.gate.set()
+    assert len(keep_alive) == 0
+    assert server.bodies == []
+
+
+async def test_a_stream_is_over_when_its_last_event_is_out() -> None:
+    """Who waits for that returns to the server, which would find a response that is not complete."""
+    server = SlowServer()
+    reply = EventStreamReply(server, KeepAlive(None))
+    await reply.write(b"event")
+    server.gate = anyio.Event()
+    seen: list[bytes] = []
+
+    async def wait() -> None:
+        await reply.wait_over()
+        seen.extend(server.bodies)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        group.start_soon(reply.close, b"last")
+        await anyio.wait_all_tasks_blocked()
+        server.gate.set()
+    assert seen == [b"event", b"last"]

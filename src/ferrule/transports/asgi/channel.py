@@ -4,10 +4,13 @@ Every message gets an event id from the session's store, so that a client that l
 rest with ``Last-Event-ID``. Without a store there are no ids, and a lost connection is the end of the stream.
 
 Rule a newcomer would break: storing, writing and re-attaching happen under one lock. A message that is written while
-an older one is being replayed would arrive out of order, and the client's last id would skip what it never saw.
+an older one is being replayed would arrive out of order, and the client's last id would skip what it never saw. A write
+to a client that does not read may wait as long as the server allows, so whoever brings another connection, or ends the
+stream, ends that write first.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -15,6 +18,7 @@ import anyio
 from ferrule.protocol.errors import ConnectionClosed
 from ferrule.transports.asgi.events import EventStore
 from ferrule.transports.asgi.replies import EventStreamReply
+from ferrule.transports.asgi.runtime import EndableWait, current_runtime
 from ferrule.wire.sse import encode_event
 
 __all__ = ["Channel"]
@@ -44,6 +48,7 @@ class Channel:
         "_primes",
         "_session_id",
         "_store",
+        "_writing",
         "is_finished",
         "losses",
         "reply",
@@ -65,6 +70,7 @@ class Channel:
         self.losses = 0
         self._primes = primes and store is not None
         self._lock = anyio.Lock(fast_acquire=True)
+        self._writing = EndableWait()
 
     @property
     def is_resumable(self) -> bool:
@@ -83,10 +89,16 @@ class Channel:
             return False
         return self.is_resumable or self.has_connection
 
-    async def open(self, reply: EventStreamReply) -> None:
-        """Begin the stream on its first connection."""
+    async def open(self, reply: EventStreamReply, before: Callable[[], Awaitable[object]] | None = None) -> None:
+        """Begin the stream on its first connection; what is sent meanwhile waits.
+
+        Args:
+            before: awaited before anything is sent.
+        """
         async with self._lock:
             self.reply = reply
+            if before is not None:
+                await before()
             await self._open()
 
     async def emit(self, data: bytes) -> None:
@@ -111,7 +123,19 @@ class Channel:
             self.is_finished = True
             if self.reply is not None:
                 reply, self.reply = self.reply, None
-                await reply.close(event)
+                await self._writing.run(reply.close(event))
+
+    def give_up(self) -> None:
+        """End the stream although its client does not read: what it has not read is lost."""
+        self.is_finished = True
+        self._writing.end()
+        if self.reply is not None:
+            current_runtime().spawn(self.reply.close)
+            self.reply = None
+
+    def cut_write(self) -> None:
+        """End a write that waits for its client to read; the client may come back for the rest on a new connection."""
+        self._writing.end()
 
     async def close_connection(self, retry_ms: int | None = None) -> None:
         """End the connection but not the stream: the client comes back for the rest after ``retry_ms`` (SEP-1699).
@@ -131,10 +155,11 @@ class Channel:
 
     async def resume(self, reply: EventStreamReply, last_event_id: str) -> None:
         """Continue on a new connection after what the client has seen; a connection it still had is closed."""
+        self.cut_write()
         async with self._lock:
             before, self.reply = self.reply, None
             if before is not None:
-                await before.close()
+                current_runtime().spawn(before.close)  # it may be dead, and nobody waits for that
             await replay(self._store, self._session_id, last_event_id, reply)
             if self.is_finished:
                 await reply.close()
@@ -160,8 +185,10 @@ class Channel:
 
     async def _write(self, data: bytes, retry_ms: int | None = None) -> None:
         event = await self._encoded(data, retry_ms)
-        if self.reply is not None:
-            await self.reply.write(event)
+        reply = self.reply
+        if reply is not None and not await self._writing.run(reply.write(event)):
+            self.reply = None
+            current_runtime().spawn(reply.close)
 
     async def _encoded(self, data: bytes, retry_ms: int | None = None) -> bytes:
         if self._store is None:

@@ -547,8 +547,10 @@ class LegacySide:
 
     async def end_streams(self) -> None:
         """The server is going down: end the GET streams; requests in flight run to their end."""
-        for session in self.sessions:
-            await session.close_get_streams()
+        async with anyio.create_task_group() as group:
+            for session in self.sessions:
+                if session.has_get_streams:
+                    group.start_soon(session.close_get_streams)
 
     async def end_sessions(self) -> None:
         """Forget every session."""

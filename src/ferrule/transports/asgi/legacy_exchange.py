@@ -92,13 +92,16 @@ class Outlet:
             return self.channel
         if self.client_is_gone:
             raise ConnectionClosed("The client of this request has gone")
-        self.channel = self.session.new_channel()
-        if self.session.shared is not None:
-            requests = [id for id, exchange in self.session.in_flight.items() if exchange.outlet is self]
-            await self.session.shared.began(self.session.session_id, self.channel.stream_id, requests)
+        channel = self.channel = self.session.new_channel()
         self._reply = self._new_reply()
-        await self.channel.open(self._reply)
-        return self.channel
+        await channel.open(self._reply, None if self.session.shared is None else self._tell_others)
+        return channel
+
+    async def _tell_others(self) -> None:
+        shared, channel = self.session.shared, self.channel
+        if shared is not None and channel is not None:
+            requests = [id for id, exchange in self.session.in_flight.items() if exchange.outlet is self]
+            await shared.began(self.session.session_id, channel.stream_id, requests)
 
     async def answer(self, payload: bytes | None) -> None:
         """End the response with an encoded answer; ``None`` ends it without one (the request was cancelled).

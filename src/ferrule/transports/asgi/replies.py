@@ -156,7 +156,7 @@ class EventStreamReply:
         try:
             if not self.is_open:
                 await self._open()
-            if event:
+            if event and not self.is_over:  # the client may go while the head is being sent
                 self.was_written = True
                 await self._send({"type": "http.response.body", "body": event, "more_body": True})
         except OSError:
@@ -174,12 +174,15 @@ class EventStreamReply:
         try:
             if not self.is_open:
                 await self._open()
-            self.lose()  # whoever waits for a turn must find it over
+            self.is_over = True  # whoever waits for a turn must find it over
+            self._keep_alive.discard(self)
             await self._send({"type": "http.response.body", "body": last})
         except OSError:
             self.lose()
         finally:
             self._release()
+            if self.is_over and self._over is not None:  # not before: who waits may end the request
+                self._over.set()
 
     async def comment(self) -> None:
         """Send a keep-alive comment, unless something is being written anyway."""
@@ -195,9 +198,9 @@ class EventStreamReply:
             self._over.set()
 
     async def wait_over(self) -> None:
-        """Return once it is over."""
-        if not self.is_over:
-            if self._over is None:
+        """Return once it is over, and its last event is out."""
+        while not self.is_over or self._busy:
+            if self._over is None or self._over.is_set():
                 self._over = anyio.Event()
             await self._over.wait()
 
@@ -205,7 +208,8 @@ class EventStreamReply:
         headers = _STREAM_HEADERS if not self._headers else _STREAM_HEADERS + self._headers
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         self.is_open = True
-        self._keep_alive.add(self)
+        if not self.is_over:  # a server may suspend in ``send``, and the client go meanwhile
+            self._keep_alive.add(self)
 
     async def _wait_for_turn(self) -> None:
         if self._free is None:

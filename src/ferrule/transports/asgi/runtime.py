@@ -17,7 +17,7 @@ import anyio
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["AsyncioRuntime", "Cancellable", "Runtime", "TrioRuntime", "current_runtime"]
+__all__ = ["AsyncioRuntime", "Cancellable", "EndableWait", "Runtime", "TrioRuntime", "current_runtime"]
 
 log = logging.getLogger("ferrule.http")
 
@@ -136,3 +136,62 @@ def current_runtime() -> Runtime:
     if not isinstance(_runtime, AsyncioRuntime) or _runtime.loop is not loop:
         _runtime = AsyncioRuntime(loop)
     return _runtime
+
+
+class EndableWait:
+    """Something that one task waits for, and that another task may end; used again for the next wait.
+
+    It is a cancellation that stays inside: the task that waited goes on, and is not marked as cancelled.
+    """
+
+    __slots__ = ("_cancellations", "_scope", "_task", "_was_ended")
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+        self._scope: anyio.CancelScope | None = None
+        self._cancellations = 0
+        self._was_ended = False
+
+    async def run(self, work: Awaitable[object]) -> bool:
+        """Await ``work``; ``False`` when it was ended."""
+        self._was_ended = False
+        runtime = current_runtime()
+        if isinstance(runtime, TrioRuntime):
+            try:
+                with anyio.CancelScope() as self._scope:
+                    await work
+            finally:
+                self._scope = None
+            return not self._was_over()
+        task = self._task = runtime.current_task()
+        try:
+            await work
+        except BaseException as exc:
+            self._task = None
+            from asyncio import CancelledError
+
+            if task is None or not self._was_over() or not isinstance(exc, CancelledError):
+                raise
+            if task.uncancel() > self._cancellations:  # and somebody else cancelled it
+                raise
+            return False
+        self._task = None
+        if self._was_over() and task is not None:  # ended in vain: it was over, or somebody took the cancellation
+            task.uncancel()
+        return True
+
+    def end(self) -> None:
+        """End the wait, if there is one."""
+        if self._was_ended:
+            return
+        if self._task is not None:
+            self._was_ended = True
+            self._cancellations = self._task.cancelling()
+            self._task.cancel()
+        elif self._scope is not None:
+            self._was_ended = True
+            self._scope.cancel()
+
+    def _was_over(self) -> bool:
+        was_ended, self._was_ended = self._was_ended, False
+        return was_ended

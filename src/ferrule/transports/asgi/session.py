@@ -10,7 +10,10 @@ is sent, so that two requests never share it and a client may use it again the m
 import logging
 import secrets
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import anyio
 
 from ferrule.kernel.bus import ListenFilter
 from ferrule.kernel.connection import Connection
@@ -33,6 +36,8 @@ __all__ = ["GET_STREAM", "MAX_IN_FLIGHT", "LegacySession"]
 
 log = logging.getLogger("ferrule.http")
 
+_END_S = 1.0
+"""What a client gets to read what is on the way when its stream is ended."""
 GET_STREAM = "g"
 """How the names of GET streams begin."""
 
@@ -125,6 +130,11 @@ class LegacySession:
         """Whether the client listens on this worker."""
         return self._get_channel() is not None
 
+    @property
+    def has_get_streams(self) -> bool:
+        """Whether there is any to end, connected or not."""
+        return bool(self._get_channels)
+
     def new_channel(self, kind: str = "") -> Channel:
         """A stream that is not connected yet; ``kind`` begins its name."""
         store = None if self.is_stateless else self._options.event_store
@@ -150,12 +160,16 @@ class LegacySession:
         if self.shared is not None:
             await self.shared.tell("get", self.session_id)
         channels = self._get_channels = self._get_channels or []
+        for older in channels:
+            older.cut_write()  # to a client that has probably gone; what waits goes on the new stream
         channels.append(channel)
         await channel.open(reply)
         while len(channels) > _MAX_GET_STREAMS or (len(channels) > 1 and not channels[0].has_connection):
             oldest = channels.pop(0)
             self.forget_channel(oldest)
-            await oldest.finish(None)
+            current_runtime().spawn(partial(oldest.finish, None))
+        if self.is_over:  # ended while it was opened
+            await self.close_get_streams()
         self.pump()
         return channel
 
@@ -299,8 +313,18 @@ class LegacySession:
             await self._options.event_store.forget(self.session_id)
 
     async def close_get_streams(self) -> None:
-        """End the GET streams; requests in flight keep theirs."""
+        """End the GET streams, side by side; requests in flight keep theirs. A client that does not read is left."""
         channels, self._get_channels = self._get_channels or [], None
-        for channel in channels:
-            self.forget_channel(channel)
-            await channel.finish(None)
+        if not channels:
+            return
+        async with anyio.create_task_group() as group:
+            for channel in channels:
+                self.forget_channel(channel)
+                group.start_soon(_end_stream, channel)
+
+
+async def _end_stream(channel: Channel) -> None:
+    with anyio.move_on_after(_END_S) as scope:
+        await channel.finish(None)
+    if scope.cancelled_caught:
+        channel.give_up()
