@@ -11,7 +11,7 @@ from ferrule.kernel.runner import ServerRunner
 from ferrule.kernel.server import Server
 from ferrule.protocol.errors import InvalidParams, MethodNotFound
 from ferrule.types import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
-from tests.kernel.harness import FakeDispatch, handshake, request, serving
+from tests.kernel.harness import DRIVERS, FakeDispatch, handshake, initialize, request, serving
 from tests.seed.test_kernel import legacy_runner, modern_runner
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
@@ -78,3 +78,15 @@ async def test_any_of_them_may_be_replaced() -> None:
     connection = Connection.from_envelope(LATEST_MODERN_VERSION, None, {})
     found = await ServerRunner(server, connection, None).on_request(FakeDispatch(), "server/discover", {})
     assert found["supportedVersions"] == ["own"]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_what_arrives_before_the_handshake_is_refused_however_soon_that_follows(driver: Any) -> None:
+    """Order of arrival decides, not the order in which tasks get their turn."""
+    async with serving(Server("s"), driver) as peer:
+        peer.send(request(1, "logging/setLevel", {"level": "info"}), request(2, "ping"), initialize(3), request(4, "x"))
+        answers = {answer["id"]: answer for answer in await peer.waiting()}
+    assert "came before initialize" in answers[1]["error"]["message"]
+    assert answers[2]["result"] == {}
+    assert "result" in answers[3]
+    assert answers[4]["error"]["code"] == -32601

@@ -120,6 +120,11 @@ class ServerRunner(Generic[LifespanT]):
         result = await self.handle_request(dctx, method, params)
         return cast("dict[str, Any]", to_builtins(result))
 
+    async def handle_early(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> HandlerResult:
+        """As `handle_request` for what arrived before the handshake, however late its turn comes."""
+        result = await self.server.chain(_refuse_early)(self._context(dctx, method, params))
+        return {} if result is None else result
+
     async def handle_request(
         self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
     ) -> HandlerResult:
@@ -208,6 +213,16 @@ class ServerRunner(Generic[LifespanT]):
 
 
 # -- the innermost steps of the chain -----------------------------------------------------------------------------
+
+
+async def _refuse_early(ctx: ServerRequestContext[Any]) -> Any:
+    """Refuse a request that arrived before `initialize`, unless it may."""
+    method = ctx.method
+    entry = ctx.server.get_request_handler(method)
+    _typed_params(ctx.session.connection.revision, entry, ctx)
+    if entry is None:
+        raise MethodNotFound(method)
+    raise InvalidParams(f"{method} came before initialize")
 
 
 async def _serve(ctx: ServerRequestContext[Any]) -> Any:
@@ -440,7 +455,13 @@ async def serve_connection(
 ) -> None:
     """Drive a dispatcher until its channel closes, then tear the connection down."""
     runner = ServerRunner(server, connection, lifespan_state, init_options=init_options)
-    await _drive(dispatcher, runner, runner.handle_request, _with_pump(dispatcher, runner), task_status)
+
+    def on_request(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Awaitable[HandlerResult]:
+        if not connection.initialize_accepted and method not in _BEFORE_HANDSHAKE:
+            return runner.handle_early(dctx, method, params)
+        return runner.handle_request(dctx, method, params)
+
+    await _drive(dispatcher, runner, on_request, _with_pump(dispatcher, runner), task_status)
 
 
 async def _drive(
@@ -551,6 +572,8 @@ class _DualEra:
                     raise refusal
                 if kind is MessageEra.INITIALIZE:
                     return self._initialize(dctx, params)
+                if not self.connection.initialize_accepted and method not in _BEFORE_HANDSHAKE:
+                    return self.runner.handle_early(dctx, method, params)
                 return self.runner.handle_request(dctx, method, params)
         route = classify_inbound_request(
             {"method": method, "params": params}, supported_modern_versions=self.server.modern_versions

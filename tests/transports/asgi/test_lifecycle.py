@@ -124,6 +124,25 @@ async def test_a_lifespan_that_fails_is_told_to_the_host(caplog: pytest.LogCaptu
     assert "lifespan failed to start" in caplog.text
 
 
+async def test_a_lifespan_that_is_left_by_a_cancellation_does_not_serve(
+    any_backend: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its state is not there; 503, and the reason in the log."""
+
+    @asynccontextmanager
+    async def broken(server: Any) -> AsyncIterator[dict[str, int]]:
+        raise asyncio.CancelledError
+        yield {}
+
+    if any_backend == "trio":
+        pytest.skip("a stray cancellation of asyncio ends a trio program")
+    app = HttpEndpoint(Server("x", lifespan=broken))
+    for _ in range(2):
+        answer = await modern_call(app, CALL).run()
+        assert answer.status == 503
+    assert "CancelledError" in caplog.text
+
+
 async def test_stopping_what_never_started_does_nothing() -> None:
     """A host that shuts down before the first request."""
     life = ServerLife(Server("x"))

@@ -121,6 +121,11 @@ class ServerLife:
             if run.ready.is_set():
                 log.error("the server's lifespan failed to end", exc_info=exc)
             run.error = exc
+        except BaseException as exc:  # a cancellation that arose in it; served would be a state that is not there
+            if not run.ready.is_set():
+                run.error = RuntimeError(f"the lifespan was left with {type(exc).__name__} while it started")
+                run.error.__cause__ = exc
+            raise
         finally:
             if self._run is run:
                 self._run = None

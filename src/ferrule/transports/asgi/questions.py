@@ -77,7 +77,7 @@ class Questions:
         on_progress = options.get("on_progress")
         question = Question(on_progress)
         self._open[id] = channel, question
-        if on_progress is not None:
+        if on_progress is not None or options.get("reset_on_progress"):
             sent = dict(params or {})
             sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": id}
             params = sent
