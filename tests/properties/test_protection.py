@@ -20,6 +20,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 import ferrule
@@ -28,7 +29,18 @@ from ferrule.app.errors import RegistrationError
 from ferrule.auth import InvalidToken, Principal, ResourceServer
 from ferrule.auth.challenges import parse_challenges
 from ferrule.transports.asgi.gate import HttpGate
-from tests.transports.asgi.support import Answer, Call, legacy_headers, modern, modern_headers, request, running
+from ferrule.transports.sse import SseEndpoint
+from tests.transports.asgi.support import (
+    CAPABILITIES_KEY,
+    Answer,
+    Call,
+    legacy_headers,
+    modern,
+    modern_headers,
+    open_session,
+    request,
+    running,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -153,7 +165,9 @@ def _below_mount(app: Any) -> Any:
 
 
 def _mounted(app: MCPServer[Any]) -> MCPServer[Any]:
-    host: MCPServer[Any] = MCPServer("host", auth=ResourceServer(NamedTokens(), resource=RESOURCE))
+    host: MCPServer[Any] = MCPServer(
+        "host", auth=ResourceServer(NamedTokens(), resource=RESOURCE, required_scopes=["mcp"])
+    )
     host.mount(app)
     return host
 
@@ -400,3 +414,155 @@ async def test_a_session_in_this_process_serves_no_other_callers() -> None:
     sent = {**modern_headers(call), "authorization": f"Bearer ada@{RESOURCE}"}
     answer = await Call(endpoint, headers=sent, body=json.dumps(call).encode()).run()
     assert answer.status == 503
+
+
+# -- what is another's ------------------------------------------------------------------------------------------------
+
+
+def as_(name: str, **headers: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {name}@{RESOURCE}", **headers}
+
+
+async def begin_session(endpoint: Any, name: str, capabilities: dict[str, Any] | None = None) -> str:
+    return await open_session(endpoint, capabilities=capabilities, **as_(name))
+
+
+async def test_a_session_is_its_openers_alone() -> None:
+    """Whatever another party does with its id, the answer is that of an id that never was, and nothing happens."""
+    endpoint = make_app().asgi()
+    session_id = await begin_session(endpoint, "ada")
+    bobs = legacy_headers(session_id, **as_("bob"))
+    listening = {**bobs, "accept": "text/event-stream"}
+    ping = json.dumps(request(1, "ping")).encode()
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    for made in (
+        Call(endpoint, headers=bobs, body=ping),
+        Call(endpoint, headers=bobs, body=json.dumps(cancelled).encode()),
+        Call(endpoint, headers=bobs, body=json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}).encode()),
+        Call(endpoint, "GET", headers=listening),
+        Call(endpoint, "GET", headers={**listening, "last-event-id": "g1-0"}),
+        Call(endpoint, "DELETE", headers=bobs),
+    ):
+        answer = await made.run()
+        never = {**dict(made_headers(made)), "mcp-session-id": "never"}
+        unknown = await Call(endpoint, made.scope["method"], headers=never, body=ping).run()
+        assert (answer.status, unknown.status) == (404, 404)
+    assert (await Call(endpoint, headers=legacy_headers(session_id, **as_("ada")), body=ping).run()).status == 200
+
+
+def made_headers(call: Call) -> list[tuple[str, str]]:
+    return [(name.decode(), value.decode()) for name, value in call.scope["headers"]]
+
+
+async def test_a_stream_of_the_deprecated_transport_is_its_openers_alone() -> None:
+    """Messages are posted by whoever opened it; also answers to questions."""
+    endpoint = SseEndpoint(make_app().lowlevel)
+    async with running(Call(endpoint, "GET", "/sse", headers=as_("ada", accept="text/event-stream"))) as stream:
+        await stream.until(lambda answer: answer.events)
+        query = bytes(stream.answer.events[0].data).partition(b"?")[2]
+        sent = {"content-type": "application/json"}
+        for name, status in (("bob", 404), ("ada", 202)):
+            for message in (request(1, "ping"), {"jsonrpc": "2.0", "id": 1, "result": {}}):
+                post = Call(endpoint, path="/messages", headers=as_(name, **sent), body=json.dumps(message).encode())
+                post.scope["query_string"] = query
+                assert (await post.run()).status == status
+
+
+async def test_a_round_is_its_callers_alone() -> None:
+    """The state of a call that asked something opens for the party that was asked."""
+    app = make_app()
+
+    @app.tool
+    async def ask(ctx: Context) -> str:
+        """Ask."""
+        return str((await ctx.elicit("name", str, key="q")).value)
+
+    for endpoint in (app.asgi(), ferrule.asgi(proxy(app))):
+        call = modern(1, "tools/call", {"name": "ask", "arguments": {}}, **{CAPABILITIES_KEY: {"elicitation": {}}})
+
+        async def send(name: str, message: dict[str, Any], endpoint: Any = endpoint) -> Any:
+            sent = {**modern_headers(message), **as_(name)}
+            return (await Call(endpoint, headers=sent, body=json.dumps(message).encode()).run()).messages[-1]
+
+        round_ = (await send("ada", call))["result"]
+        assert round_["resultType"] == "input_required"
+        answers = {key: {"action": "accept", "content": {"value": "x"}} for key in round_["inputRequests"]}
+        params = {**call["params"], "requestState": round_["requestState"], "inputResponses": answers}
+        again = {**call, "params": params}
+        assert "error" in await send("bob", again)
+        assert "x" in str(await send("ada", again))
+
+
+async def test_a_parked_call_is_its_callers_alone() -> None:
+    """A proxy keeps the call of a modern client to a legacy server: its state is a handle for one party."""
+    behind = MCPServer("behind")
+
+    @behind.tool
+    async def ask(ctx: Context) -> str:
+        """Ask."""
+        return str((await ctx.elicit("name", str, key="q")).value)
+
+    async def authenticate(context: Any) -> str:
+        return str(context.headers["authorization"])
+
+    endpoint = ferrule.asgi(proxy(behind, mode="2025-11-25"), authenticate=authenticate)
+    call = modern(1, "tools/call", {"name": "ask", "arguments": {}}, **{CAPABILITIES_KEY: {"elicitation": {}}})
+
+    async def send(name: str, message: dict[str, Any]) -> Any:
+        sent = {**modern_headers(message), **as_(name)}
+        return (await Call(endpoint, headers=sent, body=json.dumps(message).encode()).run()).messages[-1]
+
+    round_ = (await send("ada", call))["result"]
+    answers = {key: {"action": "accept", "content": {"value": "x"}} for key in round_["inputRequests"]}
+    again = {**call, "params": {**call["params"], "requestState": round_["requestState"], "inputResponses": answers}}
+    assert "unknown or has expired" in str(await send("bob", again))
+    assert "x" in str((await send("ada", again))["result"])
+    await endpoint.aclose()
+
+
+async def test_a_task_is_its_owners_alone() -> None:
+    """In both eras: neither seen, nor asked for its result, nor cancelled, nor answered by another party."""
+    app = make_app()
+    release = anyio.Event()
+
+    @app.tool(task="required")
+    async def work() -> str:
+        """Work."""
+        await release.wait()
+        return "hers"
+
+    endpoint = app.asgi()
+    tasks = {CAPABILITIES_KEY: {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
+
+    async def send(name: str, method: str, params: dict[str, Any]) -> Any:
+        message = modern(1, method, params, **tasks)
+        sent = {**modern_headers(message), **as_(name)}
+        if "taskId" in params:
+            sent["mcp-name"] = params["taskId"]
+        return (await Call(endpoint, headers=sent, body=json.dumps(message).encode()).run()).messages[-1]
+
+    begun = (await send("ada", "tools/call", {"name": "work", "arguments": {}}))["result"]
+    task_id = begun["task"]["taskId"] if "task" in begun else begun["taskId"]
+    for method, more in (("tasks/get", {}), ("tasks/update", {"inputResponses": {}}), ("tasks/cancel", {})):
+        theirs = await send("bob", method, {"taskId": task_id, **more})
+        assert "error" in theirs, (method, theirs)
+        never = await send("bob", method, {"taskId": "never", **more})
+        assert theirs["error"]["code"] == never["error"]["code"], method
+    assert "error" not in await send("ada", "tasks/get", {"taskId": task_id})
+
+    session_ids = {name: await begin_session(endpoint, name) for name in ("ada", "bob")}
+
+    async def legacy(name: str, method: str, params: dict[str, Any]) -> Any:
+        body = json.dumps(request(1, method, params)).encode()
+        sent = legacy_headers(session_ids[name], **as_(name))
+        return (await Call(endpoint, headers=sent, body=body).run()).messages[-1]
+
+    made = await legacy("ada", "tools/call", {"name": "work", "arguments": {}, "task": {}})
+    task_id = made["result"]["task"]["taskId"]
+    assert [task["taskId"] for task in (await legacy("ada", "tasks/list", {}))["result"]["tasks"]]
+    assert (await legacy("bob", "tasks/list", {}))["result"]["tasks"] == []
+    for method in ("tasks/get", "tasks/result", "tasks/cancel"):
+        assert "error" in await legacy("bob", method, {"taskId": task_id}), method
+    release.set()
+    assert "hers" in str(await legacy("ada", "tasks/result", {"taskId": task_id}))
+    await endpoint.aclose()

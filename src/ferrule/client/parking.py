@@ -29,13 +29,15 @@ class Parked:
 
     Attributes:
         fingerprint: of the request; only its like may go on with the call.
+        party: the principal whose call it is; for anyone else it does not exist.
         ctx: the request that is being served; ``None`` while nobody is.
         turned: set when there is a result, an error, or a question.
         scope: ends the call.
     """
 
-    def __init__(self, fingerprint: str) -> None:
+    def __init__(self, fingerprint: str, party: Any = None) -> None:
         self.fingerprint = fingerprint
+        self.party = party
         self.ctx: ServerRequestContext[Any] | None = None
         self.turned = anyio.Event()
         self.result: dict[str, Any] | None = None

@@ -378,14 +378,17 @@ class Proxy:
                 raw = await lane.carry(ctx, method, params, meta=meta_of(ctx), on_progress=_progress_to(ctx))
                 return lane.client.usable_page(method, raw)
         state, answers = params.pop("requestState", None), params.pop("inputResponses", None)
-        fingerprint = fingerprint_of(method, params)
+        fingerprint, party = fingerprint_of(method, params), getattr(ctx.transport, "principal", None)
         if state is not None:
-            parked = self._parked.pop(state, None) if isinstance(state, str) else None
-            if parked is None or parked.fingerprint != fingerprint:
+            parked = self._parked.get(state) if isinstance(state, str) else None
+            is_theirs = parked is not None and parked.party == party
+            if is_theirs:
+                del self._parked[state]
+            if parked is None or not is_theirs or parked.fingerprint != fingerprint:
                 raise InvalidParams("This request cannot be continued: its state is unknown or has expired")
             parked.resume(ctx, cast("Mapping[str, Any]", answers) if isinstance(answers, Mapping) else {})
         else:
-            parked = Parked(fingerprint)
+            parked = Parked(fingerprint, party)
             parked.begin(ctx)
             self.background.start(self._run_parked(parked, method, params, ctx), "ferrule-proxy-call")
         return await self._await_parked(parked)
