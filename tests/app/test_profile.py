@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jsonschema_rs
 import pytest
 
@@ -124,6 +126,35 @@ def test_the_argument_is_not_changed():
 def test_the_checker_names_each_kind_of_problem(schema, word):
     """A checker that finds nothing would make every other schema test empty."""
     assert any(word in problem for problem in schema_problems(schema)), schema_problems(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": "#/x"},
+        {"type": "object", "properties": {"a": {"anyOf": [{"properties": "x"}]}}},
+        {"type": "object", "required": [1, {}]},
+        {"type": "object", "required": "a"},
+        {"type": "object", "$defs": []},
+        {"type": "object", "enum": 3},
+        {"type": "object", "items": "x"},
+        {"type": 3},
+        {"type": "object", "properties": {"a": {"$ref": 3}}},
+    ],
+)
+def test_a_malformed_schema_of_others_is_a_problem_and_no_crash(schema):
+    """A foreign server may publish anything."""
+    assert any("may not have" in problem for problem in schema_problems(schema))
+
+
+def test_the_checker_is_bounded():
+    """A foreign server chooses the depth, and how many definitions there are."""
+    deep: dict[str, Any] = {"type": "object"}
+    for _ in range(5000):
+        deep = {"type": "object", "properties": {"a": deep}}
+    assert any("deep" in problem for problem in schema_problems(deep))
+    many = {"type": "object", "$defs": {f"n{n}": {"$ref": f"#/$defs/n{n + 1}"} for n in range(50_000)}}
+    assert any("definitions" in problem for problem in schema_problems(many))
 
 
 def test_what_every_model_api_takes_may_still_get_a_hint():

@@ -341,9 +341,12 @@ def schema_problems(schema: Schema, *, output: bool = False) -> list[str]:
         One line per problem: a JSON pointer and the reason.
     """
     problems: list[str] = []
+    schema = cast("Schema", _well_formed(schema, "#", problems, 0))
     if not output and schema.get("type") != "object":
         problems.append("#: the root of an input schema has type object")
     defs: Schema = schema.get("$defs", {})
+    if len(defs) > _MAX_DEFS:
+        return [*problems, f"#/$defs: {len(defs)} definitions; more than {_MAX_DEFS} are not looked at"]
     _check(schema, "#", False, output, problems, _recursive(defs), defs)
     for name, part in defs.items():
         _check(part, f"#/$defs/{name}", False, output, problems, _recursive(defs), defs)
@@ -365,6 +368,51 @@ def schema_hints(schema: Schema) -> list[str]:
         if isinstance(part, dict) and "type" not in part:
             hints.append(f"{name!r} is an argument of any type; did its parameter mean to be `{name}: Context`?")
     return hints
+
+
+_SHAPES: dict[str, tuple[type, ...]] = {
+    "type": (str, list),
+    "enum": (list,),
+    "required": (list,),
+    "$ref": (str,),
+    "$defs": (dict,),
+    **dict.fromkeys(_SCHEMA_MAPS, (dict,)),
+    **dict.fromkeys(_SCHEMA_LISTS, (list,)),
+    **dict.fromkeys(_SCHEMA_PLACES, (dict, bool)),
+}
+"""Keyword → what its value is; a schema of others may hold anything."""
+_MAX_DEFS = 1000
+_MAX_DEPTH = 100
+
+
+def _well_formed(node: Any, path: str, problems: list[str], depth: int) -> Any:
+    """``node`` without the keywords whose values are of a wrong kind or nested too deeply; each is a problem."""
+    if not isinstance(node, dict):
+        return node
+    made: Schema = {}
+    for key, value in cast("Schema", node).items():
+        kinds = _SHAPES.get(key)
+        if kinds is None:
+            made[key] = value
+        elif not isinstance(value, kinds) or (key == "required" and not all(isinstance(name, str) for name in value)):
+            problems.append(f"{path}: {key!r} has a value that it may not have")
+        elif depth == _MAX_DEPTH:
+            problems.append(f"{path}: nested more than {_MAX_DEPTH} deep")
+        elif key in _SCHEMA_MAPS or key == "$defs":
+            made[key] = {
+                name: _well_formed(part, f"{path}/{key}/{name}", problems, depth + 1)
+                for name, part in cast("Schema", value).items()
+            }
+        elif key in _SCHEMA_LISTS:
+            made[key] = [
+                _well_formed(part, f"{path}/{key}/{index}", problems, depth + 1)
+                for index, part in enumerate(cast("list[Any]", value))
+            ]
+        elif key in _SCHEMA_PLACES:
+            made[key] = _well_formed(value, f"{path}/{key}", problems, depth + 1)
+        else:
+            made[key] = value
+    return made
 
 
 _UNKNOWN_SOMEWHERE = ("oneOf", "const", "prefixItems", "discriminator", "$schema")
