@@ -57,6 +57,13 @@ def test_a_wrong_argument_is_explained_in_the_words_of_the_public_name(call: Cal
     assert "__init__" not in str(refused.value)
 
 
+@pytest.mark.parametrize("target", ["nofile.py", "./no/file.js", "nofile.json"])
+def test_a_file_that_is_not_there_is_no_program(target: str) -> None:
+    """“No such program in PATH” sends who mistyped a path the wrong way."""
+    with pytest.raises(FileNotFoundError, match="There is no file"):
+        Client(target)
+
+
 def test_a_type_error_from_inside_passes_as_it_is() -> None:
     """Only a call that does not fit the signature is explained."""
 

@@ -172,7 +172,10 @@ def _from_text(text: str) -> Target:
         return _from_path(Path(stripped))
     if is_bare_address(stripped):
         raise ValueError(f"{stripped.partition('?')[0]!r} is no URL: write http:// or https:// before it")
-    return _command(shlex.split(stripped, posix=os.name != "nt"))
+    parts = shlex.split(stripped, posix=os.name != "nt")
+    if len(parts) == 1 and Path(parts[0]).suffix.lower() in (".json", *_RUNNERS):
+        raise FileNotFoundError(f"There is no file {parts[0]!r} in {os.getcwd()}")
+    return _command(parts)
 
 
 def _from_path(path: Path) -> Target:
