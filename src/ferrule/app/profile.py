@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
-__all__ = ["MAX_NODES", "model_profile", "schema_hints", "schema_problems"]
+__all__ = ["FORM_FORMATS", "MAX_NODES", "model_profile", "schema_hints", "schema_problems"]
 
 MAX_NODES = 4000
 """Schema nodes that putting classes in place of references may make; beyond it shared classes stay references."""
@@ -33,20 +33,27 @@ _SCHEMA_PLACES = ("items", "additionalProperties", "not", "if", "then", "else", 
 Schema = dict[str, Any]
 
 
-def model_profile(schema: Schema, *, output: bool = False) -> Schema:
+_KNOWN_FORMATS = frozenset({"date-time", "int32", "int64", "float", "double"})
+FORM_FORMATS = frozenset({"email", "uri", "date", "date-time"})
+"""Formats that a form may name (elicitation, every revision)."""
+
+
+def model_profile(schema: Schema, *, output: bool = False, formats: frozenset[str] = _KNOWN_FORMATS) -> Schema:
     """``schema`` rewritten for model APIs; the argument is not changed.
 
     Args:
         schema: a 2020-12 schema whose references are local.
         output: keep the nulls of optional fields, because results that hold them are validated against it.
+        formats: those of an input schema that stay; others are said in the description.
     """
-    return _Rewriter(schema, output).document()
+    return _Rewriter(schema, output, formats).document()
 
 
 class _Rewriter:
-    def __init__(self, schema: Schema, output: bool) -> None:
+    def __init__(self, schema: Schema, output: bool, formats: frozenset[str]) -> None:
         self.root = schema
         self.output = output
+        self.formats = formats
         self.defs: Schema = {**schema.get("definitions", {}), **schema.get("$defs", {})}
         self.kept = _recursive(self.defs)
         sizes: dict[str, int] = {}
@@ -66,7 +73,7 @@ class _Rewriter:
             return self._reference(name, schema, is_optional)
         made = {key: value for key, value in schema.items() if key not in _NOISE}
         if not self.output:
-            _tell_rest(made)
+            _tell_rest(made, self.formats)
         _split_types(made)
         self._members(made, is_optional)
         if "const" in made and not (self.output and made["const"] is None):
@@ -151,10 +158,7 @@ class _Rewriter:
             made["additionalProperties"] = self.node(extra)
 
 
-_KNOWN_FORMATS = frozenset({"date-time", "int32", "int64", "float", "double"})
-
-
-def _tell_rest(made: Schema) -> None:
+def _tell_rest(made: Schema, formats: frozenset[str]) -> None:
     """Put what not every API knows into words that all know: a bound that means the same, or the description."""
     told: list[str] = []
     is_integer = made.get("type") == "integer"
@@ -175,7 +179,7 @@ def _tell_rest(made: Schema) -> None:
         made[inclusive] = within
     if (step_size := made.pop("multipleOf", None)) is not None:
         told.append(f"a multiple of {step_size}")
-    if isinstance(name := made.get("format"), str) and name not in _KNOWN_FORMATS:
+    if isinstance(name := made.get("format"), str) and name not in formats:
         told.append(_FORMAT_WORDS.get(name, f"format {made.pop('format')}"))
         made.pop("format", None)
     if isinstance(encoding := made.pop("contentEncoding", None), str):

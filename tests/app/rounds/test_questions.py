@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import datetime as dt
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, Optional, TypedDict
 
 import msgspec
+import pydantic
 import pytest
 
 from ferrule import Field
@@ -157,3 +159,75 @@ def test_the_message_and_the_form_make_the_digest():
     assert one.content_digest() != elicit_question("b", int).content_digest()
     assert one.content_digest() != elicit_question("a", str).content_digest()
     assert sample_question("a", max_tokens=1).content_digest() != sample_question("a", max_tokens=2).content_digest()
+
+
+@dataclass
+class Optionals:
+    nick: str | None = None
+    age: Optional[int] = None  # noqa: UP045 - the spelling is the case
+    size: Literal["S", "M"] | None = None
+    tags: list[Literal["a", "b"]] | None = None
+    born: dt.date | None = None
+    must: str | None = field(default=None, kw_only=True)
+
+
+@dataclass
+class Nullable:
+    name: str
+    nick: str | None
+
+
+class OptionalModel(pydantic.BaseModel):
+    nick: str | None = None
+    age: int | None = pydantic.Field(default=None, ge=0)
+    size: Literal["S", "M"] | None = None
+    count: int = 3
+
+
+class OptionalDict(TypedDict, total=False):
+    nick: str | None
+    age: int
+
+
+@pytest.mark.parametrize("wanted", [Optionals, OptionalModel, OptionalDict, Nullable])
+def test_a_field_that_may_be_null_is_an_optional_field(wanted):
+    """A form cannot express null; it can leave a field out."""
+    form = form_for(wanted)
+    assert "nick" not in form.schema.get("required", [])
+    assert form.schema["properties"]["nick"]["type"] == "string"
+    assert "anyOf" not in str(form.schema)
+    needed = dict.fromkeys(form.schema.get("required", []), "x")
+    made = accepted(wanted, needed).data
+    assert (made.get("nick") if isinstance(made, dict) else made.nick) is None
+    made = accepted(wanted, {**needed, "nick": "y"}).data
+    assert (made["nick"] if isinstance(made, dict) else made.nick) == "y"
+
+
+def test_what_an_optional_field_holds_is_read_as_its_type():
+    """Choices of one and of several, dates, numbers."""
+    content = {"nick": "n", "age": 3, "size": "S", "tags": ["a"], "born": "2026-01-02"}
+    assert accepted(Optionals, content).data == Optionals("n", 3, "S", ["a"], dt.date(2026, 1, 2))
+    assert form_for(Optionals).schema["properties"]["born"] == {"type": "string", "format": "date"}
+    assert accepted(Optionals, dict.fromkeys(content)).data == Optionals()
+    assert accepted(int | None, {}).data is None
+
+
+@dataclass
+class Count:
+    n: int
+    on: bool = False
+
+
+class CountModel(pydantic.BaseModel):
+    n: int
+    on: bool = False
+
+
+@pytest.mark.parametrize("wanted", [Count, CountModel])
+def test_answers_are_judged_as_arguments_are(wanted):
+    """A number is a number for clients without integers, a truth value is none, whatever library owns the class."""
+    for good in ({"n": 3}, {"n": 3.0}, {"n": "3"}, {"n": 3, "on": None}, {"n": 3, "on": False}):
+        assert accepted(wanted, good).data == wanted(n=3)
+    for bad in ({"n": True}, {"n": 3.5}, {"n": "x"}, {"n": 3, "on": 1}, {"n": None}):
+        with pytest.raises(MisfitAnswer):
+            accepted(wanted, bad)

@@ -174,29 +174,58 @@ def _in_order(schema: Any) -> Any:
 
 def _make_form(wanted: Any) -> Form:
     from ferrule.app.annotations import shape_of
-    from ferrule.app.schema import value_schema
-    from ferrule.app.shapes import native
+    from ferrule.app.arguments import lenient
+    from ferrule.app.profile import FORM_FORMATS, model_profile
+    from ferrule.app.schema import exact_schema
 
     shape = shape_of(wanted)
-    whole = value_schema(shape, "model")
-    if whole.get("type") == "object" and "properties" in whole:
-        return _form_of(_form(whole, wanted), lambda content: _native(native, content, shape))
-    schema = _form({"type": "object", "properties": {"value": whole}, "required": ["value"]}, wanted)
+    exact = exact_schema(shape)
+    whole = model_profile(exact, formats=FORM_FORMATS)
+    is_class = whole.get("type") == "object" and "properties" in whole
+    if not is_class:
+        whole = {"type": "object", "properties": {"value": whole}, "required": ["value"]}
+    form, nullable = _form(whole, wanted)
+    fillable = form["properties"].keys() - whole.get("required", ())
+    takes_null = {name for name in fillable if is_class and _takes_null(exact, name)}
 
-    def read_value(content: Any) -> Any:
-        if not isinstance(content, Mapping) or "value" not in content:
+    def read(content: Any) -> Any:
+        if not isinstance(content, Mapping):
+            raise MisfitAnswer("the content is no object")
+        given = cast("Mapping[str, Any]", content)
+        # As for arguments: null counts as left out where the type forbids it and there is a default.
+        made = {name: value for name, value in given.items() if value is not None or name not in fillable - takes_null}
+        made |= {name: None for name in nullable if name not in made}
+        if not is_class and "value" not in made:
             raise MisfitAnswer("the field value is missing")
-        return _native(native, cast("Mapping[str, Any]", content)["value"], shape)
+        try:
+            return lenient(made if is_class else made["value"], shape)
+        except (ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
+            raise MisfitAnswer(str(error)) from error
 
-    return _form_of(schema, read_value)
+    return _form_of(form, read)
+
+
+def _takes_null(exact: dict[str, Any], name: str) -> bool:
+    """Whether null is a value of a property."""
+    from ferrule.app.validation import problems_by
+
+    schema: Any = exact.get("properties", {}).get(name, True)
+    if not isinstance(schema, dict):
+        return True
+    return not problems_by({**cast("dict[str, Any]", schema), "$defs": exact.get("$defs", {})})(None)
 
 
 _form_for_type = lru_cache(maxsize=512)(_make_form)
 
 
-def _form(schema: dict[str, Any], wanted: Any) -> dict[str, Any]:
-    properties = cast("dict[str, dict[str, Any]]", schema["properties"])
-    for name, field in properties.items():
+def _form(schema: dict[str, Any], wanted: Any) -> tuple[dict[str, Any], set[str]]:
+    """The form, and the fields that it need not fill because null is one of their values."""
+    properties: dict[str, dict[str, Any]] = {}
+    nullable: set[str] = set()
+    for name, written in cast("dict[str, dict[str, Any]]", schema["properties"]).items():
+        field, allows_null = _without_null(written)
+        if allows_null:
+            nullable.add(name)
         kind = field.get("type")
         items = field.get("items")
         is_choice = "enum" in field or "oneOf" in field
@@ -205,17 +234,21 @@ def _form(schema: dict[str, Any], wanted: Any) -> dict[str, Any]:
             raise TypeError(
                 f"{wanted!r} cannot be asked for: its field {name!r} is not text, a number, a truth value or a choice"
             )
+        properties[name] = field
     form: dict[str, Any] = {"type": "object", "properties": properties}
-    if schema.get("required"):
-        form["required"] = schema["required"]
-    return form
+    if required := [name for name in schema.get("required", ()) if name not in nullable]:
+        form["required"] = required
+    return form, nullable
 
 
-def _native(native: Callable[[Any, Any], Any], content: Any, shape: Any) -> Any:
-    try:
-        return native(content, shape)
-    except (ValueError, TypeError, msgspec.MsgspecError) as error:
-        raise MisfitAnswer(str(error)) from error
+def _without_null(field: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """A field without the null that forms cannot express, and whether it had one."""
+    members: list[dict[str, Any]] = field.get("anyOf", [])
+    kept = [member for member in members if member.get("type") != "null"]
+    if len(kept) == len(members):
+        return field, False
+    about = {key: value for key, value in field.items() if key != "anyOf" and not (key == "default" and value is None)}
+    return ({**kept[0], **about} if len(kept) == 1 else {**about, "anyOf": kept}), True
 
 
 def _checked_by(schema: dict[str, Any]) -> Callable[[Any], Any]:
