@@ -142,3 +142,37 @@ def test_wrong_completers_are_refused_at_registration(app):
     app.complete("quote", "city")(lambda typed: [])
     with pytest.raises(RegistrationError, match="already"):
         app.complete("quote", "city")(lambda typed: [])
+
+
+class Odd(enum.Enum):
+    TEXT = "true"
+    YES = True
+    HALF = 0.5
+
+
+@pytest.mark.parametrize(
+    ("hint", "offered"),
+    [
+        (Literal[True, "x"], ["x"]),
+        (Literal[True, False], ["true", "false"]),
+        (Literal[1, 2], ["1", "2"]),
+        (Literal["a", "b"] | None, ["a", "b"]),
+        (Metal | None, ["brass", "bronze", "steel"]),
+        (Odd, ["true"]),
+        (enum.IntEnum("Level", {"LOW": 1, "HIGH": 2}), ["1", "2"]),
+        (enum.Enum("Half", {"A": 0.5, "B": 1.5}), ["0.5", "1.5"]),
+    ],
+)
+async def test_what_is_offered_is_taken(hint, offered):
+    """And as it is written in JSON: ``true``, not ``True``."""
+    app = MCPServer("x")
+
+    def ask_for(p):
+        return "x"
+
+    ask_for.__annotations__["p"] = hint
+    app.prompt(ask_for)
+    answer = await complete(app, "p", "", {"type": "ref/prompt", "name": "ask_for"})
+    assert answer["values"] == offered
+    for text in offered:
+        await ask(app, "prompts/get", {"name": "ask_for", "arguments": {"p": text}})

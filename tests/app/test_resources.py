@@ -223,3 +223,84 @@ async def test_a_fixed_uri_wins_over_a_template(app):
 
     assert (await read(app, "data://stock"))[0]["text"] == "a,b"
     assert (await read(app, "data://other"))[0]["text"] == "template"
+
+
+SPELLINGS = [
+    "file:///docs/café menu.txt",
+    "file:///docs/caf%C3%A9%20menu.txt",
+    "file:///docs/caf%c3%a9%20menu.txt",
+    "file:///%64ocs/café%20menu.txt",
+]
+
+
+@pytest.mark.parametrize("registered", SPELLINGS)
+@pytest.mark.parametrize("asked", SPELLINGS)
+async def test_a_uri_is_one_however_it_is_spelled(registered, asked):
+    """Clients escape what people write (RFC 3987, 3.1), in either case."""
+    app, host = MCPServer("x"), MCPServer("host")
+    app.resource(registered)(lambda: "soup")
+    host.mount(app)
+    for server in (app, host):
+        (contents,) = await read(server, asked)
+        assert (contents["uri"], contents["text"]) == (asked, "soup")
+        assert [entry["uri"] for entry in (await ask(server, "resources/list"))["resources"]] == [registered]
+    with pytest.raises(RegistrationError, match="already a resource"):
+        app.resource(asked)(lambda: "again")
+    app.remove_resource(registered)
+    with pytest.raises(ResourceNotFound):
+        await read(app, asked)
+
+
+async def test_an_escape_that_means_something_is_kept():
+    """``%2F`` is part of a name, and ``/`` parts two."""
+    app = MCPServer("x")
+    app.resource("data://a%2Fb")(lambda: "one")
+    app.resource("data://a/b")(lambda: "two")
+    assert (await read(app, "data://a%2fb"))[0]["text"] == "one"
+    assert (await read(app, "data://a/b"))[0]["text"] == "two"
+
+
+async def test_a_template_matches_every_spelling_of_its_text():
+    """As for resources without variables."""
+    app = MCPServer("x")
+    app.resource("data://menü/{dish}")(lambda dish: dish)
+    for uri in ("data://menü/soup", "data://men%C3%BC/soup", "data://%6Den%c3%bc/soup"):
+        assert (await read(app, uri))[0]["text"] == "soup"
+
+
+@pytest.mark.parametrize("uri", ["data://{path*}", "data://x{/path*}", "data://{+path*}"])
+def test_a_list_of_values_for_a_parameter_of_text_is_refused_with_the_right_spelling(app, uri):
+    """Other libraries write a path with slashes so; here every read would fail."""
+
+    def function(path: str) -> str:
+        return path
+
+    with pytest.raises(SignatureError, match=r"\{\+path\}"):
+        app.resource(uri)(function)
+
+    @app.resource("data://list{/path*}")
+    def parts(path: list[str]) -> list[str]:
+        return path
+
+    app.resource("data://path/{+path}")(function)
+
+
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        ("file:///{+path}{?lines}", "lines"),
+        ("file:///{path}{lines}", "lines"),
+        ("file:///{#path}{&lines}", "lines"),
+        ("file:///{path}{.lines}", "lines"),
+    ],
+)
+def test_a_variable_that_would_never_be_filled_is_refused(app, uri, name):
+    """The one before it takes everything, so the parameter would stay at its default in silence."""
+
+    def function(path: str, lines: str = "") -> str:
+        return path
+
+    with pytest.raises(RegistrationError, match=f"'{name}' would never be filled"):
+        app.resource(uri)(function)
+    app.resource("file:///{path}{?lines}")(function)
+    app.resource("file:///{+path}/lines/{lines}")(function)

@@ -419,3 +419,16 @@ def test_python_3_14_leaves_names_that_are_missing_pending():
         "    assert spec.finish().input_schema()['properties']['p'] == {'type': 'integer'}\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_parameter_with_two_underscores_works():
+    """msgspec has no field of that name, so the arguments are bound one by one."""
+
+    def function(__x: int, y: str = "a") -> int:
+        return __x
+
+    spec = compile_function(function)
+    assert list(spec.input_schema()["properties"]) == ["__x", "y"]
+    assert spec.call_with(**spec.bind({"__x": 3})) == 3
+    with pytest.raises(InvalidArguments, match="__x"):
+        spec.bind({"__x": "no"})

@@ -163,3 +163,13 @@ async def test_iterating_waits_and_stops_at_the_end() -> None:
         listener.end()
     assert seen == ["r://1", "r://2", "r://3", "end"]
     assert await listener.next() is None
+
+
+@pytest.mark.parametrize("subscribed", ["r://café/a b", "r://caf%C3%A9/a%20b", "r://caf%c3%a9/%61%20b"])
+@pytest.mark.parametrize("changed", ["r://café/a b", "r://caf%C3%A9/a%20b", "r://café/a b/c"])
+def test_a_subscription_hears_of_every_spelling(subscribed, changed):
+    """A client escapes what an author writes; both mean one resource."""
+    event = Event.resource_updated(changed)
+    assert ListenFilter(uris=[subscribed]).matches(event)
+    assert event.params["uri"] == changed
+    assert not ListenFilter(uris=["r://caf%25C3%25A9/a b"]).matches(event)

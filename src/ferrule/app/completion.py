@@ -8,17 +8,21 @@ of one prompt or template; it gets what has been typed, and by name or type what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import ValidationError
+
+from ferrule.app.arguments import lenient
 from ferrule.app.calls import call_function
 from ferrule.app.components import Component
 from ferrule.app.errors import RegistrationError, SignatureError
-from ferrule.app.shapes import FieldShape
+from ferrule.app.shapes import FieldShape, Shape, flat_members
 from ferrule.app.signature import FunctionSpec, compile_function
 from ferrule.app.threads import WorkerThreads
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.errors import InvalidParams
-from ferrule.wire.codec import to_builtins
+from ferrule.wire.codec import encode_str, to_builtins
 from ferrule.wire.types import CompleteResult, Completion, PromptReference
 
 if TYPE_CHECKING:
@@ -90,7 +94,7 @@ class CompletionSet:
 
     def notice(self, spec: FunctionSpec) -> None:
         """Announce completion if a parameter of ``spec`` completes itself."""
-        if any(part.shape.values for part in spec.parameters):
+        if any(member.values for part in spec.parameters for member in flat_members(part.shape)):
             self.serve()
 
     async def _complete(self, ctx: ServerRequestContext[Any]) -> CompleteResult:
@@ -121,8 +125,7 @@ class CompletionSet:
         if completer is not None:
             filled: Mapping[str, str] = (params.context.arguments if params.context is not None else None) or {}
             return await self._ask(completer, typed, filled, ctx)
-        values = [str(getattr(value, "value", value)) for value in parameter.shape.values if value is not None]
-        return _bounded([value for value in values if value.startswith(typed)])
+        return _bounded([text for text in _choices(parameter.shape) if text.startswith(typed)])
 
     def _owner(self, ref: Any, ctx: ServerRequestContext[Any]) -> tuple[str, PromptComponent | ResourceComponent]:
         if isinstance(ref, PromptReference):
@@ -149,6 +152,24 @@ class CompletionSet:
         if isinstance(value, Completion):
             return value if len(value.values) <= MAX_VALUES else _bounded(value.values, value.total)
         return _bounded([str(item) for item in cast("Iterable[Any]", value or ())])
+
+
+def _choices(shape: Shape) -> list[str]:
+    """The texts that a closed set of values is asked for by: those, and only those, that are taken."""
+    found: list[str] = []
+    for member in flat_members(shape):
+        for value in member.values:
+            plain = value.value if isinstance(value, Enum) else value
+            if plain is None:
+                continue
+            text = plain if isinstance(plain, str) else encode_str(plain)
+            try:
+                lenient(text, shape)
+            except ValidationError:
+                continue
+            if text not in found:
+                found.append(text)
+    return found
 
 
 def _is_visible(component: Component, ctx: ServerRequestContext[Any]) -> bool:

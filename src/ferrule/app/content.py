@@ -56,7 +56,7 @@ class _Media(Content):
         super().__init__(annotations=annotations, meta=meta)
         self.data = _read(data, path)
         if mime_type is None and format is not None:
-            mime_type = f"{self.kind}/{format}"
+            mime_type = _type_of_format(self.kind, format)
         self.mime_type = mime_type or _guess(path) or self.default_type
 
     def block(self) -> ToolContentBlock:
@@ -76,7 +76,7 @@ class Image(_Media):
     Args:
         data: its bytes; or
         path: a file to read them from.
-        format: ``"png"``, ``"jpeg"`` …, instead of ``mime_type``.
+        format: ``"png"``, ``"jpg"``, ``"svg"`` …, instead of ``mime_type``.
         mime_type: guessed from the path if not given, else ``image/png``.
     """
 
@@ -234,9 +234,41 @@ def _read(data: bytes | None, path: str | PathLike[str] | None) -> bytes:
         return file.read()
 
 
+_REGISTERED = {
+    "jpg": "image/jpeg",
+    "jpe": "image/jpeg",
+    "svg": "image/svg+xml",
+    "tif": "image/tiff",
+    "ico": "image/vnd.microsoft.icon",
+    "mp3": "audio/mpeg",
+    "m4a": "audio/mp4",
+    "oga": "audio/ogg",
+}
+"""Usual names of formats whose registered media type is another word (IANA, media types)."""
+
+_OF_ENCODING = {
+    "gzip": "application/gzip",
+    "bzip2": "application/x-bzip2",
+    "xz": "application/x-xz",
+    "compress": "application/x-compress",
+    "br": "application/x-brotli",
+    "zstd": "application/zstd",
+}
+
+
+def _type_of_format(kind: str, name: str) -> str:
+    name = name.lower().removeprefix(".")
+    found = _REGISTERED.get(name)
+    if found is not None and found.startswith(kind):
+        return found
+    return name if "/" in name else f"{kind}/{name}"
+
+
 def _guess(name: str | PathLike[str] | None) -> str | None:
+    """The media type of a file's bytes by its name: of a compressed file that of the compression."""
     if name is None:
         return None
     import mimetypes
 
-    return mimetypes.guess_type(fspath(name))[0]
+    found, encoding = mimetypes.guess_type(fspath(name))
+    return found if encoding is None else _OF_ENCODING.get(encoding, "application/octet-stream")

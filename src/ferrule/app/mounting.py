@@ -107,7 +107,7 @@ class Mount:
     def _pass_update(self, event: Event) -> None:
         """What changed in the guest is told to whoever subscribed in the host, under the URI that it has there."""
         if event.method == RESOURCE_UPDATED:
-            uri = self._uri(event.topic)
+            uri = self._uri(event.params["uri"])
             self.host.lowlevel.bus.publish(Event(event.method, uri, {**event.params, "uri": uri}))
 
     def _name(self, name: str) -> str:

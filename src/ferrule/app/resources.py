@@ -23,6 +23,7 @@ from ferrule.app.content import Content, resource_contents
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
 from ferrule.app.guards import is_array, is_object
 from ferrule.app.results import to_json_value
+from ferrule.app.shapes import kinds_of
 from ferrule.app.signature import FunctionSpec, compile_function
 from ferrule.app.threads import WorkerThreads
 from ferrule.kernel.context import ServerRequestContext
@@ -40,7 +41,7 @@ from ferrule.wire.types import (
     ResourceContents,
     ResourceTemplate,
 )
-from ferrule.wire.uri_template import MatchedValue, UriTemplate, UriTemplateError
+from ferrule.wire.uri_template import MAX_URI_CHARS, MatchedValue, UriTemplate, UriTemplateError, normal_uri
 
 if TYPE_CHECKING:
     from ferrule.app.homes import Home
@@ -177,6 +178,8 @@ class ResourceSet:
         self._server = server
         self._threads = threads
         self._page_size = page_size
+        self._by_normal_uri: dict[str, ResourceComponent] | None = None
+        self.fixed.followers.append(self._forget_normal_uris)
         server.hearing_rule = self._hearing_rule
 
     def _hearing_rule(self, principal: Any) -> Callable[[str], bool]:
@@ -225,6 +228,9 @@ class ResourceSet:
             raise RegistrationError(f"{uri!r} is not a URI: it has no scheme, such as data:// or file://")
         template = _template(uri)
         _check_parameters(spec, template)
+        if template is None and normal_uri(uri) in self._fixed_by_normal_uri():
+            taken = self._fixed_by_normal_uri()[normal_uri(uri)].uri
+            raise RegistrationError(f"There is already a resource {taken!r}; remove it first")
         component = ResourceComponent(
             spec,
             uri,
@@ -275,16 +281,28 @@ class ResourceSet:
         Args:
             exists: whether a component with this guard exists for whoever asks; one that does not hides no other.
         """
-        found = self.fixed.live.get(uri)
+        normal = normal_uri(uri) if len(uri) <= MAX_URI_CHARS else uri
+        found = self.fixed.live.get(uri) or self._fixed_by_normal_uri().get(normal)
         if found is not None and (exists is None or found.guard is None or exists(found.guard)):
             return found, {}
         for component in self.templates.live.values():
-            values = cast("UriTemplate", component.template).match(uri)
+            template = cast("UriTemplate", component.template)
+            values = template.match(uri)
+            if values is None and normal != uri:
+                values = template.match(normal)
             if values is None or (component.guard_paths and not is_safe_path(values)):
                 continue
             if exists is None or component.guard is None or exists(component.guard):
                 return component, dict(values)
         return None
+
+    def _fixed_by_normal_uri(self) -> dict[str, ResourceComponent]:
+        if self._by_normal_uri is None:
+            self._by_normal_uri = {normal_uri(uri): component for uri, component in self.fixed.live.items()}
+        return self._by_normal_uri
+
+    def _forget_normal_uris(self) -> None:
+        self._by_normal_uri = None
 
     async def read(self, ctx: ServerRequestContext[Any], uri: str) -> ReadResourceResult:
         """Read a resource within a request that is being served.
@@ -356,6 +374,11 @@ def _template(uri: str) -> UriTemplate | None:
         template = UriTemplate(uri)
     except UriTemplateError as error:
         raise RegistrationError(str(error)) from error
+    for name, before in template.never_filled():
+        raise RegistrationError(
+            f"{uri!r}: the variable {name!r} would never be filled, since {before!r} right before it takes everything; "
+            "put text between the two"
+        )
     return template if template.variables else None
 
 
@@ -363,6 +386,15 @@ def _check_parameters(spec: FunctionSpec, template: UriTemplate | None) -> None:
     if spec.is_pending:
         return
     variables = set(template.variables) if template is not None else set[str]()
+    exploded = template.exploded() if template is not None else set[str]()
+    for part in spec.parameters:
+        if part.name in exploded and not {"array", "object", "any"} & set(kinds_of(part.shape)):
+            raise SignatureError(
+                f"`{{{part.name}*}}` gives a list of values, and this parameter takes none; for a path with slashes "
+                f"write `{{+{part.name}}}`",
+                function=spec.name,
+                parameter=part.name,
+            )
     names = {part.name for part in spec.parameters}
     if unknown := sorted(variables - names):
         raise SignatureError(f"it has no parameter for the template's {', '.join(unknown)}", function=spec.name)

@@ -21,7 +21,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Protocol, cast
 
 import msgspec
@@ -31,7 +31,7 @@ from ferrule.app import adapters
 from ferrule.app.annotations import shape_of
 from ferrule.app.arguments import say
 from ferrule.app.content import Content
-from ferrule.app.errors import ResultError
+from ferrule.app.errors import ResultError, SignatureError
 from ferrule.app.guards import is_array, is_object
 from ferrule.app.shapes import Shape, native, split_path
 from ferrule.wire.codec import decode, encode
@@ -385,6 +385,7 @@ def _read_annotation(returns: Any) -> tuple[PlanKind, Shape | None]:
     if returns is None or returns is type(None):
         return "free", None
     if _speaks_of_content(returns):
+        _check_content(returns)
         return "content", None
     shape = shape_of(returns)
     return ("free", None) if _says_nothing(shape) else ("typed", shape)
@@ -410,6 +411,25 @@ def _speaks_of_content(annotation: Any) -> bool:
     if isinstance(annotation, type):
         return issubclass(annotation, Content | ToolContentBlock | ResourceContents | Result | InputRequiredResult)
     return any(_speaks_of_content(part) for part in typing.get_args(annotation) if not isinstance(part, str))
+
+
+def _check_content(annotation: Any, *, in_list: bool = False) -> None:
+    """Refuse content where it could never be sent: only a block, or a list of blocks and data, is content.
+
+    Raises:
+        SignatureError: it stands in a dict, or in a list of lists.
+    """
+    origin = typing.get_origin(annotation)
+    parts = [part for part in typing.get_args(annotation) if _speaks_of_content(part)]
+    if not parts:
+        return
+    is_list = isinstance(origin, type) and issubclass(origin, Iterable) and not issubclass(origin, Mapping)
+    if origin in (typing.Union, types.UnionType, typing.Annotated):
+        is_list = in_list
+    elif not is_list or in_list:
+        raise SignatureError("pictures, files and other content stand alone or in a list; return a list of them")
+    for part in parts:
+        _check_content(part, in_list=is_list)
 
 
 def _is_object(shape: Shape) -> bool:

@@ -171,7 +171,8 @@ class FunctionSpec:
     def _compile(self) -> Callable[[Mapping[str, Any] | None], dict[str, Any]]:
         from ferrule.app.arguments import bind_slowly
 
-        if self.takes_keywords:
+        # msgspec cannot have a field whose name begins with two underscores.
+        if self.takes_keywords or any(part.name.startswith("__") for part in self.parameters):
             return lambda arguments: bind_slowly(self, arguments or {})
         if not self.parameters:
             return lambda arguments: bind_slowly(self, arguments) if arguments else {}

@@ -21,6 +21,7 @@ from ferrule.wire.types import (
     SubscriptionFilter,
     SubscriptionsListenResult,
 )
+from ferrule.wire.uri_template import normal_uri
 
 if TYPE_CHECKING:
     from ferrule.kernel.server import InitializationOptions, Server
@@ -102,9 +103,12 @@ async def subscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
         raise InvalidParams("Updates cannot reach this connection: it has no channel outside its requests")
     _bind(ctx, listener.filter)
     uris = listener.filter.uris
-    if ctx.params.uri not in uris:
-        _check_size(len(uris) + 1, len(ctx.params.uri), sum(map(len, uris)) + len(ctx.params.uri))
-    uris.add(ctx.params.uri)
+    if len(ctx.params.uri) > MAX_SUBSCRIBED_CHARS:
+        _check_size(1, len(ctx.params.uri), 0)
+    uri = normal_uri(ctx.params.uri)
+    if uri not in uris:
+        _check_size(len(uris) + 1, len(uri), sum(map(len, uris)) + len(uri))
+    uris.add(uri)
     return EmptyResult()
 
 
@@ -114,7 +118,7 @@ async def unsubscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
         raise MethodNotFound(ctx.method)
     listener = ctx.session.connection.listener
     if listener is not None:
-        listener.filter.uris.discard(ctx.params.uri)
+        listener.filter.uris.discard(normal_uri(ctx.params.uri))
     return EmptyResult()
 
 

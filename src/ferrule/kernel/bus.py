@@ -17,6 +17,7 @@ from typing import Any, Final
 import anyio
 
 from ferrule.kernel.tasks import is_asyncio
+from ferrule.wire.uri_template import normal_uri
 
 __all__ = [
     "DEFAULT_BUFFER_SIZE",
@@ -48,7 +49,7 @@ class Event:
 
     Attributes:
         method: the notification that tells of it.
-        topic: what filters match: the notification's method, or a resource URI, or an extension's own word.
+        topic: what filters match: the notification's method, or a resource's `normal_uri`, or an extension's own word.
         params: of the notification, without ``_meta``; not to be changed.
     """
 
@@ -65,7 +66,7 @@ class Event:
     @classmethod
     def resource_updated(cls, uri: str) -> Event:
         """The contents behind a URI are not what they were."""
-        return cls(RESOURCE_UPDATED, uri, {"uri": uri})
+        return cls(RESOURCE_UPDATED, normal_uri(uri), {"uri": uri})
 
 
 class ListenFilter:
@@ -87,7 +88,7 @@ class ListenFilter:
         self, kinds: Iterable[str] = (), uris: Iterable[str] = (), topics: Iterable[tuple[str, str]] = ()
     ) -> None:
         self.kinds = {LIST_CHANGED_METHODS[kind] for kind in kinds}
-        self.uris = set(uris)
+        self.uris = {normal_uri(uri) for uri in uris}
         self.topics = set(topics)
         self.may_hear: Callable[[str], bool] | None = None
 

@@ -32,6 +32,7 @@ __all__ = [
     "UriTemplate",
     "UriTemplateError",
     "first_match",
+    "normal_uri",
 ]
 
 MAX_URI_CHARS: Final = 8192
@@ -154,6 +155,22 @@ class UriTemplate:
 
     def __hash__(self) -> int:
         return hash(self.text)
+
+    def exploded(self) -> set[str]:
+        """The names whose values are lists or mappings: ``{name*}``."""
+        expressions = [part for part in self._parts if isinstance(part, _Expression)]
+        return {each.name for part in expressions for each in part.variables if each.explode}
+
+    def never_filled(self) -> list[tuple[str, str]]:
+        """Variables that no URI can fill when it is matched, each with the one before it that takes everything."""
+        found: list[tuple[str, str]] = []
+        for before, after in pairwise(self._parts):
+            if isinstance(before, str) or isinstance(after, str):
+                continue
+            first, last = after.operator.first, before.variables[-1]
+            if not first or first not in before.operator.stops:
+                found += [(each.name, last.name) for each in after.variables]
+        return found
 
     def expand(self, variables: Mapping[str, Any] | None = None, /, **more: Any) -> str:
         """The URI for these variables.
@@ -321,6 +338,26 @@ def _escape(text: str, allows_reserved: bool) -> str:
     if allows_reserved:
         return _NOT_RESERVED.sub(lambda found: found[1] or _percent(found[0]), text)
     return _NOT_UNRESERVED.sub(lambda found: _percent(found[0]), text)
+
+
+_NORMAL = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]*")
+_ONE_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+
+
+def normal_uri(uri: str) -> str:
+    """The one form of a URI that people and programs spell in several ways.
+
+    Letters outside ASCII, spaces and what else a URI cannot hold are escaped, escapes are in upper case, and what need
+    not be escaped is not (RFC 3986, 6.2.2; RFC 3987, 3.1). Equal forms mean the same resource.
+    """
+    if _NORMAL.fullmatch(uri):
+        return uri
+    return _ONE_ESCAPE.sub(_normal_escape, _escape(uri, True))
+
+
+def _normal_escape(found: re.Match[str]) -> str:
+    letter = chr(int(found[1], 16))
+    return letter if not _NOT_UNRESERVED.match(letter) else found[0].upper()
 
 
 def _percent(text: str) -> str:
