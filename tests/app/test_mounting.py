@@ -11,6 +11,7 @@ import pytest
 
 from ferrule import Context, Header, MCPServer
 from ferrule.app.errors import RegistrationError
+from ferrule.kernel.bus import ListenFilter
 from ferrule.protocol.errors import InvalidParams
 from tests.app.rounds.driving import Call, Dispatch, always, served
 from tests.app.support import ask, call, text_of
@@ -501,3 +502,13 @@ async def test_a_list_that_is_being_read_may_lose_its_members():
     guest.disable(tool="t12")
     second = await ask(host, "tools/list", {"cursor": first["nextCursor"]})
     assert [tool["name"] for tool in second["tools"]] == [f"m_t{number}" for number in range(13, 23)]
+
+
+async def test_an_update_of_a_guest_is_heard_in_every_spelling():
+    """The host's subscriber escapes what the guest's author wrote."""
+    guest, host = MCPServer("guest"), MCPServer("host")
+    guest.resource("data://café menu")(lambda: "x")
+    host.mount(guest, prefix="shop")
+    with host.lowlevel.bus.listen(ListenFilter(uris=["data://shop/caf%C3%A9%20menu"])) as heard:
+        guest.notify_resource_updated("data://café menu")
+        assert [event.params["uri"] for event in heard.drain()] == ["data://shop/café menu"]

@@ -26,7 +26,7 @@ from ferrule.app.components import ComponentIndex
 from ferrule.app.errors import RegistrationError
 from ferrule.app.homes import Home, Level, home_of
 from ferrule.kernel.bus import RESOURCE_UPDATED, Event
-from ferrule.wire.uri_template import UriTemplate
+from ferrule.wire.uri_template import UriTemplate, normal_uri
 
 if TYPE_CHECKING:
     from ferrule.app.resources import ResourceComponent
@@ -108,7 +108,7 @@ class Mount:
         """What changed in the guest is told to whoever subscribed in the host, under the URI that it has there."""
         if event.method == RESOURCE_UPDATED:
             uri = self._uri(event.params["uri"])
-            self.host.lowlevel.bus.publish(Event(event.method, uri, {**event.params, "uri": uri}))
+            self.host.lowlevel.bus.publish(Event(event.method, normal_uri(uri), {**event.params, "uri": uri}))
 
     def _name(self, name: str) -> str:
         return name if self._prefix is None else f"{self._prefix}_{name}"
