@@ -287,6 +287,27 @@ def test_a_needed_member_of_a_wrong_type_is_an_error_that_names_it(kind: str, me
     assert world.visits == []
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        AuthResponse(200, {}, b'{"resource": "https://mcp.example.com/tools/mcp",}'),
+        AuthResponse(200, {}, b"[]"),
+        AuthResponse(200, {}, b"<html>sign in</html>"),
+        AuthResponse(200, {}, b'{"detail": "nothing here"}'),
+        AuthResponse(503, {}, b""),
+    ],
+)
+def test_metadata_that_a_server_names_and_cannot_show_lead_nowhere_else(answer: AuthResponse) -> None:
+    """It is no server of 2025-03-26: registration and code do not go to the server itself because of a typing error."""
+    hint = "https://mcp.example.com/metadata"
+    world = World({hint: answer})
+    with pytest.raises(DiscoveryFailed, match="which the server names for its metadata"):
+        world.obtain(f'Bearer resource_metadata="{hint}"')
+    assert world.urls == [hint]
+    world = World({PRM_URL: prm(), AS_URL: metadata()})  # nothing there at all: the usual places
+    assert world.obtain(f'Bearer resource_metadata="{hint}"').issuer == ISSUER
+
+
 def test_what_is_no_metadata_document_is_passed_by() -> None:
     """Some servers answer any path with an object of their own; the next place is looked at."""
     root = "https://mcp.example.com/.well-known/oauth-protected-resource"

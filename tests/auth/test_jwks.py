@@ -154,3 +154,27 @@ async def test_a_key_that_an_issuer_does_not_publish_signs_nothing(issuer: DemoI
     token = sign_jwt({"alg": "ES256", "typ": "at+jwt", "kid": key_thumbprint(other)}, claims, other)
     with pytest.raises(InvalidToken, match="does not publish"):
         await JwtTokens(ISSUER, jwks=issuer.settings.key_set()).verify(token, ["x"])
+
+
+async def test_keys_that_have_moved_are_looked_for_again(issuer: DemoIssuer, caplog: pytest.LogCaptureFixture) -> None:
+    """Where they are was discovered once; it is discovered anew when they are not there any more."""
+    places = {f"{ISSUER}/old": issuer.settings.key_set()}
+    named = [f"{ISSUER}/old"]
+
+    async def fetch(request: AuthRequest) -> AuthResponse:
+        if request.url.endswith("/.well-known/oauth-authorization-server"):
+            return AuthResponse(200, {}, encode({"issuer": f"{ISSUER}/", "jwks_uri": named[0]}))
+        return AuthResponse(200, {}, encode(places[request.url])) if request.url in places else AuthResponse(404)
+
+    clock = ManualClock()
+    keys = KeySource(ISSUER, clock=clock, max_age_s=600)
+    keys.fetch = fetch
+    assert await keys.find("ES256", kid_of(issuer))
+    assert f"calls itself {ISSUER}/" in caplog.text  # its tokens will say so, and are compared character for character
+    named[0] = f"{ISSUER}/new"
+    places[f"{ISSUER}/new"] = places.pop(f"{ISSUER}/old")
+    for _ in range(2):
+        clock.advance(700)
+        assert await keys.find("ES256", kid_of(issuer))
+    clock.advance(500)
+    assert keys._age_s() == 500

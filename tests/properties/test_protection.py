@@ -389,6 +389,18 @@ def test_the_hook_of_a_door_does_not_stand_in_for_protection() -> None:
             make(authenticate=anybody)
 
 
+async def test_documents_of_a_door_stand_beside_the_metadata() -> None:
+    """They do not take their place, or the challenge would lead nowhere."""
+
+    def documents(context: Any) -> Any:
+        return (200, b"{}", []) if context.path == "/.well-known/other" else None
+
+    endpoint = make_app().asgi(documents=documents)
+    for path in ("/.well-known/other", "/.well-known/oauth-protected-resource/mcp"):
+        assert (await Call(endpoint, "GET", path).run()).status == 200, path
+    assert (await Call(endpoint, "GET", "/.well-known/none").run()).status == 404
+
+
 async def test_a_low_level_server_may_have_a_protection_of_its_own() -> None:
     """Two methods are all that it takes."""
     from ferrule.transports.asgi import HttpRefusal

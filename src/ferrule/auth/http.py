@@ -29,6 +29,7 @@ __all__ = [
     "OpenRedirect",
     "Step",
     "form_body",
+    "get",
     "get_json",
     "json_body",
     "run_flow",
@@ -147,6 +148,18 @@ def get_json(
     Raises:
         UnsafeUrl: the URL, or one that it redirects to, may not be fetched.
     """
+    response = yield from get(url, policy, host_class, headers)
+    return response.json() if response.status == 200 else None
+
+
+def get(
+    url: str, policy: UrlPolicy, host_class: HostClass, headers: Mapping[str, str] | None = None
+) -> Flow[AuthResponse]:
+    """Fetch a document, redirects followed and each of them judged; the last answer, whatever its status.
+
+    Raises:
+        UnsafeUrl: the URL, or one that it redirects to, may not be fetched.
+    """
     sent = {"accept": "application/json", **(headers or {})}
     for _ in range(MAX_REDIRECTS + 1):
         policy.check(url, host_class)
@@ -157,7 +170,7 @@ def get_json(
         if response.status in (301, 302, 303, 307, 308) and location:
             url = urljoin(url, location)
             continue
-        return response.json() if response.status == 200 else None
+        return response
     raise UnsafeUrl(url, f"more than {MAX_REDIRECTS} redirects lead there")
 
 

@@ -61,7 +61,7 @@ def hooks_of(
 
     Args:
         protection: of the server.
-        authenticate, documents: what the door itself was given.
+        authenticate, documents: what the door itself was given; its documents go first.
         path: of the endpoint below the mounting prefix.
 
     Raises:
@@ -71,4 +71,9 @@ def hooks_of(
         return authenticate, documents
     if authenticate is not None:
         raise ValueError("authenticate= is for servers without auth=, which does the same and more")
-    return protection.authenticate, documents or (lambda context: protection.document_for(context, path))
+
+    def document_for(context: Any) -> tuple[int, bytes, list[tuple[str, str]]] | None:
+        found = None if documents is None else documents(context)
+        return protection.document_for(context, path) if found is None else found
+
+    return protection.authenticate, document_for

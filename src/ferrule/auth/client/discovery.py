@@ -27,7 +27,7 @@ from ferrule.auth.documents import (
     read_protected_resource,
 )
 from ferrule.auth.errors import DiscoveryFailed
-from ferrule.auth.http import Flow, get_json
+from ferrule.auth.http import Flow, get, get_json
 from ferrule.auth.urls import (
     HostClass,
     UrlPolicy,
@@ -72,7 +72,8 @@ def discover_resource(server_url: str, policy: UrlPolicy, hint: str | None = Non
         hint: ``resource_metadata`` of its challenge.
 
     Raises:
-        DiscoveryFailed: they are those of another resource, or malformed.
+        DiscoveryFailed: they are those of another resource, or malformed, or the place that the challenge names has
+            something else.
     """
     host_class = policy.class_for(server_url)
     suffix = "oauth-protected-resource"
@@ -80,8 +81,13 @@ def discover_resource(server_url: str, policy: UrlPolicy, hint: str | None = Non
     if hint is not None:
         urls.insert(0, hint)
     for url in dict.fromkeys(urls):
-        document = yield from get_json(url, policy, host_class)
+        response = yield from get(url, policy, host_class)
+        document = response.json() if response.status == 200 else None
         found = None if document is None else read_protected_resource(document)
+        if found is None and url == hint and (response.status == 200 or response.status >= 500):
+            # The server has metadata and says where: it is no server of 2025-03-26, which would be its own issuer.
+            why = f"HTTP {response.status}" if response.status >= 500 else "no metadata of a protected resource"
+            raise DiscoveryFailed(f"{url.partition('?')[0]}, which the server names for its metadata, answered {why}")
         if found is None:
             continue
         if not covers_resource(found.resource, server_url):

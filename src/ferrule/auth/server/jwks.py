@@ -83,7 +83,7 @@ class KeySource:
     ) -> None:
         self.fetch: Fetch | None = None
         self._issuer = issuer
-        self._uri = jwks_uri
+        self._uri = self._given_uri = jwks_uri
         self._is_fixed = jwks is not None
         self._max_age_s = max_age_s
         self._max_stale_s = max_stale_s
@@ -156,6 +156,7 @@ class KeySource:
             self._has_failed = False
         except (LocalError, OSError) as error:
             self._has_failed = True
+            self._uri = self._given_uri  # what was discovered may have moved
             log.warning("The keys of %s cannot be fetched: %s", self._issuer, error)
             if self._age_s() > self._max_age_s + self._max_stale_s:
                 raise VerifierUnavailable(f"The keys of {self._issuer} cannot be fetched: {error}") from error
@@ -181,6 +182,8 @@ class KeySource:
             server = yield from discover_authorization_server(self._issuer, self._policy, host_class)
             if server is None or server.jwks_uri is None:
                 raise AuthError("its metadata name no jwks_uri")
+            if server.issuer != self._issuer:
+                log.warning("%s calls itself %s, and so will its tokens: write it so", self._issuer, server.issuer)
             self._uri = server.jwks_uri
             return (yield from get_json(self._uri, self._policy, host_class))
         return (yield from get_json(self._uri, self._policy, max(host_class, self._policy.class_for(self._uri))))
