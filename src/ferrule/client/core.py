@@ -267,10 +267,13 @@ class ClientCore:
                 try:
                     self._session = await self._new_session()
                 except BaseException as error:
-                    await self._explain(error)
+                    try:
+                        if isinstance(error, Exception):
+                            await self._explain(error)
+                    finally:
+                        with anyio.CancelScope(shield=True):
+                            await self._let_go()
                     note_facts(error, self.label, "connect", time.monotonic() - started)
-                    with anyio.CancelScope(shield=True):
-                        await self._let_go()
                     raise
                 self._is_open = True
         return self
@@ -278,27 +281,48 @@ class ClientCore:
     async def aclose(self) -> None:
         """Close: calls under way fail with `ConnectionClosed`, tasks, processes and connections end, within a bound.
 
-        Any task; idempotent. `connect` opens it again.
+        Any task; idempotent, and complete even where the caller is being cancelled. `connect` opens it again.
         """
         self._is_open = False
         if self._connecting is not None:
             self._connecting.cancel()
-        async with self._locked():
-            session, self._session = self._session, None
+        with anyio.CancelScope(shield=True):
+            lock = self._locked()
+            try:
+                await lock.acquire()
+            except BaseException:  # cancelled by asyncio itself, which no scope keeps out
+                await self._close()
+                raise
+            try:
+                await self._close()
+            finally:
+                lock.release()
+
+    async def _close(self) -> None:
+        """Each step is done even if one before it fails or is cancelled."""
+        self._is_open = False
+        session, self._session = self._session, None
+        try:
             await self.subscriptions.aclose()
-            with anyio.CancelScope(shield=True):
+        finally:
+            try:
                 if session is not None:
                     await session.link.aclose()
+            finally:
                 await self._let_go()
 
     async def _let_go(self) -> None:
-        if self._opener.life is not None:
-            life, self._opener.life = self._opener.life, None
-            await life.aclose()
-        await self._background.aclose()
+        life, self._opener.life = self._opener.life, None
         http, self._http = self._http, None
-        if http is not None and self._http_given is None:
-            await http.aclose()
+        try:
+            if life is not None:
+                await life.aclose()
+        finally:
+            try:
+                await self._background.aclose()
+            finally:
+                if http is not None and self._http_given is None:
+                    await http.aclose()
 
     def _locked(self) -> anyio.Lock:
         if self._lock is None:

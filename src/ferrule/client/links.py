@@ -8,8 +8,8 @@ or the memory pair) and the direct one, where a call to a server in this process
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import anyio
 from msgspec import UNSET
@@ -50,6 +50,9 @@ __all__ = ["DirectLink", "Link", "MemoryLink", "PairLink", "ServerLife", "StdioL
 logger = logging.getLogger("ferrule.client")
 
 _DIRECT = TransportContext("direct")
+SERVER_END_S: Final = 5.0
+"""Seconds that the calls of a server in this process get to end once their client has closed."""
+_CLOSED_HERE: Final = "The connection to the server in this process is closed"
 _NO_META: Mapping[str, Any] = {}
 
 
@@ -107,7 +110,8 @@ class StreamLink:
         self._is_ending = False
         self._is_asyncio = not runs_on_trio()
         self._dispatcher.on_closing = self._note_end
-        background.start(self._run(on_request, on_notify), "ferrule-client-reader")
+        self._background = background
+        self._reader = background.start(self._run(on_request, on_notify), "ferrule-client-reader")
 
     async def _run(self, on_request: OnRequest, on_notify: OnNotify) -> None:
         try:
@@ -174,7 +178,9 @@ class StreamLink:
         await self._ended.wait()
 
     async def aclose(self) -> None:
-        """Wait for the reader, which ends when its stream does."""
+        """Wait for the reader, which ends when its stream does. A handler that it runs does not wait for itself."""
+        if self._background.runs_in(self._reader):
+            return
         with anyio.move_on_after(2):
             await self._ended.wait()
 
@@ -238,15 +244,31 @@ class MemoryLink(StreamLink):
 
         self._ours, theirs = memory_pair()
         super().__init__(self._ours.read_stream, self._ours.write_stream, background=background, **options)
-        background.start(
-            serve_dual_era_loop(server, theirs.read_stream, theirs.write_stream, lifespan_state=life.state),
+        self._served = anyio.Event()
+        self._server = background.start(
+            self._serve(
+                serve_dual_era_loop(server, theirs.read_stream, theirs.write_stream, lifespan_state=life.state)
+            ),
             "ferrule-memory-server",
         )
 
+    async def _serve(self, serving: Coroutine[Any, Any, None]) -> None:
+        try:
+            await serving
+        finally:
+            serving.close()
+            self._served.set()
+
     async def aclose(self) -> None:
-        """See `Link`."""
-        await self._ours.aclose()
-        await super().aclose()
+        """End the server, too: what it runs must not outlive its lifespan, which ends next."""
+        try:
+            await self._ours.aclose()
+            await super().aclose()
+        finally:
+            self._server.cancel()
+            if not self._background.runs_in(self._server):
+                with anyio.move_on_after(SERVER_END_S):
+                    await self._served.wait()
 
 
 class ServerLife:
@@ -294,7 +316,7 @@ class ServerLife:
 class _Call(ProgressSender):
     """The server's side of one direct call."""
 
-    __slots__ = ("_link", "can_send_request", "cancel_requested", "on_progress", "request_id", "transport")
+    __slots__ = ("_link", "can_send_request", "cancel_requested", "is_cut", "on_progress", "request_id", "transport")
 
     def __init__(self, link: DirectLink, request_id: RequestId, on_progress: OnProgress | None) -> None:
         self._link = link
@@ -304,6 +326,7 @@ class _Call(ProgressSender):
         self.transport: TransportContext = _DIRECT if link.origin is None else link.origin() or _DIRECT
         self.can_send_request = False
         self.cancel_requested = False
+        self.is_cut = False
         self.request_id = request_id
         self.on_progress = on_progress
         self.progress_params = None if on_progress is None else {"_meta": {"progressToken": request_id}}
@@ -350,8 +373,10 @@ class DirectLink:
         self._life = life
         self._on_notify = on_notify
         self._ids = IdSequence()
-        self._calls: dict[int, anyio.CancelScope] = {}
+        self._calls: dict[_Call, Any] = {}
+        self._is_trio = runs_on_trio()
         self._is_closed = False
+        self._call_ended: anyio.Event | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -363,7 +388,7 @@ class DirectLink:
     ) -> Any:
         """See `Link`."""
         if self._is_closed:
-            raise ConnectionClosed("The connection to the server in this process is closed")
+            raise ConnectionClosed(_CLOSED_HERE)
         id = self._ids.next()
         raw: dict[str, Any] = {} if params is None else to_builtins(params)
         if not opts:
@@ -401,6 +426,45 @@ class DirectLink:
             outbound=call,
         )
         runner = ServerRunner(self._server, connection, self._life.state)
+        if self._is_trio:
+            return await self._call_on_trio(runner, connection, call, method, params)
+        self._calls[call] = task = _current_task()
+        try:
+            result = await self._serve(runner, connection, call, method, params)
+        except BaseException as error:
+            if not call.is_cut:
+                raise
+            task.uncancel()
+            call.foreign_cancels -= 1
+            if call.foreign_cancels > 0 and not isinstance(error, Exception):  # the caller is cancelled as well
+                raise
+            raise ConnectionClosed(_CLOSED_HERE) from None
+        finally:
+            self._note_end(call)
+        if call.is_cut:
+            task.uncancel()
+        return result
+
+    async def _call_on_trio(
+        self, runner: ServerRunner[Any], connection: Connection, call: _Call, method: str, params: dict[str, Any]
+    ) -> Any:
+        with anyio.CancelScope() as scope:
+            self._calls[call] = scope
+            try:
+                return await self._serve(runner, connection, call, method, params)
+            finally:
+                self._note_end(call)
+        raise ConnectionClosed(_CLOSED_HERE)
+
+    def _note_end(self, call: _Call) -> None:
+        del self._calls[call]
+        if self._call_ended is not None:
+            self._call_ended.set()
+            self._call_ended = None
+
+    async def _serve(
+        self, runner: ServerRunner[Any], connection: Connection, call: _Call, method: str, params: dict[str, Any]
+    ) -> Any:
         try:
             return to_builtins(await attended(runner.handle_request(call, method, params), call))
         except LocalError as error:
@@ -431,5 +495,21 @@ class DirectLink:
         await anyio.sleep_forever()
 
     async def aclose(self) -> None:
-        """See `Link`."""
+        """End the calls under way, and wait for their clean-up: they must not outlive the lifespan, which ends next."""
         self._is_closed = True
+        own = None if self._is_trio else _current_task()
+        waiting = [call for call, task in self._calls.items() if task is not own]
+        for call in waiting:
+            call.is_cut = True
+            self._calls[call].cancel()
+        with anyio.move_on_after(SERVER_END_S):
+            while any(call in self._calls for call in waiting):
+                if self._call_ended is None:
+                    self._call_ended = anyio.Event()
+                await self._call_ended.wait()
+
+
+def _current_task() -> Any:
+    import asyncio
+
+    return asyncio.current_task()

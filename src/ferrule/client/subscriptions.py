@@ -100,8 +100,12 @@ class Subscription:
         return self._events.popleft()
 
     async def __aenter__(self) -> Subscription:
-        self.start()
-        await self.ready()
+        try:
+            await self.ready()
+        except BaseException:  # there will be no exit
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
+            raise
         return self
 
     async def __aexit__(self, *exc: object) -> None:

@@ -2,7 +2,8 @@
 
 One event loop in one daemon thread serves every synchronous client of the process. A call blocks the thread that
 makes it and no other; Ctrl-C cancels the call, which tells the server. Handlers and callbacks run in that thread, so
-they must not use the same client synchronously: that is refused instead of waiting for ever.
+they must not use the same client synchronously: that is refused instead of waiting for ever. After ``os.fork()`` the
+child gets a loop, a thread and connections of its own.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import Coroutine, Generator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from ferrule.client.calls import ClientCalls
@@ -20,6 +23,8 @@ from ferrule.client.client import Client
 from ferrule.protocol.errors import LocalError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from ferrule.client.options import (
         ClientOptions,
         CompleteOptions,
@@ -46,12 +51,25 @@ T = TypeVar("T")
 
 
 class _Loop:
-    """The event loop in its thread; started on first use."""
+    """The event loop in its thread; started on first use, and anew in a forked process."""
 
     def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin without a thread: one that is made, or the child of a fork, where no other thread lives on."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self.open: set[ClientCalls] = set()
+
+    def after_fork(self) -> None:
+        """In the child: the parent's clients, their connections and processes are the parent's."""
+        kept = self._loop, self.open
+        self._forget()
+        # Closing the parent's loop here, or letting it be collected, would tell the kernel to forget what the parent
+        # waits for: a descriptor of epoll is shared by both processes.
+        _of_parents.append(kept)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result.
@@ -60,15 +78,23 @@ class _Loop:
             LocalError: called from the loop's own thread.
             Whatever it raises.
         """
-        if threading.current_thread() is self._thread:
-            coroutine.close()
-            raise LocalError("A handler must not call its client synchronously; make it async and await a Client")
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._running())
+        future = self.start(coroutine)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin with it.
+
+        Raises:
+            LocalError: called from the loop's own thread, which would wait for itself.
+        """
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise LocalError("A handler must not call its client synchronously; make it async and await a Client")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._running())
 
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -78,31 +104,32 @@ class _Loop:
                     target=self._serve, args=(self._loop,), name="ferrule-sync", daemon=True
                 )
                 self._thread.start()
-                atexit.register(self._stop)
+                atexit.register(self._stop, os.getpid())
             return self._loop
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
         loop.run_forever()
 
-    def _stop(self) -> None:
+    def _stop(self, pid: int) -> None:
         loop, thread = self._loop, self._thread
-        if loop is not None and thread is not None:
+        if loop is not None and thread is not None and pid == os.getpid():
             with contextlib.suppress(Exception):
-                asyncio.run_coroutine_threadsafe(_close_all(), loop).result(10)
+                asyncio.run_coroutine_threadsafe(self._close_all(), loop).result(10)
             loop.call_soon_threadsafe(loop.stop)
             thread.join(5)
             if not thread.is_alive():
                 loop.close()
 
+    async def _close_all(self) -> None:
+        for client in list(self.open):
+            await client.aclose()
+
 
 _loop = _Loop()
-_open: set[Any] = set()
-
-
-async def _close_all() -> None:
-    for client in list(_open):
-        await client.aclose()
+_of_parents: list[Any] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_loop.after_fork)
 
 
 class SyncClient:
@@ -113,7 +140,21 @@ class SyncClient:
     """
 
     def __init__(self, target: Any, **options: Unpack[ClientOptions]) -> None:
-        self.client: ClientCalls = Client(target, **options)
+        self._make = partial(Client, target, **options)
+        self._client: ClientCalls = self._make()
+        self._pid = os.getpid()
+        self._is_open = False
+
+    @property
+    def client(self) -> ClientCalls:
+        """The client that does the work. In a forked process that is another one, connected on first use if this one
+        was connected before: connections and processes remain the parent's."""
+        if self._pid != os.getpid():
+            _of_parents.append(self._client)
+            self._client, self._pid = self._make(), os.getpid()
+            if self._is_open:
+                self.connect()
+        return self._client
 
     def __enter__(self) -> SyncClient:
         return self.connect()
@@ -123,14 +164,19 @@ class SyncClient:
 
     def connect(self) -> SyncClient:
         """See `Client.connect`."""
-        _loop.run(self.client.connect())
-        _open.add(self.client)
+        self._is_open = False
+        client = self.client
+        _loop.run(client.connect())
+        _loop.open.add(client)
+        self._is_open = True
         return self
 
     def close(self) -> None:
         """See `Client.aclose`."""
-        _open.discard(self.client)
-        _loop.run(self.client.aclose())
+        self._is_open = False
+        client = self.client
+        _loop.open.discard(client)
+        _loop.run(client.aclose())
 
     @property
     def protocol_version(self) -> str:
@@ -197,7 +243,7 @@ class SyncClient:
 
         async def pump() -> None:
             try:
-                async with self.client.listen(**wanted) as changes:
+                async with client.listen(**wanted) as changes:
                     ready.set()
                     async for event in changes:
                         events.put(event)
@@ -208,9 +254,10 @@ class SyncClient:
                 events.put(StopIteration())
 
         ready = threading.Event()
-        future = asyncio.run_coroutine_threadsafe(pump(), _loop._running())  # pyright: ignore[reportPrivateUsage]
-        ready.wait()
+        client = self.client
+        future = _loop.start(pump())
         try:
+            ready.wait()
             while not isinstance(event := events.get(), BaseException):
                 yield event
             if not isinstance(event, StopIteration):

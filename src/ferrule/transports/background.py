@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import anyio
@@ -27,13 +28,25 @@ class BackgroundTask(Protocol):
         ...
 
 
+class _Running:
+    """One task: what cancels it. Also what tells it, and the tasks that it starts itself, from all others."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self) -> None:
+        self.handle: Any = None
+
+
+_inside: ContextVar[_Running | None] = ContextVar("ferrule-background", default=None)
+
+
 class Background:
     """Starts tasks and ends them together. An exception that a task lets out is logged."""
 
     def __init__(self) -> None:
-        self._running: set[Any] = set()
+        self._running: set[_Running] = set()
         self._is_closed = False
-        self._idle: anyio.Event | None = None
+        self._ended: anyio.Event | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -49,12 +62,13 @@ class Background:
             return self._start_on_trio(coroutine, name)
         import asyncio
 
-        task = asyncio.get_running_loop().create_task(_logged(coroutine, name))
-        self._running.add(task)
+        running = _Running()
+        running.handle = task = asyncio.get_running_loop().create_task(_logged(coroutine, name, running))
+        self._running.add(running)
 
         def forget(task: Any) -> None:
             coroutine.close()  # of a task that was cancelled before its first step; else it has ended already
-            self._forget(task)
+            self._forget(running)
 
         task.add_done_callback(forget)
         return task
@@ -62,54 +76,49 @@ class Background:
     def _start_on_trio(self, coroutine: Coroutine[Any, Any, Any], name: str) -> BackgroundTask:
         import trio
 
-        scope = trio.CancelScope()
-        self._running.add(scope)
+        running = _Running()
+        running.handle = scope = trio.CancelScope()
+        self._running.add(running)
 
         async def run() -> None:
             try:
                 with scope:
-                    await _logged(coroutine, name)
+                    await _logged(coroutine, name, running)
             finally:
-                self._forget(scope)
+                self._forget(running)
 
         trio.lowlevel.spawn_system_task(run, name=name)
         return scope
 
-    def _forget(self, task: Any) -> None:
-        self._running.discard(task)
-        if not self._running and self._idle is not None:
-            self._idle.set()
+    def runs_in(self, task: BackgroundTask) -> bool:
+        """Whether the caller is a task that was started here, or was started by it: then it cannot wait for its end."""
+        own = _inside.get()
+        return own is not None and own.handle is task
+
+    def _forget(self, running: _Running) -> None:
+        self._running.discard(running)
+        if self._ended is not None:
+            self._ended.set()
+            self._ended = None
 
     async def aclose(self, timeout_s: float = 5.0) -> None:
-        """Cancel every task and wait until they have ended, ``timeout_s`` seconds at most. Idempotent."""
+        """Cancel every task and wait until they have ended, ``timeout_s`` seconds at most. Idempotent.
+
+        One of these tasks, and whatever it has started, may call it: that one is not cancelled and not waited for.
+        """
         self._is_closed = True
-        own = _current_task()
-        for task in list(self._running):
-            if task is not own:
-                task.cancel()
-        waiting = [task for task in self._running if task is not own]
-        if not waiting:
-            return
-        self._idle = anyio.Event()
+        own = _inside.get()
+        waiting = [running for running in self._running if running is not own]
+        for running in waiting:
+            running.handle.cancel()
         with anyio.move_on_after(timeout_s, shield=True) as scope:
-            while any(task in self._running for task in waiting):
-                if own in self._running and len(self._running) == 1:
-                    break
-                await self._idle.wait()
-                self._idle = anyio.Event()
+            while any(running in self._running for running in waiting):
+                if self._ended is None:
+                    self._ended = anyio.Event()
+                await self._ended.wait()
         if scope.cancelled_caught:
-            logger.warning("%d background tasks did not end within %g s", len(self._running), timeout_s)
-
-
-def _current_task() -> Any:
-    if runs_on_trio():
-        return None
-    import asyncio
-
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None
+            left = sum(running in self._running for running in waiting)
+            logger.warning("%d background tasks did not end within %g s", left, timeout_s)
 
 
 class _Ended:
@@ -117,7 +126,8 @@ class _Ended:
         """Nothing runs."""
 
 
-async def _logged(coroutine: Coroutine[Any, Any, Any], name: str) -> None:
+async def _logged(coroutine: Coroutine[Any, Any, None], name: str, running: _Running) -> None:
+    _inside.set(running)
     try:
         await coroutine
     except Exception:
