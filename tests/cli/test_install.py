@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ferrule.cli.hosts import HOSTS, read_servers
-from ferrule.cli.jsonc import parse_jsonc
+from ferrule.client.jsonc import parse_jsonc
 from tests.cli.support import PROBE, ferrule
 
 CONFIGS = Path(__file__).parent / "configs"

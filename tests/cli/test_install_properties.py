@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ferrule.cli.hosts import HOSTS
 from ferrule.cli.installing import Change, Journal, apply_change, plan_install, plan_removal, plan_undo
-from ferrule.cli.jsonc import parse_jsonc
+from ferrule.client.jsonc import parse_jsonc
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), NAMES)

@@ -19,7 +19,7 @@ from ferrule.app.profile import schema_problems
 from ferrule.auth.challenges import parse_challenges
 from ferrule.auth.documents import read_authorization_server, read_protected_resource
 from ferrule.auth.urls import canonical_resource, split_url
-from ferrule.cli.jsonc import JsoncError, parse_jsonc
+from ferrule.client.jsonc import JsoncError, parse_jsonc
 from ferrule.testing.carriers import open_carrier
 from ferrule.transports.asgi import HttpEndpoint, HttpOptions
 from ferrule.wire.codec import canonical, convert, decode, decoder, encode

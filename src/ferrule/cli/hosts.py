@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from ferrule.cli.jsonc import JsoncError, as_mapping, parse_jsonc
+from ferrule.client.config_file import ConfigError, find_servers, is_entry, load_config
 
 __all__ = ["HOSTS", "Host", "known_servers", "read_servers", "to_plain_entry"]
 
@@ -132,7 +132,7 @@ HOSTS: Final[dict[str, Host]] = {
 
 
 def to_plain_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Any host's entry with ``url`` for a URL, as `ferrule.client.config` reads it."""
+    """Any host's entry with ``url`` for a URL, as another host's is made of it."""
     made = dict(entry)
     for key in ("serverUrl", "httpUrl"):
         if key in made:
@@ -140,42 +140,32 @@ def to_plain_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def read_servers(path: Path, key: str | None = None) -> dict[str, dict[str, Any]]:
-    """The servers in a configuration file, by name, as plain entries; empty where there is no such file.
+def read_servers(path: Path, key: str | None = None) -> dict[str, Any]:
+    """The entries in a configuration file, by name, as they are; empty where there is no such file.
 
     Args:
         key: the member that holds them; ``None``: ``mcpServers`` or ``servers``.
 
     Raises:
-        JsoncError: the file is malformed.
+        ConfigError: the file is malformed.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        document = load_config(path)
     except FileNotFoundError:
         return {}
-    try:
-        document = as_mapping(parse_jsonc(text))
-    except JsoncError as error:
-        raise JsoncError(f"{path}: {error}") from error
-    for name in (key,) if key is not None else ("mcpServers", "servers"):
-        found = document.get(name)
-        if isinstance(found, dict):
-            entries = cast("dict[str, Any]", found)
-            return {
-                label: to_plain_entry(cast("Any", entry)) for label, entry in entries.items() if type(entry) is dict
-            }
-    if key is None and ({"command", "url", "httpUrl", "serverUrl"} & document.keys()):
-        return {path.stem: to_plain_entry(document)}
-    return {}
+    found = find_servers(document, str(path), key)
+    if found is not None:
+        return dict(found)
+    return {path.stem: dict(document)} if key is None and is_entry(document) else {}
 
 
-def known_servers() -> dict[str, dict[str, dict[str, Any]]]:
-    """Host name → server name → plain entry, of every host of this user that has any; unreadable files are skipped."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+def known_servers() -> dict[str, dict[str, Any]]:
+    """Host name → server name → entry, of every host of this user that has any; unreadable files are skipped."""
+    found: dict[str, dict[str, Any]] = {}
     for name, host in HOSTS.items():
         try:
             servers = read_servers(host.path(), host.key)
-        except (JsoncError, OSError, UnicodeDecodeError):
+        except (ConfigError, OSError):
             continue
         if servers:
             found[name] = servers

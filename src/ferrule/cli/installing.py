@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ferrule.cli.jsonc import as_mapping, parse_jsonc, remove_member, set_member
+from ferrule.client.jsonc import as_mapping, parse_jsonc, remove_member, set_member
 
 __all__ = ["Change", "Journal", "apply_change", "plan_install", "plan_removal", "plan_undo"]
 

@@ -168,7 +168,7 @@ def read_group(text: str) -> tuple[str, Mapping[str, Any]] | None:
         click.UsageError: the configuration cannot be read.
     """
     from ferrule.cli.hosts import HOSTS, read_servers
-    from ferrule.client.config import GroupTarget, read_target
+    from ferrule.client.config import read_group as read_targets
 
     text = text.strip()
     path, attribute = _split_path(text)
@@ -185,13 +185,12 @@ def read_group(text: str) -> tuple[str, Mapping[str, Any]] | None:
         raise click.UsageError(str(error)) from error
     if len(servers) < 2:
         return None
-    group = read_target({"mcpServers": servers})
-    assert isinstance(group, GroupTarget)
-    return name, group.servers
+    return name, read_targets(servers, str(where)).servers
 
 
 def _from_entries(text: str, where: str, servers: Mapping[str, Any], name: str | None) -> ServerChoice:
-    from ferrule.client.config import GroupTarget, read_target
+    from ferrule.cli.hosts import to_plain_entry
+    from ferrule.client.config import read_group as read_targets
 
     if not servers:
         raise click.UsageError(f"{where} has no servers")
@@ -200,12 +199,10 @@ def _from_entries(text: str, where: str, servers: Mapping[str, Any], name: str |
     name = next(iter(servers)) if name is None else name
     if name not in servers:
         raise click.UsageError(f"{where} has no server {name!r}; it has {', '.join(servers)}")
-    group = read_target({"mcpServers": {name: servers[name]}})
-    assert isinstance(group, GroupTarget)
-    target = group.servers[name]
+    target = read_targets({name: servers[name]}, where).servers[name]
     if isinstance(target, Exception):
-        raise click.UsageError(f"The server {name!r} of {where}: {target}")
-    return ServerChoice(text, target, name, from_config=servers[name])
+        raise click.UsageError(str(target))
+    return ServerChoice(text, target, name, from_config=to_plain_entry(servers[name]))
 
 
 def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:

@@ -7,22 +7,29 @@ common ``mcpServers`` form (a mapping, or the path of a JSON file). Nothing here
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
 from ferrule.client.addresses import checked_headers, checked_url, has_scheme, is_bare_address
-from ferrule.client.jsonlike import is_list, is_mapping
+from ferrule.client.jsonlike import is_mapping
 from ferrule.transports.stdio_client import StdioServer
-from ferrule.wire.codec import decode
 
-__all__ = ["GroupTarget", "HttpTarget", "InProcessTarget", "PairTarget", "StdioTarget", "Target", "read_target"]
+__all__ = [
+    "GroupTarget",
+    "HttpTarget",
+    "InProcessTarget",
+    "PairTarget",
+    "StdioTarget",
+    "Target",
+    "read_group",
+    "read_target",
+]
 
-_VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
+_CONFIGURATIONS: Final = (".json", ".jsonc")
 _RUNNERS: Final[Mapping[str, tuple[str, ...]]] = {
     ".py": (sys.executable,),
     ".js": ("node",),
@@ -170,6 +177,8 @@ def _from_text(text: str) -> Target:
         raise ValueError("A target is not empty")
     if "\n" not in stripped and os.path.exists(stripped):
         return _from_path(Path(stripped))
+    if stripped.endswith(_CONFIGURATIONS) and not any(character.isspace() for character in stripped):
+        raise FileNotFoundError(f"There is no file {stripped!r}")
     if is_bare_address(stripped):
         raise ValueError(f"{stripped.partition('?')[0]!r} is no URL: write http:// or https:// before it")
     parts = shlex.split(stripped, posix=os.name != "nt")
@@ -180,11 +189,19 @@ def _from_text(text: str) -> Target:
 
 def _from_path(path: Path) -> Target:
     suffix = path.suffix.lower()
-    if suffix == ".json":
-        return _from_mapping(cast("Mapping[str, Any]", decode(path.read_bytes())), source=str(path))
+    if suffix in _CONFIGURATIONS:
+        from ferrule.client.config_file import load_config
+
+        return _from_mapping(load_config(path), source=str(path))
     if suffix in _RUNNERS:
         command, *first = _RUNNERS[suffix]
         return StdioTarget(StdioServer(command, (*first, str(path))))
+    if path.exists() and not (path.is_file() and os.access(path, os.X_OK)):
+        what = "is not executable" if path.is_file() else "is a folder"
+        raise ValueError(
+            f"{path} {what}: a server is a program, a script ({', '.join(_RUNNERS)}) or a configuration "
+            f"({', '.join(_CONFIGURATIONS)})"
+        )
     return StdioTarget(StdioServer(str(path.absolute())))
 
 
@@ -195,67 +212,50 @@ def _command(parts: Sequence[str]) -> Target:
 
 
 def _from_mapping(config: Mapping[str, Any], source: str = "the configuration") -> Target:
-    for key in ("mcpServers", "servers"):
-        servers = config.get(key)
-        if is_mapping(servers):
-            return GroupTarget({name: _entry(entry) for name, entry in servers.items()})
-    if "command" in config or "url" in config or "httpUrl" in config:
-        return _read_entry(config)
-    raise ValueError(f"{source} has neither 'mcpServers' nor a 'command' or 'url'")
+    from ferrule.client.config_file import ConfigError, find_servers, is_entry, read_entry
+
+    servers = find_servers(config, source)
+    if servers is not None:
+        return read_group(servers, source)
+    if is_entry(config):
+        return read_entry(config, source)
+    raise ConfigError(f"{source} has neither 'mcpServers' nor a 'command' or 'url'{_meant(config)}")
 
 
-def _entry(entry: Any) -> Any:
+def _meant(config: Mapping[str, Any]) -> str:
+    from difflib import get_close_matches
+
+    found = [key for key in config if get_close_matches(key.replace("_", ""), ("mcpServers", "mcpservers"), cutoff=0.8)]
+    return f"; did you mean 'mcpServers' by {found[0]!r}?" if found else ""
+
+
+def read_group(servers: Mapping[str, Any], source: str) -> GroupTarget:
+    """The entries of a configuration as targets; in the place of one that is wrong stands the error.
+
+    Args:
+        servers: by name.
+        source: what to call the configuration in errors.
+    """
+    return GroupTarget({name: _entry(name, entry, source) for name, entry in servers.items()})
+
+
+def _entry(name: str, entry: Any, source: str) -> Any:
     """One server of a group; what is wrong with it concerns it alone."""
+    from ferrule.client.config_file import ConfigError, read_entry
+
     try:
-        if is_mapping(entry):
-            return _read_entry(entry)
-        return read_target(entry)
+        if isinstance(entry, str) and not has_scheme(entry.strip()):
+            raise ConfigError(f"{source}: {name} is a text; it is an object with a 'command' or a 'url'")
+        found = (
+            read_target(entry)
+            if not is_mapping(entry) and _is_target(entry)
+            else read_entry(entry, f"{source}: {name}")
+        )
+        return replace(found, known_as=name) if not isinstance(found, GroupTarget) else found
     except (TypeError, ValueError, KeyError, OSError) as error:
         return error
 
 
-def _read_entry(entry: Mapping[str, Any]) -> Target:
-    entry = cast("Mapping[str, Any]", _expanded(entry))
-    if entry.get("disabled") or entry.get("enabled") is False:
-        raise ValueError("It is disabled in the configuration")
-    kind = entry.get("type") or entry.get("transport")
-    url = entry.get("url") or entry.get("httpUrl")
-    if url is not None:
-        headers = cast("Mapping[str, Any]", entry.get("headers") or {})
-        return HttpTarget(url, {str(name): str(value) for name, value in headers.items()}, is_sse=kind == "sse")
-    command = entry.get("command")
-    if not isinstance(command, str):
-        raise ValueError("An entry has a 'command' or a 'url'")
-    env = cast("Mapping[str, Any]", entry.get("env") or {})
-    return StdioTarget(
-        StdioServer(
-            command,
-            tuple(str(argument) for argument in entry.get("args") or ()),
-            env={str(name): str(value) for name, value in env.items()},
-            cwd=entry.get("cwd"),
-        )
-    )
-
-
-def _expanded(value: Any) -> Any:
-    """``${NAME}`` and ``${NAME:-default}`` from the environment, as hosts do it.
-
-    Raises:
-        ValueError: a variable without a default is not set.
-    """
-    if isinstance(value, str):
-        return _VARIABLE.sub(_variable, value)
-    if is_mapping(value):
-        return {key: _expanded(item) for key, item in value.items()}
-    if is_list(value):
-        return [_expanded(item) for item in value]
-    return value
-
-
-def _variable(found: re.Match[str]) -> str:
-    value = os.environ.get(found["name"])
-    if value is None:
-        value = found["default"]
-    if value is None:
-        raise ValueError(f"The environment variable {found['name']} is not set")
-    return value
+def _is_target(entry: Any) -> bool:
+    """Whether an entry of a configuration made in Python is a target by itself, or a URL."""
+    return entry is not None and not isinstance(entry, bool | int | float | list)

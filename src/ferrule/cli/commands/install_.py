@@ -12,9 +12,9 @@ import click
 from ferrule.cli.exits import EXIT_USAGE, Quit
 from ferrule.cli.hosts import HOSTS, Host
 from ferrule.cli.installing import Change, Journal, apply_change, plan_install, plan_removal, plan_undo
-from ferrule.cli.jsonc import JsoncError
 from ferrule.cli.output import print_text, say
 from ferrule.cli.targets import ServerChoice, complete_target, python_command, read_choice
+from ferrule.client.jsonc import JsoncError
 
 __all__ = ["command"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.cli.jsonc import JsoncError, parse_jsonc, remove_member, set_member
+from ferrule.client.jsonc import JsoncError, parse_jsonc, remove_member, set_member
 
 COMMENTED = """\
 // settings of mine
