@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from anyio.lowlevel import checkpoint
 
+from ferrule import Client, Context, MCPServer
+from ferrule.kernel.connection import Connection
+from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import DispatchContext, StreamMessage, TransportContext
 from ferrule.kernel.duplex import JSONRPCDispatcher
+from ferrule.kernel.runner import serve_connection, serve_loop
+from ferrule.kernel.server import Server
 from ferrule.protocol.errors import (
+    ClientNotAskable,
     ConnectionClosed,
     InternalError,
     InvalidParams,
@@ -26,7 +35,7 @@ from ferrule.protocol.errors import (
 from ferrule.types import JsonRpcNotification, JsonRpcRequest
 from ferrule.wire.codec import Encoded
 from ferrule.wire.faults import DecodeError
-from tests.kernel.harness import Peer, note, request, result, settled
+from tests.kernel.harness import Peer, handshake, note, request, result, serving, settled
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 
@@ -1057,3 +1066,148 @@ async def test_an_answer_waits_until_the_progress_before_it_was_read(outcome: st
     assert writer.events.index("notifications/progress") < writer.events.index("wait until read") < answered
     assert writer.events.count("wait until read") == 1
     assert {"answer 2", "answer 3"} <= set(writer.events)
+
+
+# -- questions nobody can answer, and what still runs -------------------------------------------------------------
+
+
+def asking(started: anyio.Event, go: anyio.Event, told: list[Any]) -> Server[Any]:
+    """A handler that waits in spite of its cancellation, and then asks."""
+    server: Server[Any] = Server("asks")
+
+    async def call(ctx: ServerRequestContext[Any]) -> Any:
+        started.set()
+        with anyio.CancelScope(shield=True):
+            while not go.is_set():
+                with contextlib.suppress(anyio.get_cancelled_exc_class()):  # a bare task's goes through the shield
+                    await go.wait()
+            try:
+                told.append(await ctx.session.send_request("roots/list"))
+            except Exception as error:
+                told.append(error)
+        return {"content": []}
+
+    server.add_request_handler("tools/call", call)
+    return server
+
+
+async def test_a_question_after_the_end_of_the_input_fails_at_once_and_the_answer_is_given() -> None:
+    """Nobody can answer it any more, but the peer may still read what it has asked for."""
+    started, go, told = anyio.Event(), anyio.Event(), list[Any]()
+    async with serving(asking(started, go, told), serve_loop) as peer:
+        await handshake(peer, roots={})
+        peer.send(request(1, "tools/call", {"name": "x"}))
+        await started.wait()
+        peer.hang_up()
+        await settled()
+        go.set()
+        assert (await peer.receive())["result"] == {"content": []}
+    assert isinstance(told[0], ConnectionClosed)
+
+
+async def test_a_withdrawn_request_asks_nothing() -> None:
+    """Neither its handler nor a thread that it left behind."""
+    started, go, told = anyio.Event(), anyio.Event(), list[Any]()
+    async with serving(asking(started, go, told), serve_loop) as peer:
+        await handshake(peer, roots={})
+        peer.send(request(1, "tools/call", {"name": "x"}))
+        await started.wait()
+        peer.send(note("notifications/cancelled", {"requestId": 1}))
+        await settled()
+        go.set()
+        while not told:
+            await checkpoint()
+        assert await peer.waiting() == []
+    assert isinstance(told[0], ClientNotAskable)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_the_thread_of_a_withdrawn_call_asks_nothing(mode: str) -> None:
+    """A sync tool runs on although its call is over; its question would come out of nowhere."""
+    app: MCPServer[Any] = MCPServer("threads")
+    started, go = threading.Event(), threading.Event()
+    asked: list[Any] = []
+    ended: list[Any] = []
+
+    @app.tool
+    def ask(ctx: Context) -> str:
+        started.set()
+        go.wait(10)
+        try:
+            ended.append(ctx.from_thread(ctx.elicit, "Sure?", bool))
+        except BaseException as error:
+            ended.append(error)
+            raise
+        return "no"
+
+    @app.tool
+    def step(ctx: Context) -> str:
+        started.set()
+        go.wait(10)
+        try:
+            ended.append(ctx.from_thread(ctx.step, "effect", lambda: asked.append("step")))
+        except BaseException as error:
+            ended.append(error)
+            raise
+        return "no"
+
+    async with Client(app, mode=mode, elicitation_handler=asked.append) as client:
+        for name in ("ask", "step"):
+            started.clear()
+            go.clear()
+            ended.clear()
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, name)
+                await anyio.to_thread.run_sync(started.wait)
+                group.cancel_scope.cancel()
+            go.set()
+            with anyio.fail_after(10):
+                while not ended:
+                    await anyio.sleep(0.001)
+            assert isinstance(ended[0], BaseException), ended
+    assert asked == []
+
+
+async def test_what_runs_is_bounded_not_what_has_an_id() -> None:
+    """A peer that withdraws gets its id back at once, but not the place of what cleans up behind it."""
+    running = 0
+    most = 0
+    go = anyio.Event()
+    server: Server[Any] = Server("cleans up")
+
+    async def call(ctx: ServerRequestContext[Any]) -> Any:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await go.wait()
+            running -= 1
+
+    server.add_request_handler("tools/call", call)
+
+    async def drive(server: Any, reads: Any, writes: Any, *, lifespan_state: Any) -> None:
+        dispatcher = JSONRPCDispatcher(reads, writes, max_in_flight=5)
+        connection = Connection.for_loop(dispatcher)
+        await serve_connection(server, dispatcher, connection=connection, lifespan_state=lifespan_state)
+
+    async with serving(server, drive) as peer:
+        await handshake(peer)
+        refused = 0
+        for _ in range(20):
+            peer.send(request(1, "tools/call", {"name": "x"}))
+            await settled()
+            peer.send(note("notifications/cancelled", {"requestId": 1}))
+            for answer in await peer.waiting():
+                assert answer["error"]["message"] == "Too many requests are in flight"
+                refused += 1
+        assert (most, refused) == (5, 15)
+        go.set()
+        await settled()
+        assert running == 0
+        peer.send(request(2, "tools/call", {"name": "x"}))
+        await settled()
+        assert running == 1
+        peer.send(note("notifications/cancelled", {"requestId": 2}))

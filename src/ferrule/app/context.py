@@ -19,6 +19,7 @@ from ferrule.app.rounds.surface import Asking
 from ferrule.app.threads import calling_loop
 from ferrule.kernel.bus import Event
 from ferrule.kernel.context import LifespanT, ServerRequestContext
+from ferrule.kernel.turns import let_the_loop_turn
 from ferrule.protocol.deprecations import warn_deprecated
 from ferrule.protocol.errors import NoBackChannel
 
@@ -258,6 +259,7 @@ class Context(Asking, Generic[LifespanT]):
             Whether it was closed; where there is no stream that could be resumed, nothing happens.
         """
         await self._check_open()
+        await let_the_loop_turn(self.request.session)
         close = getattr(self.request.session.dispatch, "close_stream", None)
         if close is None:
             return False
@@ -271,14 +273,17 @@ class Context(Asking, Generic[LifespanT]):
 
     async def notify_tools_changed(self) -> None:
         """Tell every listening client that the list of tools is not what it was."""
+        await let_the_loop_turn(self.request.session)
         self.request.server.bus.publish(Event.list_changed("tools"))
 
     async def notify_prompts_changed(self) -> None:
         """Tell every listening client that the list of prompts is not what it was."""
+        await let_the_loop_turn(self.request.session)
         self.request.server.bus.publish(Event.list_changed("prompts"))
 
     async def notify_resources_changed(self) -> None:
         """Tell every listening client that the list of resources is not what it was."""
+        await let_the_loop_turn(self.request.session)
         self.request.server.bus.publish(Event.list_changed("resources"))
 
     async def notify_resource_updated(self, uri: str) -> None:
@@ -287,6 +292,7 @@ class Context(Asking, Generic[LifespanT]):
         Args:
             uri: as in the server that the function belongs to.
         """
+        await let_the_loop_turn(self.request.session)
         home = self.request.home
         bus = self.request.server.bus if home is None else home.lowlevel.bus
         bus.publish(Event.resource_updated(uri))
@@ -300,6 +306,7 @@ class Context(Asking, Generic[LifespanT]):
             ResourceNotFound: there is none.
         """
         await self._check_open()
+        await let_the_loop_turn(self.request.session)
         return await self.app.resources.read(replace(self.request), uri)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
@@ -309,6 +316,7 @@ class Context(Asking, Generic[LifespanT]):
             InvalidParams: there is no such tool.
         """
         await self._check_open()
+        await let_the_loop_turn(self.request.session)
         return await self.app.tools.call(replace(self.request), name, dict(arguments or {}))
 
     # -- from a sync function --------------------------------------------------------------------------------------

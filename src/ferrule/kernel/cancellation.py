@@ -18,7 +18,8 @@ itself is no proof: that the count of `asyncio.Task.cancelling` is above 0 means
 - that the carrier of the request says so: the peer withdrew it, or the carrier ends and cancels what it started;
 - that a cancel scope of anyio or trio around the code that asks is cancelled;
 - on asyncio, that the exception was thrown into the task by a ``cancel()`` that came from outside the body. `attended`
-  notes that: the count rose while the body waited, not while it ran, and the exception is what the wait ended with.
+  notes that: the count rose while the body waited, not while it ran (unless Ctrl-C raised it in between), and the
+  exception is what the wait ended with.
 
 Rule a newcomer would break: a carrier that runs a body runs it through `attended`, and never takes ``except
 BaseException`` for "cancelled".
@@ -216,7 +217,7 @@ def attended(awaitable: Awaitable[T], request: Interruptible) -> Generator[Any, 
             else:  # outside of the `except`, or it would be the context of all that the body raises from now on
                 risen = cancelling() - before
                 request.left_over = before - at_start
-                if risen > 0:
+                if risen > 0 or _is_interrupted(task):
                     request.interruption = thrown
                     request.foreign_cancels += risen
                 pending = work.throw(thrown)
@@ -314,6 +315,21 @@ def _is_from_signal(error: BaseException) -> bool:
     instruction = trace.tb_frame.f_code.co_code[trace.tb_lasti]
     is_raised_here = instruction == opcode.opmap["RAISE_VARARGS"]
     return not is_raised_here and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def _is_interrupted(task: Any) -> bool:
+    """Whether Ctrl-C at the terminal has cancelled the main task, and ``task`` is that (`asyncio.Runner`).
+
+    Its handler may run in the middle of the body, so that the count rises while the body runs.
+    """
+    import signal
+
+    handler = signal.getsignal(signal.SIGINT)
+    keywords: Any = getattr(handler, "keywords", None)
+    if task is None or not keywords or keywords.get("main_task") is not task:
+        return False
+    runner = getattr(getattr(handler, "func", None), "__self__", None)
+    return bool(getattr(runner, "_interrupt_count", True))
 
 
 def _code_of(handler: Any) -> Any:

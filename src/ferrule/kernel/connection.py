@@ -18,6 +18,7 @@ import anyio
 
 from ferrule.kernel.bus import Listener
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, Outbound, TransportContext
+from ferrule.kernel.turns import let_the_loop_turn
 from ferrule.protocol.errors import CapabilityNotDeclared, ClientNotAskable, LocalError, NoBackChannel
 from ferrule.protocol.handshake import Negotiation
 from ferrule.wire.codec import convert
@@ -163,6 +164,7 @@ class Connection:
         "_initialized",
         "_outbound",
         "_state",
+        "calls",
         "client_capabilities_raw",
         "client_info_raw",
         "closing_state",
@@ -178,6 +180,8 @@ class Connection:
         "revision",
         "session_id",
     )
+
+    calls: int  # there from the first notification on that belongs to no request
 
     def __init__(self, outbound: Outbound | None, revision: Revision) -> None:
         self._outbound = outbound
@@ -381,4 +385,5 @@ class Connection:
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Tell the peer something outside any request of its own."""
+        await let_the_loop_turn(self)
         await self.outbound.notify(method, params)

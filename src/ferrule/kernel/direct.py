@@ -26,6 +26,7 @@ from ferrule.kernel.dispatch import (
 from ferrule.kernel.pump import forward_changes, open_listener
 from ferrule.protocol.correlation import IdSequence
 from ferrule.protocol.errors import (
+    ClientNotAskable,
     ConnectionClosed,
     MCPError,
     RemoteError,
@@ -85,6 +86,8 @@ class _Call(ProgressSender):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
+        if self.cancel_requested:
+            raise ClientNotAskable(f"{method} cannot be sent: the request has been withdrawn")
         return await self._side.send_raw_request(method, params, opts)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:

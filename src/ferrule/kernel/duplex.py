@@ -5,7 +5,8 @@ request gets a task. Only ``initialize`` and ``server/discover`` are served inli
 sees their effect, and notifications whose taking runs no foreign code.
 
 What a peer can grow is bounded: requests in flight, and with them tasks. When the input ends, accepted requests may
-finish within ``drain_s`` seconds; questions to the peer fail at once, since no answer can come any more.
+finish within ``drain_s`` seconds; questions to the peer, open ones and new ones, fail at once, since no answer can
+come any more.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from ferrule.kernel.questions import Question
 from ferrule.kernel.tasks import TaskHandle, Tasks, tasks_for_this_loop
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
+    ClientNotAskable,
     ConnectionClosed,
     InternalError,
     InvalidRequest,
@@ -74,6 +76,8 @@ INLINE_METHODS: Final = frozenset({"initialize", "server/discover"})
 DEFAULT_MAX_IN_FLIGHT: Final = 4096
 DEFAULT_DRAIN_S: Final = 5.0
 
+_NO_ANSWER: Final = "The peer sends nothing more, so no answer can come"
+
 _CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
 
@@ -87,6 +91,7 @@ class _Inbound(ProgressSender):
         "handle",
         "has_reported",
         "is_over",
+        "lingers",
         "loop",
         "request_id",
         "started",
@@ -112,6 +117,7 @@ class _Inbound(ProgressSender):
         self.started = False
         self.has_reported = False  # progress, while it was being served
         self.is_over = False  # answered, being answered, or withdrawn: nothing more is sent for it
+        self.lingers = False  # withdrawn or answered early, and counted as running all the same
         self.handle: TaskHandle | None = None
         self.awaitable: Awaitable[Any] | None = None
 
@@ -128,6 +134,8 @@ class _Inbound(ProgressSender):
     ) -> dict[str, Any]:
         if not self.transport.can_send_request:
             raise NoBackChannel(f"{method} cannot be sent over this transport")
+        if self.is_over:
+            raise ClientNotAskable(f"{method} cannot be sent: the request has been answered or withdrawn")
         return await self._dispatcher.send_raw_request(method, params, opts)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
@@ -148,6 +156,7 @@ class _Inbound(ProgressSender):
         else:
             await self._dispatcher.finish(self, result)
         self.cancel_requested = True
+        self._dispatcher.linger(self)
 
 
 class JSONRPCDispatcher:
@@ -158,7 +167,7 @@ class JSONRPCDispatcher:
         write_stream: takes `StreamMessage`; see `WriteStream` for what it is given.
         transport: facts used for messages that bring none.
         raise_exceptions: let what a handler raises end `run` instead of becoming an error (for tests).
-        max_in_flight: requests served at once; more are refused.
+        max_in_flight: requests whose handlers run, also those of withdrawn requests; more are refused.
         drain_s: seconds that accepted requests get after the input ended.
 
     Attributes:
@@ -195,6 +204,8 @@ class JSONRPCDispatcher:
         self._questions: dict[RequestId, Question] = {}
         self._tasks: Tasks | None = None
         self._closed = False
+        self._input_ended = False
+        self._lingering = 0  # requests that were withdrawn, or answered early, and whose handlers still run
         self.loop: Any = None
         self._failure: BaseException | None = None
         self._reading: anyio.CancelScope | None = None
@@ -212,8 +223,8 @@ class JSONRPCDispatcher:
 
     @property
     def in_flight(self) -> int:
-        """Requests being served now."""
-        return len(self._in_flight)
+        """Requests being served now, and withdrawn ones whose handlers have not ended."""
+        return len(self._in_flight) + self._lingering
 
     @property
     def is_ending(self) -> bool:
@@ -241,7 +252,8 @@ class JSONRPCDispatcher:
                         await self._read_all()
                 else:
                     await self._read_all()
-                self._fail_questions(ConnectionClosed("The connection closed before the answer came"))
+                self._input_ended = True
+                self._fail_questions(ConnectionClosed(_NO_ANSWER))
                 if self.on_closing is not None:
                     self.on_closing()
                 if not self._closed and self._failure is None:
@@ -323,7 +335,7 @@ class JSONRPCDispatcher:
         self, id: RequestId, method: str, params: dict[str, Any] | None, transport: TransportContext
     ) -> Awaitable[None] | None:
         in_flight = self._in_flight
-        if id in in_flight or len(in_flight) >= self._max_in_flight:
+        if id in in_flight or len(in_flight) + self._lingering >= self._max_in_flight:
             return self._refuse(id)
         inbound = in_flight[id] = _Inbound(self, id, params, transport)
         try:
@@ -374,6 +386,8 @@ class JSONRPCDispatcher:
         else:
             await self.finish(inbound, result)
         finally:
+            if inbound.lingers:
+                self._lingering -= 1
             if inbound.handle is not None and self._tasks is not None:
                 self._tasks.forget(inbound.handle)
 
@@ -447,9 +461,17 @@ class JSONRPCDispatcher:
         inbound.cancel_requested = inbound.is_over = True
         self._forget(inbound)
         inbound.handle.cancel()
-        if not inbound.started and self._tasks is not None:
+        if inbound.started:
+            self.linger(inbound)
+        elif self._tasks is not None:
             self._tasks.forget(inbound.handle)  # on asyncio it will never run, so it cannot say so itself
         _discard(inbound)
+
+    def linger(self, inbound: _Inbound) -> None:
+        """Count a request on whose id is free again: what runs is bounded, not what has an id."""
+        if not inbound.lingers and inbound.handle is not None:
+            inbound.lingers = True
+            self._lingering += 1
 
     # -- notifications --------------------------------------------------------------------------------------------
 
@@ -550,6 +572,8 @@ class JSONRPCDispatcher:
         """
         if self._closed:
             raise ConnectionClosed("The connection is closed")
+        if self._input_ended:
+            raise ConnectionClosed(_NO_ANSWER)
         if self._inline is not None:
             raise LocalError(f"{method} cannot be sent while {self._inline} is being handled: nobody reads the answer")
         options = opts or {}

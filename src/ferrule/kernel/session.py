@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from ferrule.kernel.cancellation import Interruptible, failure_of
 from ferrule.kernel.connection import Connection, GuardedDispatch
 from ferrule.kernel.dispatch import CallOptions, DispatchContext
+from ferrule.kernel.turns import let_the_loop_turn
 from ferrule.protocol.capabilities import missing_for_request
 from ferrule.protocol.errors import (
     LocalError,
@@ -65,7 +66,9 @@ class ServerSession:
             (``ferrule.app.rounds``).
     """
 
-    __slots__ = ("_dispatch", "body_task", "by_hand", "connection", "loop", "meta", "rounds")
+    __slots__ = ("_dispatch", "body_task", "by_hand", "calls", "connection", "loop", "meta", "rounds")
+
+    calls: int  # there from the first thing on that is told
 
     def __init__(self, connection: Connection, dispatch: DispatchContext, meta: Mapping[str, Any]) -> None:
         self.connection = connection
@@ -136,6 +139,7 @@ class ServerSession:
         Raises:
             LocalError: the revision has no such notification.
         """
+        await let_the_loop_turn(self)
         revision = self.connection.revision
         if method not in revision.server_notifications and method.partition("/")[0] == "notifications":
             self._check_extension_notification(method)
@@ -150,6 +154,7 @@ class ServerSession:
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the client asked for it on this request; ``progress`` must rise."""
+        await let_the_loop_turn(self)
         if not self.connection.revision.has_progress_message:
             message = None
         await self._dispatch.progress(progress, total, message)
@@ -174,6 +179,7 @@ class ServerSession:
         Raises:
             ValueError: ``level`` is not one of `LOG_LEVELS`.
         """
+        await let_the_loop_turn(self)
         if not self.passes_log(level):
             return
         params: dict[str, Any] = {"level": level, "data": data}

@@ -37,6 +37,7 @@ from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.kernel.cancellation import BodyExit, Interruptible, attended, failure_of
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import CallOptions
+from ferrule.kernel.turns import let_the_loop_turn
 from ferrule.protocol.capabilities import missing_for_request
 from ferrule.protocol.errors import RequestTimeout
 from ferrule.stores.marks import OneTimeMarks
@@ -366,6 +367,7 @@ class PushRounds(Rounds):
         return await shared.wait()
 
     async def _step(self, call: StepCall) -> Any:
+        await let_the_loop_turn(self.request.session)  # on trio the step itself may do without
         entry = await _shielded(self.run_step(call))
         return self.outcome_of(call.name, entry)
 

@@ -23,6 +23,9 @@ __all__ = ["rounds_of", "run_body"]
 _NO_TASK: Any = object()
 """Marks a body that runs on another event loop than asyncio's."""
 
+_ENDED: Any = object()
+"""Marks the call of a body that has ended, or was cancelled."""
+
 
 async def run_body(
     request: ServerRequestContext[Any], function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]
@@ -53,6 +56,7 @@ async def run_body(
         value = await function(**kwargs)
     except Exception as error:
         if session.rounds is None:
+            session.body_task = _ENDED
             raise
         return await session.rounds.settle_error(error)
     except BaseException as error:
@@ -63,6 +67,7 @@ async def run_body(
         from ferrule.app.rounds.manual import answer_by_hand
 
         return await answer_by_hand(request, value, function, kwargs)
+    session.body_task = _ENDED
     return value
 
 
@@ -71,6 +76,7 @@ async def _exited(session: ServerSession, error: BaseException) -> Any:
     try:
         if session.rounds is not None:
             return await session.rounds.settle_error(error)
+        session.body_task = _ENDED
         raise error
     except Exception:
         raise
@@ -103,6 +109,10 @@ def rounds_of(request: ServerRequestContext[Any]) -> Rounds:
             from ferrule.app.rounds.errors import NotSupportedHere
 
             raise NotSupportedHere(f"{request.method} can neither ask nor take steps: tools, prompts and resources can")
+        if session.body_task is _ENDED:
+            from ferrule.app.rounds.errors import NotSupportedHere
+
+            raise NotSupportedHere("A question or step after the call has ended; await the tasks that you start")
         from ferrule.app.rounds.settings import settings_of
 
         settings = settings_of(request.server)

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ferrule.app.rounds.run import rounds_of
+from ferrule.kernel.turns import let_the_loop_turn
 from ferrule.protocol.deprecations import warn_deprecated
 
 if TYPE_CHECKING:
@@ -230,12 +231,14 @@ class Asking:
         Returns:
             The task's id; ``None``: it is no task.
         """
+        await let_the_loop_turn(self.request.session)
         side = self._task_side
         return None if side is None else await side.begin()
 
     async def set_status(self, message: str | None) -> None:
         """Say how the task stands, for people and models; does nothing where the call is no task."""
         await self._check_open()
+        await let_the_loop_turn(self.request.session)
         side = self._task_side
         if side is not None:
             await side.say(message)

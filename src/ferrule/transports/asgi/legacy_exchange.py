@@ -195,7 +195,7 @@ class LegacyExchange(ProgressSender):
     @property
     def can_send_request(self) -> bool:
         """Whether the client can be asked something on this request's stream."""
-        return self.transport.can_send_request and not self.finished
+        return self.transport.can_send_request and not (self.finished or self.cancel_requested)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification on this request's stream; dropped after the answer, or when the client cannot get it."""
@@ -218,6 +218,8 @@ class LegacyExchange(ProgressSender):
             ConnectionClosed: the client has gone, or the session ended.
         """
         if not self.can_send_request:
+            if self.finished or self.cancel_requested:
+                raise ClientNotAskable(f"{method} cannot be sent: the request has been answered or withdrawn")
             raise ClientNotAskable(f"{method} cannot be sent: this request's answer is not a stream of a session")
         channel = await self.outlet.open()
         return await self.outlet.session.ask(channel, method, params, opts)
