@@ -229,6 +229,8 @@ def _server_class() -> type[Any]:
     class Server(uvicorn.Server):
         """uvicorn's server, which goes down in steps and tells the application of each."""
 
+        ends_streams = True
+
         def __init__(
             self,
             config: uvicorn.Config,

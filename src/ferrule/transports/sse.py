@@ -26,7 +26,7 @@ from ferrule.transports.asgi.gate import HttpGate
 from ferrule.transports.asgi.media import accepts, is_json_content_type
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive, Receive, Send
-from ferrule.transports.asgi.runtime import Runtime
+from ferrule.transports.asgi.runtime import Runtime, current_runtime
 from ferrule.transports.asgi.sessions import new_session_id
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError
@@ -138,7 +138,9 @@ class SseEndpoint(HttpGate):
             entrance = HttpContext(headers=headers, scope={**scope, "path": f"{prefix}{self._sse_path}"})
             if not await self._authenticate(request, entrance):
                 return
-        if verb == "GET":
+        if verb == "GET" and self.is_ending:
+            await self._refuse_ending(request)
+        elif verb == "GET":
             if self.security.reads_forwarded and self.security.trusts(scope.get("client")):
                 prefix = forwarded_prefix(headers) + prefix
             await self._serve_stream(request, prefix, runtime)
@@ -146,9 +148,10 @@ class SseEndpoint(HttpGate):
             await self._take(request)
 
     async def drain(self) -> None:
-        """A shutdown has begun: end the streams, and their sessions with them."""
+        """A shutdown has begun: end the streams, side by side, and their sessions with them."""
+        await super().drain()
         for reply in list(self._replies):
-            await reply.close()
+            current_runtime().spawn(reply.close)
 
     # --- the stream -----------------------------------------------------------------------------------------------
 

@@ -243,6 +243,8 @@ class HttpEndpoint(HttpGate):
             return
         if method == "DELETE":
             await self.legacy.serve_delete(request)
+        elif self.is_ending and not self.options.stateless:
+            await self._refuse_ending(request)
         elif accepts(request.headers.get("accept", ""), "text/event-stream"):
             await self.legacy.serve_get(request, runtime)
         else:
@@ -266,6 +268,10 @@ class HttpEndpoint(HttpGate):
             self._known_media.add((content_type, accept))
         return True
 
+    def _begin(self, runtime: Runtime) -> None:
+        super()._begin(runtime)
+        self.modern.is_ending = False
+
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def announce_drain(self) -> None:
@@ -274,6 +280,7 @@ class HttpEndpoint(HttpGate):
 
     async def drain(self) -> None:
         """A shutdown has begun: end the streams as the protocol says; requests in flight may finish."""
+        await super().drain()
         self.announce_drain()
         self.modern.end_streams()
         if self.legacy is not None:

@@ -241,6 +241,8 @@ class ModernExchange(ProgressSender):
         """The handler waits for something: from here on the client may vanish, or the server go down, meanwhile."""
         self.task = self._runtime.current_task()
         self._side.waiting[self] = None
+        if self._side.is_ending and self.connection is not None:
+            self.connection.closing()
         self._watch = DisconnectWatch(self._runtime, self._request.receive, self._side.grace_s, self.cancel)
         self._watch.arm()
 

@@ -22,6 +22,7 @@ from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import LastAnswer
 from ferrule.transports.asgi.runtime import Runtime, current_runtime
 from ferrule.transports.asgi.security import SecurityPolicy
+from ferrule.transports.asgi.signals import ShutdownSignals
 from ferrule.wire.jsonrpc import JsonRpcError, JsonRpcErrorCode, encode_error
 
 __all__ = ["HttpGate"]
@@ -51,6 +52,7 @@ class HttpGate:
         life: the server's lifespan.
         security: the Origin and Host rules.
         health: what is told to whoever runs the server.
+        is_ending: a shutdown has begun, and no stream is opened any more.
     """
 
     def __init__(self, server: Server[Any], options: HttpOptions | None = None, *paths: str) -> None:
@@ -59,7 +61,9 @@ class HttpGate:
         authenticate, documents = hooks_of(server.protection, options.authenticate, options.documents, routes[0])
         self.options = options = replace(options, authenticate=authenticate, documents=documents)
         self.server = server
-        self.life = ServerLife(server)
+        self.is_ending = False
+        self._signals = ShutdownSignals(self._told_to_end)
+        self.life = ServerLife(server, self._begin, self._signals.leave)
         self.security = SecurityPolicy(
             loopback=options.loopback,
             allowed_hosts=options.allowed_hosts,
@@ -86,6 +90,23 @@ class HttpGate:
         path, root = str(scope["path"]), str(scope.get("root_path", "")).rstrip("/")
         own = path[len(root) :] if path == root or path.startswith(f"{root}/") else path
         return (own or "/") in self.paths
+
+    def _begin(self, runtime: Runtime) -> None:
+        self.is_ending = False
+        self._signals.follow(runtime)
+
+    def _told_to_end(self) -> None:
+        if not self.is_ending:
+            current_runtime().spawn(self.drain)
+
+    async def drain(self) -> None:
+        """A shutdown has begun: end the streams as the protocol says; requests in flight may finish."""
+        self.is_ending = True
+
+    async def _refuse_ending(self, request: HttpRequest) -> None:
+        """A stream that is asked for while the server goes down would never end."""
+        code = int(JsonRpcErrorCode.INTERNAL_ERROR)
+        await request.refuse(503, code, "The server is shutting down", headers=[(b"retry-after", b"1")])
 
     def _end_with_answer(self, request: HttpRequest) -> None:
         """A request with ``Upgrade`` or ``Expect``: see `LastAnswer`."""

@@ -48,13 +48,25 @@ class _Run:
 class ServerLife:
     """The lifespan of one endpoint's server.
 
+    Args:
+        source: the server.
+        on_running: called when it has been entered, before anything is served.
+        on_ended: called when it has been left, or could not be entered.
+
     Attributes:
         running_on: the runtime whose requests can be served right now; ``None`` before the start and after the stop.
         state: what the lifespan yielded, while it runs.
     """
 
-    def __init__(self, source: LifespanSource) -> None:
+    def __init__(
+        self,
+        source: LifespanSource,
+        on_running: Callable[[Runtime], object] | None = None,
+        on_ended: Callable[[], object] | None = None,
+    ) -> None:
         self._source = source
+        self._on_running = on_running
+        self._on_ended = on_ended
         self._run: _Run | None = None
         self.running_on: Runtime | None = None
         self.state: Any = None
@@ -115,6 +127,8 @@ class ServerLife:
             async with self._source.lifespan() as state:
                 run.state = self.state = state
                 self.running_on = run.runtime
+                if self._on_running is not None:
+                    self._on_running(run.runtime)
                 run.ready.set()
                 await run.stop.wait()
         except Exception as exc:
@@ -127,6 +141,8 @@ class ServerLife:
                 run.error.__cause__ = exc
             raise
         finally:
+            if self._on_ended is not None:
+                self._on_ended()
             if self._run is run:
                 self._run = None
                 self.running_on = None

@@ -43,6 +43,7 @@ class ModernSide:
     Attributes:
         keep_alive: looks after open streams.
         grace_s: how long a handler may run before its client is watched.
+        is_ending: a shutdown has begun: a subscription ends as soon as it is made.
         waiting: exchanges whose handler waits for something, so that a shutdown can end the streams among them.
     """
 
@@ -51,6 +52,7 @@ class ModernSide:
         self.keep_alive = keep_alive
         self.grace_s = grace_s
         self.waiting: dict[ModernExchange, None] = {}
+        self.is_ending = False
 
     # --- requests ---------------------------------------------------------------------------------------------------
 
@@ -189,6 +191,7 @@ class ModernSide:
 
     def end_streams(self) -> None:
         """The server is going down: subscriptions end with their result; other requests run to their end."""
+        self.is_ending = True
         for exchange in list(self.waiting):
             if exchange.connection is not None:
                 exchange.connection.closing()

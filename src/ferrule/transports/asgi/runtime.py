@@ -48,6 +48,10 @@ class AsyncioRuntime:
         """Call ``callback`` once, ``delay_s`` seconds from now, in the loop's thread."""
         return self.loop.call_later(delay_s, callback)
 
+    def call_from_signal(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` soon in the loop's thread; may be called from anywhere."""
+        self.loop.call_soon_threadsafe(callback)
+
     def current_task(self) -> "asyncio.Task[Any] | None":
         """The task that runs the caller, which can then be cancelled."""
         from asyncio import current_task
@@ -79,6 +83,10 @@ class TrioRuntime:
 
     def current_task(self) -> None:
         """Trio cancels by scopes, not by tasks."""
+
+    def call_from_signal(self, callback: Callable[[], object]) -> None:
+        """As on asyncio."""
+        self._token.run_sync_soon(callback)
 
     def is_live(self) -> bool:
         """Whether the trio run of this object is the running one."""
