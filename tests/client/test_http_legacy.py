@@ -692,8 +692,9 @@ async def test_a_question_with_the_id_0_can_be_withdrawn() -> None:
             assert (await client.call_tool("t")).text == "done"
 
 
+@pytest.mark.parametrize("how", ["json", "stream"])
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_harmless_forms_of_an_answer_are_taken(mode: str) -> None:
+async def test_harmless_forms_of_an_answer_are_taken(mode: str, how: str) -> None:
     """A byte order mark, and both members with one of them null: servers write every member of their type."""
 
     async def handler(exchange: Exchange) -> None:
@@ -707,7 +708,12 @@ async def test_harmless_forms_of_an_answer_are_taken(mode: str) -> None:
             error = None if is_good else {"code": -32000.0, "message": "no"}
             answer = {"jsonrpc": "2.0", "id": exchange.id, "result": result, "error": error}
             body = b"\xef\xbb\xbf" + json.dumps(answer).encode()
-            await exchange.respond(200, body, {"content-type": "application/json"})
+            if how == "json":
+                await exchange.respond(200, body, {"content-type": "application/json"})
+            else:
+                await exchange.stream()
+                await exchange.raw(b"\xef\xbb\xbfdata: " + body + b"\n\n")
+                await exchange.end()
         else:
             await legacy_basics(exchange)
 

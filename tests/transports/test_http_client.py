@@ -128,6 +128,28 @@ async def test_errors_have_one_family(http: HttpClient) -> None:
             await read(response)
 
 
+async def test_an_answer_that_is_no_http_is_said_in_a_line_without_the_query(http: HttpClient) -> None:
+    """The library's own text has several lines and the whole URL, in which a key may stand."""
+
+    async def handler(exchange: Exchange) -> None:
+        if "head" in exchange.path:
+            exchange.writer.write(b"\x00\x01nonsense\r\n\r\n")
+        else:
+            exchange.writer.write(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 8\r\n\r\nnonsense")
+        await exchange.writer.drain()
+        exchange.drop()
+
+    async with ScriptedServer(handler) as server:
+        for path in ("head", "body"):
+            with pytest.raises(HttpConnectionLost) as caught:
+                await read(await http.open(HttpRequest("GET", f"{server.url}/{path}?key=secret")))
+            assert "secret" not in str(caught.value)
+            assert "\n" not in str(caught.value)
+    with pytest.raises(HttpConnectFailed, match="the URL is invalid") as failed:
+        await http.open(HttpRequest("GET", "http://h:port/?key=secret"))
+    assert "secret" not in str(failed.value)
+
+
 async def test_redirects_are_left_alone(http: HttpClient) -> None:
     """A credential must not follow a redirect: whoever knows what it is for decides."""
     seen: list[dict[str, str]] = []

@@ -227,6 +227,21 @@ async def test_an_event_stream_that_is_refused_for_now_says_its_status(status: i
         assert caught.value.status == status
 
 
+@pytest.mark.parametrize("says", [b"", b": hello\n\n"])
+async def test_connecting_to_a_silent_server_is_bounded(says: bytes) -> None:
+    """Whether it sends no head or no endpoint."""
+
+    async def handler(exchange: Exchange) -> None:
+        if says:
+            await exchange.stream()
+            await exchange.raw(says)
+        await exchange.gone.wait()
+
+    async with ScriptedServer(handler) as server:
+        with pytest.raises(SseRefused, match=r"sent no endpoint within 0\.05 s"):
+            await client_of(server, connect_timeout_s=0.05).connect()
+
+
 @pytest.mark.parametrize("status", [204, 400, 404, 405])
 async def test_a_url_without_an_event_stream_is_refused(status: int) -> None:
     """The configuration names the transport; the error says what was found instead."""

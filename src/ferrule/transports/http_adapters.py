@@ -171,6 +171,7 @@ class _AiohttpResponse:
         self._response.close() if not self._response.content.at_eof() else self._response.release()
 
 
+_MAX_REASON_CHARS: Final = 300
 _NOT_CONNECTED: Final = {
     "ClientConnectorError",
     "ClientHttpProxyError",
@@ -189,7 +190,10 @@ def _reason(error: Exception) -> str:
         return os.strerror(cause.errno)
     if isinstance(cause, OSError) and type(error).__name__ == "ClientConnectorDNSError":
         return cause.strerror or str(cause)
-    return str(error)
+    said = getattr(error, "message", None)  # aiohttp's text around it has status and whole URL, query included
+    if hasattr(error, "url") and not isinstance(said, str):
+        said = "the URL is invalid"
+    return " ".join((said if isinstance(said, str) else str(error)).split())[:_MAX_REASON_CHARS]
 
 
 def _translated(error: Exception, url: str, *, is_silent: bool, proxy: str | None = None) -> Exception:

@@ -21,6 +21,7 @@ from ferrule.protocol.errors import ConnectionClosed, LocalError
 from ferrule.transports.background import Background
 from ferrule.transports.http_bodies import read_some
 from ferrule.transports.http_client import HttpClient, HttpResponse, without_secrets
+from ferrule.transports.http_flight import Flight
 from ferrule.transports.http_sending import ERROR_BODY_BYTES, HttpSender, is_same_origin, media_type, status_error
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError, FerruleError
@@ -75,8 +76,17 @@ class SseConnection:
         self._reader: Any = None
 
     async def open(self, timeout_s: float) -> None:
-        """GET the URL and wait for its ``endpoint`` event."""
-        response = await self._request("GET", self._url, {"accept": "text/event-stream", "cache-control": "no-store"})
+        """GET the URL and wait for its ``endpoint`` event. What signing in takes is not counted."""
+        flight = Flight(0, "endpoint", {"timeout_s": timeout_s})
+        with flight.scope:
+            await self._open(flight)
+        if not self.endpoint:
+            await self.aclose()
+            raise self._ended or SseRefused(f"{self._where} sent no endpoint within {timeout_s:g} s")
+
+    async def _open(self, flight: Flight) -> None:
+        headers = {"accept": "text/event-stream", "cache-control": "no-store"}
+        response = await self._request("GET", self._url, headers, flight=flight)
         status, kind = response.status, media_type(response)
         if status != 200 or kind != "text/event-stream":
             said = await read_some(response, ERROR_BODY_BYTES)
@@ -85,11 +95,7 @@ class SseConnection:
                 raise status_error(response, said.decode("utf-8", "replace"), self._url)
             raise SseRefused(f"{self._where} has no event stream (HTTP {status}, {kind or 'no content type'})")
         self._reader = self._background.start(self._read(response), "ferrule-sse-reader")
-        with anyio.move_on_after(timeout_s):
-            await self._opened.wait()
-        if not self.endpoint:
-            await self.aclose()
-            raise self._ended or SseRefused(f"{self._where} sent no endpoint within {timeout_s:g} s")
+        await self._opened.wait()
 
     @property
     def ended(self) -> Exception | None:
@@ -158,8 +164,11 @@ class SseConnection:
             self._reader.cancel()
         self._came.set()
 
-    async def _request(self, method: str, url: str, headers: dict[str, str], body: bytes = b"") -> HttpResponse:
-        return await self._sender.open(method, url, {"accept-encoding": "identity", **self._headers, **headers}, body)
+    async def _request(
+        self, method: str, url: str, headers: dict[str, str], body: bytes = b"", flight: Flight | None = None
+    ) -> HttpResponse:
+        headers = {"accept-encoding": "identity", **self._headers, **headers}
+        return await self._sender.open(method, url, headers, body, flight)
 
     async def _read(self, response: HttpResponse) -> None:
         reader = EventReader(self._max_bytes)

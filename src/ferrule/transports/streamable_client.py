@@ -395,7 +395,7 @@ class StreamableHttp:
 
     def _decoded(self, event: ServerSentEvent) -> Any:
         try:
-            return decode(event.data)
+            return decode(event.data.removeprefix(_BOM))
         except DecodeError as error:
             logger.warning("Skipped an event from %s that is not JSON: %s", self._where, error)
             return None
