@@ -61,6 +61,10 @@ def test_the_commands_are_listed_and_a_slip_is_understood() -> None:
     [
         (("list",), 2, "Missing argument"),
         (("list", "nothing_here.py"), 2, "There is no file"),
+        (("list", "localhost:8000/mcp"), 2, "write http:// or https:// before it"),
+        (("list", "ws://x/mcp"), 2, "begins with http:// or https://"),
+        (("list", "http://h:99999/"), 2, "Port out of range"),
+        (("list", "HTTP://127.0.0.1:1/mcp"), 3, "Cannot connect to"),
         (("list", "no-such-program-at-all x"), 3, "there is no such program in PATH"),
         (("list", "http://127.0.0.1:9/mcp"), 3, "Cannot connect"),
         (("call", PROBE, "nothing"), 4, "-32602"),

@@ -262,10 +262,17 @@ for line in sys.stdin:
         sys.exit(3)
     elif method == "logging/setLevel" and sys.argv[2] == "wordless":
         pass
+    elif method == "tools/call" and sys.argv[2] == "batches":
+        note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "heard"}}
+        result = {"content": [{"type": "text", "text": "done"}]}
+        ping = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
+        print(json.dumps([note, ping, {**answer, "result": result}]), flush=True)
+        print("pong" if '"id":0' in sys.stdin.readline() else "?", file=open(sys.argv[1] + ".pong", "w"), flush=True)
     elif method == "tools/call":
         print(json.dumps({**answer, "result": {"content": [{"type": "text", "text": "done"}]}}), flush=True)
         if sys.argv[2] == "deaf":
             os.close(0)
+            open(sys.argv[1] + ".deaf", "w").close()
             time.sleep(60)
     elif "id" in message and sys.argv[2] != "silent":
         print(json.dumps({**answer, "error": {"code": -32601, "message": "no"}}), flush=True)
@@ -337,13 +344,33 @@ async def test_closing_gives_up_a_connect_of_another_task(tmp_path: Path) -> Non
     assert living(tmp_path / "pids") == []
 
 
+async def test_arrays_of_messages_are_taken(tmp_path: Path) -> None:
+    """Revision 2025-03-26: a notice, a question and the answer in one line."""
+    heard: list[Any] = []
+    async with Client(
+        quirky(tmp_path / "pids", "batches"),
+        mode="legacy",
+        message_handler=lambda method, params: heard.append(params.get("data")),
+    ) as client:
+        assert (await client.call_tool("t")).text == "done"
+        pong = tmp_path / "pids.pong"
+        with anyio.fail_after(20):
+            while not pong.exists() or not pong.read_text():
+                await anyio.sleep(0.01)
+    assert (heard, pong.read_text()) == (["heard"], "pong\n")
+
+
 async def test_a_server_that_stops_reading_is_replaced(tmp_path: Path) -> None:
     """It lives on and answers nothing: the call that meets it fails, and the next one gets a new process."""
     async with Client(quirky(tmp_path / "pids", "deaf"), mode="legacy", timeout_s=60) as client:
         assert (await client.call_tool("t")).text == "done"
-        while client.is_connected:
+        with anyio.fail_after(20):
+            while not (tmp_path / "pids.deaf").exists():
+                await anyio.sleep(0.01)
+        if client.is_connected:  # trio learns of it by writing
             with pytest.raises(ConnectionClosed, match="closed its input"):
                 await client.call_tool("t")
+        assert not client.is_connected
         assert (await client.call_tool("t")).text == "done"
         assert len((tmp_path / "pids").read_text().split()) == 2
 

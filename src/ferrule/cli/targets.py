@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ferrule.client.addresses import has_scheme, is_bare_address
+
 if TYPE_CHECKING:
     from ferrule.client.config import HttpTarget, StdioTarget
 
@@ -65,7 +67,7 @@ def read_choice(text: str) -> ServerChoice:
     text = text.strip()
     if not text:
         raise click.UsageError("TARGET is empty")
-    if text.startswith(("http://", "https://")):
+    if has_scheme(text):
         return _url(text)
     path, attribute = _split_path(text)
     if path is not None:
@@ -73,6 +75,8 @@ def read_choice(text: str) -> ServerChoice:
     from_host = _from_hosts(text)
     if from_host is not None:
         return from_host
+    if is_bare_address(text):
+        raise click.UsageError(f"{text.partition('?')[0]!r} is no URL: write http:// or https:// before it")
     parts = shlex.split(text, posix=os.name != "nt")
     if len(parts) == 1 and text.endswith((".py", ".json", ".js", ".ts")):
         raise click.UsageError(f"There is no file {text!r} in {Path.cwd()}")
@@ -85,12 +89,10 @@ def _url(text: str) -> ServerChoice:
     from ferrule.client.config import HttpTarget
 
     try:
-        host = urlsplit(text).hostname
+        target = HttpTarget(text)
     except ValueError as error:
-        raise click.UsageError(f"{text!r} is no URL: {error}") from error
-    if not host:
-        raise click.UsageError(f"{text!r} has no host")
-    return ServerChoice(text, HttpTarget(text), host.split(".")[0])
+        raise click.UsageError(str(error)) from error
+    return ServerChoice(text, target, (urlsplit(text).hostname or "").split(".")[0])
 
 
 def _split_path(text: str) -> tuple[Path | None, str | None]:

@@ -225,7 +225,7 @@ class StdioLink(StreamLink):
     @property
     def is_closed(self) -> bool:
         """See `Link`."""
-        return super().is_closed or self.process.returncode is not None
+        return super().is_closed or self.process.returncode is not None or self.process.is_deaf
 
     async def _why_closed(self, error: ConnectionClosed) -> ConnectionClosed:
         return error if self.process.is_closing else await self.process.why_ended()

@@ -174,7 +174,7 @@ class Outbox:
         self._may_grow = True
         self.unsent_bytes = 0
         self.broken = False
-        self.on_broken: Callable[[], None] | None = None
+        self.on_broken: Callable[[], object] | None = None
 
     def add(self, frame: bytes) -> None:
         """Queue one frame; its newline is added here."""

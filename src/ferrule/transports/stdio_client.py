@@ -33,7 +33,7 @@ from ferrule.transports._open import open_reader, open_writer
 from ferrule.transports._pipes import HIGH_WATER_BYTES, LAST_READS, FrameReader, FrameWriter, encode_frame
 from ferrule.transports._process import ChildProcess
 from ferrule.transports._tail import LineTail
-from ferrule.transports._watch import Watch, watch_blocking, watch_readable
+from ferrule.transports._watch import Watch, call_every, runs_on_trio, watch_blocking, watch_readable
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
 from ferrule.wire.ndjson import FrameTooLong
@@ -222,6 +222,8 @@ class ServerProcess:
         stdin, stdout, stderr = self._process.take_pipes()
         self._reader, self._writer = _open_pair(stdout, stdin, server.max_message_bytes)
         self._is_deaf = False
+        self._deaf_timer: Watch | None = None
+        self._stdin_watch = self._watch_stdin(stdin)
         self._writer.outbox.on_broken = self._on_deaf
         if stderr >= 0:
             self._watch_stderr(NonBlockingFd(stderr, writing=False))
@@ -242,6 +244,11 @@ class ServerProcess:
     def stderr_tail(self) -> str:
         """The last 16 KiB of its stderr; empty if it is not captured."""
         return self._tail.text()
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether it has closed its input, or is dead."""
+        return self._is_deaf
 
     @property
     def is_closing(self) -> bool:
@@ -276,7 +283,7 @@ class ServerProcess:
             self._process.kill()
             self._read_stderr_rest()
             self._stop_stderr()
-            self._writer.close()
+            self.close_stdin()
             self._reader.close()
             self._process.release()
             self._closed.set()
@@ -286,11 +293,11 @@ class ServerProcess:
         self._reader.discard()  # a server that still has answers to write must not block on a full pipe
         with anyio.move_on_after(server.close_s):
             await self._writer.wait_below(0)
-            self._writer.close()
+            self.close_stdin()
             await process.exited.wait()
             if await process.wait_for_group(_GROUP_GRACE_S):
                 return
-        self._writer.close()
+        self.close_stdin()
         process.terminate()
         with anyio.move_on_after(server.terminate_s):
             await process.exited.wait()
@@ -302,16 +309,40 @@ class ServerProcess:
 
     # -- what the loop calls ------------------------------------------------------------------------------------
 
-    def _on_deaf(self) -> None:
-        """It has closed its input: no call can reach it any more, though the process may live on."""
-        self._is_deaf = True
+    def _watch_stdin(self, fd: int) -> Watch | None:
+        """The writing end of a pipe becomes "readable" when the other end is closed: else a message that was written
+        just before would be waited for in vain."""
+        if os.name == "nt" or runs_on_trio():  # trio's watch would have to share the descriptor with its writer
+            return None
+        try:
+            return watch_readable(fd, self._on_deaf)
+        except (OSError, ValueError, NotImplementedError, RuntimeError):
+            return None  # the next writing will tell
+
+    def _on_deaf(self) -> bool:
+        """It has closed its input: no call can reach it any more, though the process may live on. What it has still to
+        answer it may."""
+        if not self._is_deaf:
+            self._is_deaf = True
+            self._deaf_timer = call_every(_LAST_ANSWERS_S, self._end_reading)
+        return False
+
+    def _end_reading(self) -> bool:
         self._reader.finish()
+        return False
+
+    def close_stdin(self) -> None:
+        """Release its input, which asks it to end."""
+        for watch in (self._stdin_watch, self._deaf_timer):
+            if watch is not None:
+                watch.cancel()
+        self._writer.close()
 
     def _on_exit(self) -> None:
         """The process is dead. A child of its own may hold the pipes open, so their end is not waited for."""
         self._read_stderr_rest()
         self._reader.finish()
-        self._writer.close()
+        self.close_stdin()
 
     def _watch_stderr(self, source: NonBlockingFd) -> None:
         self._stderr = source
@@ -481,10 +512,11 @@ class ServerInput:
             with anyio.move_on_after(self._process.server.close_s):
                 await self._writer.wait_below(0)
         finally:
-            self._writer.close()
+            self._process.close_stdin()
 
 
 _QUOTE_BYTES: Final = 200
+_LAST_ANSWERS_S: Final = 1.0
 _MAX_GREETED_BYTES: Final = 1 << 20
 _MAX_BRACES: Final = 16
 _TRANSPORT: Final = TransportContext("stdio")
