@@ -631,3 +631,28 @@ async def test_a_hook_that_fails_lets_nobody_in_and_tells_the_log() -> None:
     answer = await modern_call(endpoint, modern(1, "server/discover"), authorization="Bearer t").run()
     assert answer.status == 500
     assert b"secret" not in answer.body
+
+
+async def test_a_token_is_never_served_after_its_end() -> None:
+    """Whoever verified it: one that is written down ends when it says so, and a verifier may forget to look."""
+    now = [1000.0]
+    tokens = StaticTokens({"t": {"subject": "ada", "expires_at": 1060}})
+    guard = ResourceServer(tokens, resource="http://127.0.0.1:8000/mcp", clock=lambda: now[0])
+    endpoint = MCPServer("s", auth=guard).asgi()
+    statuses: list[int] = []
+    for moment in (1000.0, 1059.0, 1060.0, 1100.0):
+        now[0] = moment
+        message = modern(1, "server/discover")
+        statuses.append((await modern_call(endpoint, message, authorization="Bearer t").run()).status)
+    assert statuses == [200, 200, 401, 401]
+
+
+async def test_a_token_that_is_written_down_may_be_bound_to_a_key() -> None:
+    """And one that is bound in another way is refused, as those of an issuer are."""
+    key = generate_key()
+    bound_to = {"subject": "ada", "cnf": {"jkt": key_thumbprint(key)}}
+    tokens = StaticTokens({"t": bound_to, "x": {"subject": "ada", "cnf": {"x5t#S256": "y"}}})
+    async with protected(lambda issuer, url: ResourceServer(tokens, resource=url)) as server:
+        assert (await server.call("t")).status == 401
+        assert (await server.call("x")).status == 401
+        assert (await dpop_call(server, "t", server.proof(key, "t"))).status == 200

@@ -273,6 +273,19 @@ async def test_every_door_of_a_protected_server_is_closed(served: Any, door: str
         assert (document.status, document.json["resource"]) == (200, RESOURCE)
 
 
+async def test_every_door_refuses_two_tokens_at_once(served: Any, door: str) -> None:
+    """Whoever stands before us may have read the other one."""
+    path, verb = ("/sse", "GET") if is_sse(door) else ("/mcp", "POST")
+    message = modern(1, "server/discover")
+    pairs = [
+        *modern_headers(message).items(),
+        *(("authorization", f"Bearer {name}@{RESOURCE}") for name in ("ada", "eve")),
+    ]
+    for headers in (pairs, [*pairs[:-2], pairs[-1], pairs[-2]]):
+        answer = await Call(served, verb, path, headers=headers, body=json.dumps(message).encode()).run()
+        assert answer.status == 400
+
+
 async def test_every_door_opens_for_the_right_token(served: Any, door: str) -> None:
     """A door that is closed for everybody would pass the test above."""
     given = {"authorization": f"Bearer ada@{RESOURCE}"}

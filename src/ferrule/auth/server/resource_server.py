@@ -219,6 +219,9 @@ class ResourceServer:
                 if not isinstance(reason, VerifierUnavailable):
                     reason = error
                 continue
+            if principal.expires_at is not None and self._clock() >= principal.expires_at:
+                reason = InvalidToken("The token has expired")
+                continue
             if not principal.token:
                 principal = replace(principal, token=token)
             return self._with_implied(principal), getattr(verifier, "remember_s", self._remember_s)

@@ -85,7 +85,8 @@ class StaticTokens:
     """Tokens written down in the program or its settings: for development and tests.
 
     Args:
-        tokens: token to ``{"subject": …, "scopes": [...], "client_id": …, "expires_at": …}``.
+        tokens: token to ``{"subject": …, "scopes": [...], "client_id": …, "expires_at": …}``; ``"cnf": {"jkt": …}``
+            binds one to a DPoP key.
         issuer: named as the authorization server; there need not be one.
     """
 
@@ -115,5 +116,6 @@ class StaticTokens:
             frozenset(facts.get("scopes", ())),
             claims=facts,
             expires_at=facts.get("expires_at"),
+            confirmation=confirmation_of(facts),
             token=token,
         )
