@@ -390,6 +390,16 @@ def test_an_open_host_cannot_mount_a_protected_server() -> None:
         MCPServer("open").mount(make_app())
 
 
+def test_a_gateway_leaves_out_a_protected_server_object(caplog: pytest.LogCaptureFixture) -> None:
+    """It has several servers and no protection: one of them cannot decide for all."""
+    from ferrule.cli.gateway import gateway
+
+    server = gateway({"a": make_app(), "b": MCPServer("open")})
+    assert server.protection is None
+    assert "'a' is left out" in caplog.text
+    assert "'b' is left out" not in caplog.text
+
+
 def test_the_hook_of_a_door_does_not_stand_in_for_protection() -> None:
     """Two answers to who may come in would be one too many."""
     app = make_app()

@@ -137,6 +137,10 @@ class _Gateway:
             if isinstance(target, Exception):
                 raise target
             server = proxy(target, **options)
+            if server.protection is not None:
+                raise ValueError(
+                    "it has auth=, and a gateway asks nobody for a token: serve it itself, or give its URL"
+                )
         except (TypeError, ValueError, KeyError, OSError) as error:
             logger.warning("The server %r is left out: %s", label, error)
             keeper = Keeper(label, _never)
