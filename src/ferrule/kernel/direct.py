@@ -8,7 +8,7 @@ everywhere: the caller sees what `error_from_exception` would have told a remote
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -24,6 +24,7 @@ from ferrule.kernel.dispatch import (
     TransportContext,
 )
 from ferrule.kernel.pump import forward_changes, open_listener
+from ferrule.kernel.questions import progress_off_the_clock
 from ferrule.protocol.correlation import IdSequence
 from ferrule.protocol.errors import (
     ClientNotAskable,
@@ -57,7 +58,6 @@ class _Call(ProgressSender):
         "can_send_request",
         "cancel_requested",
         "on_progress",
-        "on_touch",
         "own_token",
         "request_id",
         "transport",
@@ -81,7 +81,6 @@ class _Call(ProgressSender):
         self.on_progress = on_progress
         self.progress_params = params
         self.own_token: RequestId | None = None  # set when the caller itself wants the progress
-        self.on_touch: Callable[[], None] | None = None
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
@@ -92,8 +91,6 @@ class _Call(ProgressSender):
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         if method == "notifications/progress" and self.own_token is not None and params is not None:
-            if self.on_touch is not None:
-                self.on_touch()
             if self.on_progress is None:
                 return
             waiting = self.on_progress(params["progress"], params.get("total"), params.get("message"))
@@ -188,10 +185,12 @@ class DirectDispatcher:
         started = anyio.current_time()
         cap_at = float("inf") if cap_s is None else started + cap_s
         with anyio.CancelScope(deadline=min(started + wait_s, cap_at)) as scope:
-            if options.get("reset_on_progress"):
-                call.on_touch = lambda: _move_deadline(scope, wait_s, cap_at)
+            call.on_progress = progress_off_the_clock(
+                scope, wait_s, cap_at, options.get("reset_on_progress", False), on_progress
+            )
             return await self._call(peer, call, method, raw)
-        raise RequestTimeout(method, cap_s if cap_s is not None and scope.deadline == cap_at else wait_s)
+        is_cap = cap_s is not None and scope.deadline == cap_at
+        raise RequestTimeout(method, cast("float", cap_s) if is_cap else wait_s, is_cap=is_cap)
 
     async def _call(
         self, peer: DirectDispatcher, call: _Call, method: str, params: dict[str, Any] | None
@@ -234,7 +233,3 @@ class DirectDispatcher:
         if peer._closed.is_set():
             raise ConnectionClosed("The connection is closed")
         return peer
-
-
-def _move_deadline(scope: anyio.CancelScope, wait_s: float, cap_at: float) -> None:
-    scope.deadline = min(anyio.current_time() + wait_s, cap_at)

@@ -586,13 +586,8 @@ class JSONRPCDispatcher:
             sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": id}
             params = sent
         try:
-            try:
-                await self._send(JsonRpcRequest(id, method, None if params is None else dict(params)))
-            except LocalError:  # it never left, or was refused: there is nothing to withdraw
-                self._questions.pop(id, None)
-                if not question.is_settled:
-                    raise
-            await question.wait(method, options)
+            request = JsonRpcRequest(id, method, None if params is None else dict(params))
+            await question.wait(method, options, self._send_question(request, question))
         except BaseException as error:
             question.forget_progress()
             if self._questions.pop(id, None) is not None and method != "initialize":
@@ -604,6 +599,14 @@ class JSONRPCDispatcher:
         if not isinstance(result, dict):
             raise LocalError(f"The peer's answer to {method} is malformed: a result is an object")
         return cast("dict[str, Any]", result)
+
+    async def _send_question(self, request: JsonRpcRequest, question: Question) -> None:
+        try:
+            await self._send(request)
+        except LocalError:  # it never left, or was refused: there is nothing to withdraw
+            self._questions.pop(request.id, None)
+            if not question.is_settled:
+                raise
 
     async def _withdraw(self, id: RequestId, error: BaseException) -> None:
         """Tell the peer that nobody waits any more; bounded, because this runs while being cancelled."""

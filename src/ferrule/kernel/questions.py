@@ -9,14 +9,15 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 import anyio
 
 from ferrule.kernel.dispatch import CallOptions, OnProgress
+from ferrule.kernel.tasks import is_asyncio
 from ferrule.protocol.errors import RequestTimeout
 
-__all__ = ["MAX_PROGRESS_BACKLOG", "Question"]
+__all__ = ["MAX_PROGRESS_BACKLOG", "Question", "progress_off_the_clock"]
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,18 @@ class Question:
         error: what to raise instead.
     """
 
-    __slots__ = ("_backlog", "_event", "_idle", "_on_progress", "error", "result", "touched")
+    __slots__ = (
+        "_backlog",
+        "_cap_at",
+        "_deadline",
+        "_event",
+        "_idle",
+        "_limit",
+        "_on_progress",
+        "_wait_s",
+        "error",
+        "result",
+    )
 
     def __init__(self, on_progress: OnProgress | None) -> None:
         self._on_progress = on_progress
@@ -42,8 +54,10 @@ class Question:
         self._idle: anyio.Event | None = None
         self.result: Any = None
         self.error: Exception | None = None
-        self.touched = False
         self._event = anyio.Event()
+        self._limit: _Limit | None = None  # what follows is there as long as this is
+        self._cap_at = self._deadline = float("inf")
+        self._wait_s: float | None = None
 
     @property
     def is_settled(self) -> bool:
@@ -54,46 +68,66 @@ class Question:
         """Hand over the answer."""
         self.result, self.error = result, error
         self._event.set()
+        if self._limit is not None:
+            self._move(self._cap_at)
 
     # -- waiting --------------------------------------------------------------------------------------------------
 
-    async def wait(self, method: str, options: CallOptions) -> None:
+    async def wait(self, method: str, options: CallOptions, sending: Awaitable[object] | None = None) -> None:
         """Return once the answer is here and the progress callbacks before it have ended.
+
+        ``timeout_s`` counts what the peer does: the time until the request is sent and answered, not the time that a
+        callback takes after that. The cap counts everything.
+
+        Args:
+            method, options: of the request.
+            sending: sends it; awaited first, within the time-outs.
 
         Raises:
             RequestTimeout: it did not come in time.
         """
         timeout_s, cap_s = options.get("timeout_s"), options.get("max_total_s")
         if timeout_s is None and cap_s is None:
-            while not self.is_settled:
-                await self._event.wait()
-        else:
-            await self._wait_until(method, timeout_s, cap_s, options.get("reset_on_progress", False))
+            await self._wait(sending)
+            return
+        started = anyio.current_time()
+        wait_s = float("inf") if timeout_s is None else timeout_s
+        self._cap_at = cap_at = float("inf") if cap_s is None else started + cap_s
+        self._wait_s = wait_s if options.get("reset_on_progress", False) else None
+        self._deadline = min(started + wait_s, cap_at)
+        self._limit = limit = _new_limit(self._deadline)
+        try:
+            async with limit:
+                await self._wait(sending)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            if self.is_settled and self._idle is None:
+                return  # in the same turn of the loop
+            is_cap = cap_s is not None and self._deadline == cap_at
+            raise RequestTimeout(method, cast("float", cap_s) if is_cap else wait_s, is_cap=is_cap) from None
+        finally:
+            self._limit = None
+
+    async def _wait(self, sending: Awaitable[object] | None) -> None:
+        if sending is not None:
+            await sending
+        if not self.is_settled:
+            await self._event.wait()
         while self._idle is not None:
             await self._idle.wait()
 
-    async def _wait_until(self, method: str, timeout_s: float | None, cap_s: float | None, resets: bool) -> None:
-        started = anyio.current_time()
-        cap_at = float("inf") if cap_s is None else started + cap_s
-        wait_s = float("inf") if timeout_s is None else timeout_s
-        deadline = min(started + wait_s, cap_at)
-        while not self.is_settled:
-            if self.touched:
-                self.touched = False
-                if resets:
-                    deadline = min(anyio.current_time() + wait_s, cap_at)
-            with anyio.CancelScope(deadline=deadline):
-                await self._event.wait()
-            if not (self.touched or self._event.is_set()):
-                raise RequestTimeout(method, cap_s if cap_s is not None and deadline == cap_at else wait_s)
+    def _move(self, deadline: float) -> None:
+        if self._limit is not None and not self._limit.expired() and deadline != self._deadline:
+            self._deadline = deadline
+            self._limit.reschedule(deadline if deadline < float("inf") else None)
 
     # -- progress -------------------------------------------------------------------------------------------------
 
     def take_progress(self, params: Mapping[str, Any]) -> Coroutine[Any, Any, None] | None:
         """Note progress; what has to run in a task of its own, if the callback waits for something."""
-        self.touched = True
-        event, self._event = self._event, anyio.Event()
-        event.set()
+        if self._limit is not None and self._wait_s is not None and not self.is_settled:
+            self._move(min(anyio.current_time() + self._wait_s, self._cap_at))
         if self._on_progress is None:
             return None
         progress = (params.get("progress", 0.0), params.get("total"), params.get("message"))
@@ -137,3 +171,75 @@ class Question:
         finally:
             self._idle = None
             idle.set()
+
+
+def progress_off_the_clock(
+    scope: anyio.CancelScope, timeout_s: float, cap_at: float, resets: bool, told: OnProgress | None
+) -> OnProgress:
+    """A progress callback for a call whose answer waits for it: its own time does not count against ``timeout_s``.
+
+    Args:
+        scope: bounds the call.
+        timeout_s, cap_at: its time-out in seconds, and the moment at which it ends in any case.
+        resets: progress restarts the time-out.
+        told: the callback of the caller.
+    """
+
+    def on_progress(progress: float, total: float | None, message: str | None) -> Awaitable[None] | None:
+        if resets:
+            scope.deadline = min(cap_at, anyio.current_time() + timeout_s)
+        waiting = None if told is None else told(progress, total, message)
+        return None if waiting is None else held(waiting)
+
+    async def held(waiting: Awaitable[None]) -> None:
+        left_s = scope.deadline - anyio.current_time()
+        scope.deadline = cap_at
+        try:
+            await waiting
+        finally:
+            scope.deadline = min(cap_at, anyio.current_time() + (timeout_s if resets else left_s))
+
+    return on_progress
+
+
+class _Limit(Protocol):
+    """A time-out: raises `TimeoutError` where it ends what is inside."""
+
+    def reschedule(self, when: float | None, /) -> None: ...
+    def expired(self) -> bool: ...
+    async def __aenter__(self) -> object: ...
+    async def __aexit__(self, *exc: Any) -> bool | None: ...
+
+
+def _new_limit(deadline: float) -> _Limit:
+    """asyncio's own costs a quarter of a scope (4 against 17 µs, where a whole call takes 50)."""
+    if not is_asyncio():
+        return _Scope(deadline)
+    import asyncio
+
+    return cast("_Limit", asyncio.timeout_at(deadline if deadline < float("inf") else None))
+
+
+class _Scope:
+    """A cancel scope with the manners of `asyncio.timeout_at`."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, deadline: float) -> None:
+        self._scope = anyio.CancelScope(deadline=deadline)
+
+    def reschedule(self, when: float | None, /) -> None:
+        self._scope.deadline = float("inf") if when is None else when
+
+    def expired(self) -> bool:
+        return self._scope.cancelled_caught
+
+    async def __aenter__(self) -> object:
+        self._scope.__enter__()
+        return self
+
+    async def __aexit__(self, *exc: Any) -> bool | None:
+        swallows = self._scope.__exit__(*exc)
+        if self._scope.cancelled_caught:
+            raise TimeoutError
+        return swallows

@@ -179,12 +179,15 @@ class RequestTimeout(LocalError, TimeoutError):
     Attributes:
         method: what was asked.
         timeout_s: how long it waited, in seconds.
+        is_cap: whether that was the absolute bound (``max_total_s``), which progress does not extend.
     """
 
-    def __init__(self, method: str, timeout_s: float) -> None:
-        super().__init__(f"No answer to {method} within {timeout_s:g} s")
+    def __init__(self, method: str, timeout_s: float, *, is_cap: bool = False) -> None:
+        words = " in all (max_total_s, which progress does not extend)" if is_cap else ""
+        super().__init__(f"No answer to {method} within {timeout_s:g} s{words}")
         self.method = method
         self.timeout_s = timeout_s
+        self.is_cap = is_cap
 
 
 class NoBackChannel(LocalError):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from ferrule.kernel.dispatch import CallOptions, OnProgress
-from ferrule.protocol.errors import LocalError, RemoteError
+from ferrule.kernel.questions import progress_off_the_clock
+from ferrule.protocol.errors import LocalError, RemoteError, RequestTimeout
 from ferrule.wire.jsonrpc import JsonRpcError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Flight:
 
     __slots__ = (
         "cap_at",
+        "cap_s",
         "id",
         "lost",
         "method",
@@ -60,7 +62,7 @@ class Flight:
         self.on_progress = options.get("on_progress")
         self.timeout_s = options.get("timeout_s")
         self.resets = options.get("reset_on_progress", False)
-        cap_s = options.get("max_total_s")
+        self.cap_s = cap_s = options.get("max_total_s")
         now = anyio.current_time()
         self.cap_at = float("inf") if cap_s is None else now + cap_s
         self.scope = anyio.CancelScope()
@@ -69,10 +71,15 @@ class Flight:
 
     async def progressed(self, params: Mapping[str, Any]) -> None:
         """Progress came for it."""
-        if self.resets and self.timeout_s is not None:
-            self.scope.deadline = min(self.cap_at, anyio.current_time() + self.timeout_s)
-        if self.on_progress is not None:
-            await _call_progress(self.on_progress, params)
+        wait_s = float("inf") if self.timeout_s is None else self.timeout_s
+        told = progress_off_the_clock(self.scope, wait_s, self.cap_at, self.resets, self.on_progress)
+        await _call_progress(told, params)
+
+    def timed_out(self) -> RequestTimeout:
+        """The error of a call whose time is over."""
+        if self.cap_s is not None and self.scope.deadline == self.cap_at:
+            return RequestTimeout(self.method, self.cap_s, is_cap=True)
+        return RequestTimeout(self.method, self.timeout_s or 0.0)
 
 
 async def _call_progress(on_progress: OnProgress, params: Mapping[str, Any]) -> None:

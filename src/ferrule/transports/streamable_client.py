@@ -22,7 +22,6 @@ from ferrule.kernel.dispatch import CallOptions, OnNotify, OnRequest, ProgressSe
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
     ConnectionClosed,
-    RequestTimeout,
     error_from_exception,
 )
 from ferrule.protocol.inbound import NAME_PARAMS, PROTOCOL_VERSION_KEY
@@ -222,7 +221,7 @@ class StreamableHttp:
                 return cast("dict[str, Any]", result_of(flight.stray))
             if flight.reason is not None:
                 raise flight.reason
-            raise RequestTimeout(method, flight.timeout_s or 0.0)
+            raise flight.timed_out()
         return cast("dict[str, Any]", flight.result)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:

@@ -82,8 +82,7 @@ class Questions:
             sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": id}
             params = sent
         try:
-            await emit(encode_request(id, method, params))
-            await question.wait(method, options)
+            await question.wait(method, options, emit(encode_request(id, method, params)))
         except BaseException as error:
             self._open.pop(id, None)
             question.forget_progress()
