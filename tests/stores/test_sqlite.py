@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from ferrule.stores.blobs import probe
 from ferrule.stores.errors import StoreNotWritable
 from ferrule.stores.sqlite import (
     SqliteBlobs,
+    SqliteChannel,
     SqliteEvents,
     SqliteFile,
     SqliteMarks,
@@ -306,3 +309,65 @@ async def test_a_server_does_not_start_on_a_path_that_cannot_exist(tmp_path: Pat
     with pytest.raises(StoreUrlError, match=r"does not exist|is a folder"):
         async with app.lowlevel.lifespan():
             pass
+
+
+async def test_a_listener_that_is_cancelled_while_its_connection_opens_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread goes on for a moment: what it opens then is closed by it."""
+    file = SqliteFile(str(tmp_path / "s.db"))
+    new, opened, closed = file._new, [threading.Event() for _ in range(2)], threading.Event()
+    connections: list[sqlite3.Connection] = []
+
+    def slow(timeout_s: float) -> sqlite3.Connection:
+        opened[0].set()
+        assert opened[1].wait(60)
+        connections.append(new(timeout_s))
+        return connections[0]
+
+    monkeypatch.setattr(file, "_new", slow)
+    monkeypatch.setattr(sqlite_file._Held, "hold", _noting(sqlite_file._Held.hold, closed))
+    listening = asyncio.create_task(SqliteChannel(file).listen(lambda message: None))
+    while not opened[0].is_set():
+        await asyncio.sleep(0.001)
+    listening.cancel()
+    await asyncio.wait([listening])
+    opened[1].set()
+    while not closed.is_set():
+        await asyncio.sleep(0.001)
+    while True:  # it is closed right after it was noted
+        try:
+            connections[0].execute("SELECT 1")
+        except sqlite3.ProgrammingError:
+            break
+        await asyncio.sleep(0.001)
+
+
+def _noting(hold: Any, done: threading.Event) -> Any:
+    def noted(self: Any, connection: sqlite3.Connection) -> None:
+        hold(self, connection)
+        done.set()
+
+    return noted
+
+
+def test_a_store_in_a_cycle_closes_its_file(tmp_path: Path) -> None:
+    """Its connection must not be found open by the collector, whatever it looks at first."""
+    program = f"""
+import asyncio, gc, sys, warnings
+warnings.simplefilter("error")
+from ferrule.stores.sqlite import SqliteFile
+seen = []
+sys.unraisablehook = lambda problem: seen.append(problem.exc_value)
+async def use():
+    for number in range(50):
+        file = SqliteFile({str(tmp_path)!r} + f"/{{number}}.db")
+        connection = await file.run(lambda connection, now: connection)
+        file.itself = (connection, file)
+        del file, connection
+asyncio.run(use())
+gc.collect()
+assert not seen, seen
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

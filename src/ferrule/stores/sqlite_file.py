@@ -19,8 +19,9 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+import weakref
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import anyio.to_thread
@@ -97,6 +98,24 @@ _KINDS: Final = ("marks", "blobs", "tasks", "sessions", "events", "messages", "c
 _SWEEPS: Final = tuple(f"DELETE FROM ferrule_{kind} WHERE expires_at <= ?" for kind in _KINDS)
 
 
+class _Held:
+    """A connection, and the process that may use it."""
+
+    __slots__ = ("connection", "pid")
+
+    def __init__(self) -> None:
+        self.connection: sqlite3.Connection | None = None
+        self.pid = 0
+
+    def hold(self, connection: sqlite3.Connection) -> None:
+        self.connection, self.pid = connection, os.getpid()
+
+    def close(self) -> None:
+        if self.connection is not None and self.pid == os.getpid():
+            self.connection.close()
+        self.connection = None
+
+
 class SqliteFile:
     """One file, opened on first use; what the stores in it share.
 
@@ -118,10 +137,12 @@ class SqliteFile:
         self.max_cache_bytes = max_cache_bytes
         self._lock = threading.Lock()
         self._turn: RunVar[anyio.CapacityLimiter] = RunVar(f"ferrule.sqlite.{id(self)}")
-        self._connection: sqlite3.Connection | None = None
+        self._held = _Held()
         self._is_durable = True
-        self._pid = 0
         self._swept_at = 0.0
+        # A store lives as long as its server and mostly nobody closes it; since Python 3.13 an open connection warns. A
+        # `__del__` would come too late in a cycle: the connection may be finalized before it.
+        weakref.finalize(self, self._held.close).atexit = False
 
     async def run(self, work: Callable[[sqlite3.Connection, float], T], *, durable: bool = True) -> T:
         """``work(connection, now)`` in a thread, alone in this process.
@@ -141,25 +162,18 @@ class SqliteFile:
             self._turn.set(turn)
         return await anyio.to_thread.run_sync(self._run, work, durable, limiter=turn)
 
-    def __del__(self) -> None:
-        # A store lives as long as its server and mostly nobody closes it; since Python 3.13 an open connection warns.
-        connection = getattr(self, "_connection", None)
-        if connection is not None and self._pid == os.getpid():
-            connection.close()
-
     def close(self) -> None:
         """Close the file; it is opened again when used again."""
         with self._lock:
-            if self._connection is not None and self._pid == os.getpid():
-                self._connection.close()
-            self._connection = None
+            self._held.close()
 
     async def aclose(self) -> None:
         """`close`, which waits for the thread that uses the file, in a thread."""
         await anyio.to_thread.run_sync(self.close)
 
-    def connect(self, *, timeout_s: float = _BUSY_TIMEOUT_S) -> sqlite3.Connection:
-        """A connection of its own, for a caller that closes it.
+    @asynccontextmanager
+    async def connected(self, *, timeout_s: float = _BUSY_TIMEOUT_S) -> AsyncGenerator[sqlite3.Connection]:
+        """A connection of its own, opened in a thread and closed at the end.
 
         Args:
             timeout_s: seconds to wait for other processes.
@@ -167,8 +181,24 @@ class SqliteFile:
         Raises:
             OSError: the file cannot be used.
         """
-        with self._errors():
-            return self._new(timeout_s)
+        held, lock, is_wanted = _Held(), threading.Lock(), True
+
+        def connect() -> None:
+            with self._errors():
+                connection = self._new(timeout_s)
+            with lock:
+                held.hold(connection)
+                if not is_wanted:
+                    held.close()
+
+        try:
+            await anyio.to_thread.run_sync(connect)
+            assert held.connection is not None
+            yield held.connection
+        finally:
+            with lock:  # whoever is cancelled does not wait for the thread, which then closes what it opens
+                is_wanted = False
+                held.close()
 
     def _run(self, work: Callable[[sqlite3.Connection, float], T], durable: bool) -> T:
         with self._lock, self._errors():
@@ -196,16 +226,17 @@ class SqliteFile:
             raise OSError(f"The store {self.path} cannot be used: {error}") from error
 
     def _open(self) -> sqlite3.Connection:
-        pid = os.getpid()
-        if self._connection is None or self._pid != pid:
+        connection = self._held.connection
+        if connection is None or self._held.pid != os.getpid():
             connection = self._new(_BUSY_TIMEOUT_S)
             try:
                 self._shift_s = self._agreed_shift_s(connection)
             except BaseException:
                 connection.close()
                 raise
-            self._connection, self._pid, self._is_durable = connection, pid, True
-        return self._connection
+            self._held.hold(connection)
+            self._is_durable = True
+        return connection
 
     def _agreed_shift_s(self, connection: sqlite3.Connection) -> float:
         """What to add to the clock, so that it tells the time of the file; sets that time if nobody has."""

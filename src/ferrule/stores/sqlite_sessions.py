@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
-import anyio.to_thread
 
 from ferrule.stores.channel import OnMessage
 from ferrule.stores.events import Replay, StoredEvent
@@ -168,18 +168,11 @@ class SqliteChannel:
     async def listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None = None) -> None:
         """See `Channel`."""
         while True:
-            try:
+            with suppress(OSError, sqlite3.DatabaseError):
                 # It waits for nobody: what is locked at this look is free at the next.
-                connection = await anyio.to_thread.run_sync(lambda: self._file.connect(timeout_s=0))
-            except OSError:
-                await anyio.sleep(_RETRY_S)
-                continue
-            try:
-                await self._follow(connection, on_message, on_ready)
-            except sqlite3.DatabaseError:
-                await anyio.sleep(_RETRY_S)
-            finally:
-                connection.close()
+                async with self._file.connected(timeout_s=0) as connection:
+                    await self._follow(connection, on_message, on_ready)
+            await anyio.sleep(_RETRY_S)
 
     async def _follow(
         self, connection: sqlite3.Connection, on_message: OnMessage, on_ready: Callable[[], None] | None
