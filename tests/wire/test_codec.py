@@ -7,7 +7,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ferrule.wire.codec import Encoded, canonical, convert, decode, decoder, encode, encode_str, to_builtins
 from ferrule.wire.faults import ConvertError, DecodeError, EncodeError
+from ferrule.wire.nesting import MAX_DEPTH
 from ferrule.wire.struct import WireStruct
 
 JSON = st.recursive(
@@ -131,8 +132,32 @@ def test_deep_nesting_is_refused_not_crashed_on(depth: int, head: bytes, tail: b
         decode(data)
 
 
+@pytest.mark.parametrize(("head", "tail"), [(b"[", b"]"), (b'{"a":', b"}"), (b'{"\\ud800":', b"}")])
+def test_the_limit_of_nesting_is_a_number_of_ours(head: bytes, tail: bytes) -> None:
+    """The same on every version of Python, for text and bytes, typed and not, and for what is written."""
+
+    def of(depth: int) -> bytes:
+        return head * depth + b"1" + tail * depth
+
+    def forms(data: bytes) -> list[Any]:
+        return [data, bytearray(data), memoryview(data), data.decode()]
+
+    typed = decoder(cast("type[Any]", Any))
+    for data in forms(of(MAX_DEPTH)):
+        value = decode(data)
+        assert typed(data) == value
+        assert len(canonical(value)) >= MAX_DEPTH
+        assert decode(encode(value)) == value
+    for data in forms(of(MAX_DEPTH + 1)):
+        for read in (decode, typed):
+            with pytest.raises(DecodeError, match="nested more than 512 levels deep"):
+                read(data)
+    with pytest.raises(EncodeError, match="more than 512 levels"):
+        encode([value])
+
+
 def test_reasonable_nesting_is_read() -> None:
-    """The guard is far above what people nest."""
+    """The limit is far above what people nest."""
     assert decode(b"[" * 500 + b"]" * 500)
     assert encode(decode(b"[" * 500 + b"]" * 500)) == b"[" * 500 + b"]" * 500
 

@@ -7,8 +7,8 @@ What the codec decides, so that no caller has to:
   by a JavaScript peer must not cost the message, and UTF-8 cannot carry it.
 * Invalid UTF-8 and a byte order mark are refused. A duplicate key's last value wins. Integers are exact up to 4,300
   digits (the interpreter's own bound); larger ones, and numbers beyond a double, are refused.
-* Nesting is bounded by the interpreter's recursion guard, near 1,000 levels (some thousands from Python 3.12 on);
-  deeper input is refused, not crashed on.
+* Nesting is bounded by `ferrule.wire.nesting.MAX_DEPTH`, in what is read and in what is written; deeper input is
+  refused before anything descends into it.
 
 Bytes are bounded before they come here, by framing and by the HTTP endpoint. A newcomer would reach for
 ``json`` or ``msgspec.json`` elsewhere: then these decisions would hold in one place and not in another.
@@ -27,6 +27,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from ferrule.wire.faults import ConvertError, DecodeError, EncodeError
+from ferrule.wire.nesting import MAX_DEPTH, is_deeper
 from ferrule.wire.struct import convert_unknown_kinds, decode_hook
 
 __all__ = [
@@ -44,6 +45,8 @@ T = TypeVar("T")
 
 Encoded = msgspec.Raw
 """A ready-made JSON value: ``Encoded(b'{"a":1}')`` may stand anywhere inside a value given to `encode`."""
+
+_TOO_DEEP = f"The message is nested more than {MAX_DEPTH} levels deep"
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -80,12 +83,23 @@ def decode(data: bytes | bytearray | memoryview | str) -> Any:
     Raises:
         DecodeError: not JSON, not UTF-8, nested too deeply, or a number out of range (the sender's fault).
     """
+    if len(data) > MAX_DEPTH and (type(data) is not bytes or data.count(b"[") + data.count(b"{") > MAX_DEPTH):
+        _check_depth(data)
     try:
         return _decode(data)
     except Exception as error:
         if _may_hold_surrogates(data, error):
             return _decode_with_surrogates(data)
         raise _decode_error(error) from error
+
+
+def _check_depth(data: bytes | bytearray | memoryview | str) -> None:
+    if isinstance(data, str):
+        data = data.encode("utf-8", "surrogatepass")
+    elif isinstance(data, memoryview):
+        data = data.tobytes()
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and is_deeper(data):
+        raise DecodeError(_TOO_DEEP)
 
 
 def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], T]:
@@ -98,6 +112,8 @@ def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], 
     read = _decoder_for(cast("Any", type_)).decode
 
     def read_typed(data: bytes | bytearray | memoryview | str) -> T:
+        if len(data) > MAX_DEPTH and (type(data) is not bytes or data.count(b"[") + data.count(b"{") > MAX_DEPTH):
+            _check_depth(data)
         try:
             return cast("T", read(data))
         except msgspec.ValidationError:
@@ -117,13 +133,16 @@ def encode(value: Any) -> bytes:
         EncodeError: the value has no JSON form, refers to itself, or is nested too deeply (the caller's fault).
     """
     try:
-        return _encode(value)
+        data = _encode(value)
     except UnicodeEncodeError:
         return _encode_with_surrogates(value)
     except RecursionError as error:
         raise EncodeError("The value is nested too deeply or refers to itself") from error
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise EncodeError(f"The value cannot be written as JSON: {error}") from error
+    if len(data) > MAX_DEPTH and data.count(b"[") + data.count(b"{") > MAX_DEPTH and is_deeper(data):
+        raise EncodeError(f"The value is nested too deeply: more than {MAX_DEPTH} levels")
+    return data
 
 
 def encode_str(value: Any) -> str:
@@ -144,13 +163,30 @@ def canonical(value: Any) -> bytes:
 
 
 def _with_whole_numbers(value: Any) -> Any:
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else value
-    if isinstance(value, dict):
-        return {key: _with_whole_numbers(item) for key, item in cast("dict[Any, Any]", cast("object", value)).items()}
-    if isinstance(value, (list, tuple)):
-        return [_with_whole_numbers(item) for item in cast("list[Any]", cast("object", value))]
-    return value
+    return _copied(value, lambda leaf: int(leaf) if isinstance(leaf, float) and leaf.is_integer() else leaf)
+
+
+def _copied(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Builtins with ``leaf`` of everything that is no container, keys included; without a frame for each level."""
+    top: list[Any] = [value]
+    todo: list[tuple[Any, Any, Any]] = [(top, 0, value)]  # where it goes, under which index or key, what it is
+    while todo:
+        place, at, item = todo.pop()
+        if isinstance(item, dict):
+            made: Any = {}
+            todo += [
+                (made, leaf(key), inner)
+                for key, inner in reversed(cast("dict[Any, Any]", cast("object", item)).items())
+            ]
+        elif isinstance(item, (list, tuple)):
+            items = cast("list[Any]", item)
+            made = [None] * len(items)
+            todo += [(made, index, inner) for index, inner in enumerate(items)]
+        else:
+            place[at] = leaf(item)
+            continue
+        place[at] = made
+    return top[0]
 
 
 def convert(value: Any, type_: type[T], *, strict: bool = True) -> T:
@@ -239,22 +275,19 @@ def _encode_with_surrogates(value: Any) -> bytes:
 
 
 def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        if _SURROGATE.search(value) is None:
-            return value
-        # Through UTF-16, where the two halves of a pair find together and only lone ones are replaced.
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, dict):
-        items = cast("dict[Any, Any]", cast("object", value)).items()
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in items}
-    if isinstance(value, (list, tuple)):
-        return [_without_surrogates(item) for item in cast("list[Any]", cast("object", value))]
-    return value
+    return _copied(value, _repaired)
+
+
+def _repaired(value: Any) -> Any:
+    if not isinstance(value, str) or _SURROGATE.search(value) is None:
+        return value
+    # Through UTF-16, where the two halves of a pair find together and only lone ones are replaced.
+    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _decode_error(error: Exception) -> DecodeError:
     if isinstance(error, RecursionError):
-        return DecodeError("The message is nested too deeply")
+        return DecodeError(_TOO_DEEP)
     if isinstance(error, UnicodeError):
         return DecodeError("The message is not valid UTF-8")
     if isinstance(error, msgspec.DecodeError):

@@ -21,6 +21,8 @@ from ferrule.app.adapters.base import Opaque
 from ferrule.app.errors import SignatureError
 from ferrule.app.guards import is_array, is_object
 from ferrule.app.scalars import ACCEPTED
+from ferrule.wire.codec import decode
+from ferrule.wire.faults import DecodeError
 
 __all__ = ["PYDANTIC"]
 
@@ -214,8 +216,8 @@ def _mend(value: Any, error: ValidationError) -> tuple[Any, bool]:
 
 def _container_of(text: str) -> Any:
     try:
-        made = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+        made = decode(text)
+    except DecodeError:
         return text
     return made if is_object(made) or is_array(made) else text
 
