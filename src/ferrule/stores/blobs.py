@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from secrets import token_hex
 from typing import Final, Protocol
 
 __all__ = ["BlobStore", "MemoryBlobs", "ValueTooLarge", "most_entries", "probe"]
@@ -43,7 +43,7 @@ async def probe(blobs: BlobStore) -> None:
     Raises:
         OSError: it cannot.
     """
-    key = f"health/{token_hex(8)}"
+    key = f"health/{os.urandom(8).hex()}"
     await blobs.put(key, _PROBE, ttl_s=60)
     await blobs.get(key)
     await blobs.put(key, b"", ttl_s=0)
