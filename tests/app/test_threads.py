@@ -59,7 +59,7 @@ async def test_no_more_threads_than_stated():
         with lock:
             running += 1
             peak = max(peak, running)
-        gate.wait(10)
+        gate.wait(600)
         with lock:
             running -= 1
         return True
@@ -81,7 +81,7 @@ async def test_a_cancelled_call_is_given_up_and_harms_nobody():
 
     def work():
         started.set()
-        gate.wait(10)
+        gate.wait(600)
 
     task = asyncio.ensure_future(threads.run(work, {}))
     queued = asyncio.ensure_future(threads.run(lambda: 1 / 0, {}))
@@ -125,7 +125,7 @@ async def test_two_hundred_sync_calls_leave_ping_and_initialize_prompt():
     @app.tool
     def slow(n: int, ctx: Context) -> int:
         assert current_context().request_id == ctx.request_id
-        assert gate.wait(30)
+        assert gate.wait(600)
         return n
 
     async def one(n: int):

@@ -50,6 +50,7 @@ from ferrule.testing.contracts import (
     TaskStoreContract,
 )
 from ferrule.transports.asgi.events import MemoryEventStore
+from tests.stores.turned_redis import Clock, TurnedServer
 
 pytestmark = pytest.mark.anyio
 
@@ -177,18 +178,28 @@ class OneSlot:
         assert len(slots) == 1, f"{keys} are in the slots {slots}"
 
 
-class CheckedServer(RedisServer):
+class CheckedServer(TurnedServer):
     @property
     def client(self) -> Any:
         return OneSlot(super().client)
 
 
 class InRedis(StoreContract):
-    """A prefix of its own for each test; time is real. Keys that meet share a slot, and all that is left expires."""
+    """A prefix of its own for each test. Keys that meet share a slot, and all that is left expires."""
+
+    tick_s = 15.0  # longer than a test takes, and four of them are the longer lives of the contracts
+
+    def now(self) -> float:
+        return self.server.clock()
+
+    async def pass_time(self, seconds: float) -> None:
+        self.server.clock.now_s += seconds
+        await self.server.pass_time(seconds)
 
     @pytest.fixture(autouse=True)
     async def _server(self, redis_url: str) -> AsyncGenerator[None]:
-        self.server = CheckedServer(redis_url, prefix=f"test-{secrets.token_hex(6)}")
+        self.server = CheckedServer(redis_url, prefix=f"test-{secrets.token_hex(6)}", timeout_s=60)
+        self.server.clock = Clock()
         yield
         keys = [key async for key in self.server.client.scan_iter(f"{self.server.prefix}:*")]
         for key in keys:

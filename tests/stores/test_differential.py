@@ -1,8 +1,7 @@
 """The same random operations on memory, SQLite and Redis give the same answers: each store has one contract.
 
-Time is a number that the test turns. For Redis, whose own clock nobody can turn, scripts are told the time, and when
-time passes every key is brought nearer to its end. Lives end half-way between two steps of time, so that the moments
-which the test itself takes decide nothing.
+Time is a number that the test turns, for Redis as well (see `tests.stores.turned_redis`). Lives end half-way between
+two steps of time, so that the moments which the test itself takes decide nothing.
 
 ``FERRULE_DIFFERENTIAL_EXAMPLES`` is the number of sequences for each kind of store (20 if it is not set).
 """
@@ -50,10 +49,10 @@ from ferrule.stores.sqlite import (
 )
 from ferrule.stores.tasks import MemoryTasks, StoredTask, TooManyTasks
 from ferrule.transports.asgi.events import MemoryEventStore
+from tests.stores.turned_redis import Clock, TurnedServer
 
 STEP_S = 1000.0
 _IN_MEMORY = "/dev/shm"
-EPOCH_S = 1_700_000_000.0
 EVENTS = 4
 
 sequences = settings(
@@ -77,62 +76,6 @@ def operations(*kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
     """Long sequences, because what differs needs several operations on one key; short ones to show it with."""
     kind = st.one_of(*kinds)
     return st.one_of(st.lists(kind, max_size=10), st.lists(kind, min_size=40, max_size=60))
-
-
-class Clock:
-    """Time, the same for all."""
-
-    def __init__(self) -> None:
-        self.now_s = EPOCH_S
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-_TURNED = """
-local turned_ms = %d
-local real = redis.call
-local redis = {call = function(command, ...)
-  if command == 'TIME' then return {tostring(math.floor(turned_ms / 1000)), tostring((turned_ms %% 1000) * 1000)} end
-  if command == 'PEXPIREAT' then
-    local key, at = ...
-    return real('PEXPIRE', key, string.format('%%.0f', at - turned_ms))
-  end
-  return real(command, ...)
-end}
-"""
-
-
-class TurnedClient:
-    """A client whose scripts are told the time."""
-
-    def __init__(self, client: Any, clock: Clock) -> None:
-        self._client = client
-        self._clock = clock
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    def eval(self, script: str, *arguments: Any) -> Any:
-        return self._client.eval(_TURNED % round(self._clock() * 1000) + script, *arguments)
-
-
-class TurnedServer(RedisServer):
-    clock: Clock
-
-    @property
-    def client(self) -> Any:
-        return TurnedClient(super().client, self.clock)
-
-    async def pass_time(self, seconds: float) -> None:
-        """Bring every key nearer to its end; all have one."""
-        async for key in self.client.scan_iter(f"{self.prefix}:*"):
-            left_ms = await self.client.pttl(key)
-            assert left_ms != -1, f"{key} never expires"
-            if left_ms <= seconds * 1000:
-                await self.client.delete(key)
-            else:
-                await self.client.pexpire(key, left_ms - round(seconds * 1000))
 
 
 @dataclass
@@ -420,7 +363,7 @@ def test_tasks(url: str | None, steps: list[Any]) -> None:
         if isinstance(found, list):
             return [seen(name, each) for each in found]
         if isinstance(found, StoredTask):
-            ends = round((found.expires_at - EPOCH_S) / STEP_S, 2)
+            ends = round((found.expires_at - Clock.EPOCH_S) / STEP_S, 2)
             return found.task_id, found.owner, found.version, found.created_at, ends, found.is_open, found.body
         return found
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import pytest
 
 from ferrule.wire.ndjson import Frame, FrameTooLong, LineFramer
+from tests.memory import peak_bytes_of
 
 
 def frames_of(data: bytes, *, chunk_bytes: int, max_bytes: int = 1000) -> list[Frame]:
@@ -94,40 +93,37 @@ def test_a_line_of_a_limit_and_two_carriage_returns_is_too_long() -> None:
     assert frames_of(b"12345678\r\r\n", chunk_bytes=1, max_bytes=8) == [FrameTooLong(10)]
 
 
-def test_an_endless_line_is_reported_before_its_newline_and_never_held() -> None:
-    """20 MB without a newline: the peer hears of it at once and the memory stays flat."""
+def feed_an_endless_line() -> None:
     framer = LineFramer(1024 * 1024)
     chunk = b"x" * 65536
-    tracemalloc.start()
-    try:
-        found: list[Frame] = []
-        for _ in range(320):
-            found += framer.feed(chunk)
-            assert framer.held_bytes <= 1024 * 1024 + 1
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    found: list[Frame] = []
+    for _ in range(320):
+        found += framer.feed(chunk)
+        assert framer.held_bytes <= 1024 * 1024 + 1
     assert found == [FrameTooLong(17 * 65536)]
-    assert peak_bytes < 3 * 1024 * 1024
     assert framer.feed(b"tail\nnext\n") == [b"next"]
+
+
+def test_an_endless_line_is_reported_before_its_newline_and_never_held() -> None:
+    """20 MB without a newline: the peer hears of it at once and the memory stays flat."""
+    assert peak_bytes_of(feed_an_endless_line) < 3 * 1024 * 1024
+
+
+LARGE = b"y" * (10 * 1024 * 1024)
+
+
+def feed_a_large_message() -> None:
+    framer = LineFramer(len(LARGE))
+    found: list[Frame] = []
+    for at in range(0, len(LARGE), 65536):
+        found += framer.feed(LARGE[at : at + 65536])
+    found += framer.feed(b"\n")
+    assert found == [LARGE]
 
 
 def test_a_large_message_in_pipe_sized_chunks_is_copied_once() -> None:
     """Joining a growing buffer per read would make this quadratic; peak memory shows how often it was copied."""
-    size = 10 * 1024 * 1024
-    body = b"y" * size
-    framer = LineFramer(size)
-    tracemalloc.start()
-    try:
-        found: list[Frame] = []
-        for at in range(0, size, 65536):
-            found += framer.feed(body[at : at + 65536])
-        found += framer.feed(b"\n")
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert found == [body]
-    assert peak_bytes < 2.3 * size
+    assert peak_bytes_of(feed_a_large_message) < 2.3 * len(LARGE)
 
 
 def test_finish_gives_the_unterminated_last_line_once() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import pytest
 
 from ferrule.wire.faults import EncodeError
 from ferrule.wire.sse import COMMENT, EventReader, EventTooLong, ServerSentEvent, encode_event
+from tests.memory import peak_bytes_of
 
 Event = ServerSentEvent
 
@@ -211,34 +210,32 @@ def test_the_id_of_an_event_that_was_too_long_still_counts() -> None:
     assert reader.last_event_id == "9"
 
 
-def test_an_endless_line_is_never_held() -> None:
-    """The memory stays flat and the fault is reported before the line ends."""
+def read_an_endless_line() -> None:
     reader = EventReader(100_000)
     chunk = b"data" + b"x" * 65532
-    tracemalloc.start()
-    try:
-        found = [item for _ in range(300) for item in reader.feed(chunk)]
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    found = [item for _ in range(300) for item in reader.feed(chunk)]
     assert found == [EventTooLong(2 * 65536)]
-    assert peak_bytes < 600_000
     assert reader.feed(b"\n\ndata: 1\n\n") == [Event("message", b"1")]
+
+
+def test_an_endless_line_is_never_held() -> None:
+    """The memory stays flat and the fault is reported before the line ends."""
+    assert peak_bytes_of(read_an_endless_line) < 600_000
+
+
+LARGE = b"y" * (8 * 1024 * 1024)
+STREAM = encode_event(LARGE)
+
+
+def read_a_large_event() -> None:
+    reader = EventReader(len(LARGE) + 100)
+    found = [item for at in range(0, len(STREAM), 16384) for item in reader.feed(STREAM[at : at + 16384])]
+    assert found == [Event("message", LARGE)]
 
 
 def test_a_large_event_in_small_chunks_is_copied_a_bounded_number_of_times() -> None:
     """Quadratic joining would show as memory first and as time next."""
-    size = 8 * 1024 * 1024
-    stream = encode_event(b"y" * size)
-    reader = EventReader(size + 100)
-    tracemalloc.start()
-    try:
-        found = [item for at in range(0, len(stream), 16384) for item in reader.feed(stream[at : at + 16384])]
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert found == [Event("message", b"y" * size)]
-    assert peak_bytes < 3.3 * size
+    assert peak_bytes_of(read_a_large_event) < 3.3 * len(LARGE)
 
 
 def test_a_limit_must_be_positive() -> None:

@@ -360,18 +360,20 @@ async def test_a_body_that_asks_for_ever_while_unwinding_is_answered_without(app
 
     call = Call(app)
     serving = asyncio.ensure_future(call.request())
-    while not call.dispatch.early:
-        await asyncio.sleep(0.005)
-    (early,) = call.dispatch.early
-    assert early.result_type == "input_required"
-    assert not serving.done()
-    assert "did not end" in caplog.text
-    before = len(asked)
-    await settled()
-    assert len(asked) == before  # parked for good: it burns no processor
-    test_is_over.append(True)
-    serving.cancel()
-    await asyncio.wait([serving])
+    try:
+        while not call.dispatch.early or "it is parked" not in caplog.text:
+            await asyncio.sleep(0.005)
+        (early,) = call.dispatch.early
+        assert early.result_type == "input_required"
+        assert not serving.done()
+        assert "did not end" in caplog.text
+        before = len(asked)
+        await settled()
+        assert len(asked) == before  # parked for good: it burns no processor
+    finally:
+        test_is_over.append(True)
+        serving.cancel()
+        await asyncio.wait([serving])
     call.state, call.requests = early.request_state, dict(early.input_requests)
     assert (await call.reply(accept(3))).result["content"][0]["text"] == "3"
 
