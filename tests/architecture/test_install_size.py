@@ -15,8 +15,8 @@ from packaging.requirements import Requirement
 MAX_DISTRIBUTIONS = 20
 MAX_MEGABYTES = 45
 MEGABYTE = 1_000_000  # the stricter of the two readings
-MAX_COMPILED_MEBIBYTES = 46
-MEBIBYTE = 1 << 20
+MAX_COMPILED_MEGABYTES = 50
+"""With the bytecode that pip adds to what is promised; other installers add none."""
 
 
 def _normal(name: str) -> str:
@@ -85,7 +85,7 @@ def test_a_plain_install_is_few_megabytes(installed: dict[str, Distribution]) ->
         plain[name] = sum(path.stat().st_size for path in files)
         compiled[name] = plain[name] + sum(_compiled_bytes(path) for path in files)
     assert sum(plain.values()) <= MAX_MEGABYTES * MEGABYTE, sorted(plain.items(), key=lambda item: -item[1])
-    assert sum(compiled.values()) <= MAX_COMPILED_MEBIBYTES * MEBIBYTE, sorted(
+    assert sum(compiled.values()) <= MAX_COMPILED_MEGABYTES * MEGABYTE, sorted(
         compiled.items(), key=lambda item: -item[1]
     )
 
