@@ -43,7 +43,11 @@ async def add(
 
 
 @app.tool
-async def cut(metal: Literal["brass", "copper", "steel"], length_mm: int, ctx: Context) -> Cut:
+async def cut(
+    metal: Literal["brass", "copper", "steel"],
+    length_mm: Annotated[int, Field("of the piece", ge=1, le=10_000)],
+    ctx: Context,
+) -> Cut:
     """Cut a piece from a bar and say what is left of it."""
     left_mm = STOCK_MM[metal] - length_mm
     if left_mm < 0:

@@ -12,7 +12,7 @@ from ferrule.auth.server.refusals import InsufficientScope
 from ferrule.kernel import builtin
 from ferrule.kernel.builtin import granted_filter
 from ferrule.kernel.bus import Event, ListenFilter
-from ferrule.protocol.errors import InvalidParams
+from ferrule.protocol.errors import InvalidParams, MCPError
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.wire.types import SubscriptionFilter
 from tests.app.support import V1125, RecordingDispatch, ask, connection_of
@@ -147,6 +147,7 @@ async def test_what_a_connection_subscribes_to_is_bounded(monkeypatch: pytest.Mo
     monkeypatch.setattr(builtin, "MAX_SUBSCRIBED", 3)
     monkeypatch.setattr(builtin, "MAX_ALL_SUBSCRIBED_CHARS", 15_000)
     app = made()
+    app.add_resource("a:{name}", lambda name: name)
     app.lowlevel.resource_updates = True
     connection = connection_of(V1125, listener=app.lowlevel.bus.listen(ListenFilter()))
 
@@ -191,3 +192,23 @@ async def test_a_modern_subscription_of_allowed_size_is_granted() -> None:
     uris = [f"a:{number}".ljust(100, "x") for number in range(10_000)]
     granted, heard = granted_filter(app.lowlevel, SubscriptionFilter(resource_subscriptions=uris))
     assert (granted["resourceSubscriptions"], len(heard.uris)) == (uris, 10_000)
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+async def test_only_a_resource_that_is_there_can_be_subscribed_to(depth: int) -> None:
+    """Or what has one below it; what is disabled is not there."""
+    app, prefix = made(), ""
+    if depth:
+        host = MCPServer("host")
+        host.mount(app, prefix="p")
+        app, prefix = host, "p/"
+    connection = connection_of(V1125, listener=app.lowlevel.bus.listen(ListenFilter()))
+    for uri in (f"data://{prefix}open/x", f"data://{prefix}open", f"data://{prefix}open/"):
+        await ask(app, "resources/subscribe", {"uri": uri}, version=V1125, connection=connection)
+    for uri in ("data://none", f"data://{prefix}openly/x/y", "other://x"):
+        with pytest.raises(MCPError) as refused:
+            await ask(app, "resources/subscribe", {"uri": uri}, version=V1125, connection=connection)
+        assert (refused.value.code, refused.value.data) == (-32002, {"uri": uri})
+    app.disable(resource=f"data://{prefix}open/{{name}}")
+    with pytest.raises(MCPError):
+        await ask(app, "resources/subscribe", {"uri": f"data://{prefix}open/y"}, version=V1125, connection=connection)

@@ -10,7 +10,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from ferrule import Client, MCPServer
+from ferrule import Client, Context, Depends, MCPServer
 from ferrule.app.errors import SignatureError
 from ferrule.kernel.bus import ListenFilter
 from ferrule.protocol.errors import InvalidParams
@@ -343,3 +343,44 @@ def test_type_checkers_see_the_decorated_functions(tmp_path):
         check=False,
     )
     assert "Success" in done.stdout, done.stdout
+
+
+async def test_logging_is_announced_where_something_may_log():
+    """The capability is deprecated (2026-07-28): a server that cannot log does not announce it, in no revision."""
+
+    def logger_of(ctx: Context) -> str:
+        return ""
+
+    def silent(app: MCPServer) -> None:
+        app.add_tool(lambda: "x", name="t")
+
+    def with_context(app: MCPServer) -> None:
+        async def tool(ctx: Context) -> str:
+            return "x"
+
+        app.add_tool(tool)
+
+    def with_dependency(app: MCPServer) -> None:
+        async def tool(name: str = Depends(logger_of)) -> str:
+            return name
+
+        app.add_tool(tool)
+
+    def mounted(app: MCPServer) -> None:
+        guest = MCPServer("guest")
+        with_context(guest)
+        app.mount(guest, prefix="g")
+
+    for fill, said, expected in (
+        (silent, None, False),
+        (silent, True, True),
+        (with_context, None, True),
+        (with_context, False, False),
+        (with_dependency, None, True),
+        (mounted, None, True),
+    ):
+        for mode in ("2026-07-28", "2025-11-25"):
+            app = MCPServer("x", logging=said)
+            fill(app)
+            async with Client(app, mode=mode) as client:
+                assert (client.server_capabilities.logging is not None) is expected, (fill.__name__, said, mode)

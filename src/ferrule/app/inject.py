@@ -161,6 +161,15 @@ def inject(
     return with_cleanup if plan.has_cleanup else plain
 
 
+def takes_context(spec: FunctionSpec) -> bool:
+    """Whether a function, or what it depends on, takes a `Context`; yes as long as that cannot be said."""
+    if spec.is_pending or spec.context_parameter is not None:
+        return True
+    if not spec.dependencies:
+        return False
+    return any(step.context_name is not None for step in _Plan(spec).steps)
+
+
 def check_plan(spec: FunctionSpec) -> None:
     """Raise what `inject` would."""
     _Plan(spec)

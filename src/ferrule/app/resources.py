@@ -181,6 +181,7 @@ class ResourceSet:
         self._by_normal_uri: dict[str, ResourceComponent] | None = None
         self.fixed.followers.append(self._forget_normal_uris)
         server.hearing_rule = self._hearing_rule
+        server.has_resource = self._has_resource
 
     def _hearing_rule(self, principal: Any) -> Callable[[str], bool]:
         """Updates of a resource are for those who may read it."""
@@ -303,6 +304,17 @@ class ResourceSet:
 
     def _forget_normal_uris(self) -> None:
         self._by_normal_uri = None
+
+    def _has_resource(self, ctx: ServerRequestContext[Any], uri: str) -> bool:
+        """Whether a URI, or something below it, is there for whoever asks."""
+        if self.find(uri, lambda guard: guard.is_visible(ctx)) is not None:
+            return True
+        below = f"{uri.rstrip('/')}/"
+        return any(
+            key.startswith(below) and (component.guard is None or component.guard.is_visible(ctx))
+            for index in (self.fixed, self.templates)
+            for key, component in index.live.items()
+        )
 
     async def read(self, ctx: ServerRequestContext[Any], uri: str) -> ReadResourceResult:
         """Read a resource within a request that is being served.

@@ -18,6 +18,7 @@ import anyio
 from ferrule._options import check_options, explains_arguments
 from ferrule.app.context import APP_ATTRIBUTE
 from ferrule.app.encoders import encoder_for
+from ferrule.app.inject import takes_context
 from ferrule.app.options import ToolDefaults
 from ferrule.app.registry import ComponentRegistry
 from ferrule.app.results import DEFAULT_MAX_RESULT_BYTES
@@ -102,7 +103,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         max_threads: sync functions that run at the same time; more wait their turn.
         page_size: entries on a page of a list; ``None`` for all.
         mask_errors: tell the peer nothing of an unexpected exception; ``False`` shows its type and text.
-        logging: announce that log messages may come (`Context.log`).
+        logging: announce that log messages may come (`Context.log`); ``None``: if some function takes a `Context`.
         state_keys: secrets of at least 32 bytes that seal the state between the rounds of a call, newest first; the
             same in every worker. ``None`` makes one for this process: calls do not outlive it.
         state_ttl_s: seconds that a state may wait for its next round.
@@ -148,7 +149,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         max_threads: int = DEFAULT_MAX_THREADS,
         page_size: int | None = None,
         mask_errors: bool = True,
-        logging: bool = True,
+        logging: bool | None = None,
         state_keys: Iterable[StateKey | bytes | str] | None = None,
         state_ttl_s: float = 600,
         single_use_states: bool = False,
@@ -178,7 +179,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
                 lifespan=lambda _: self._life(lifespan),
                 middleware=middleware,
                 cache_hints=cache_hints,
-                logging=logging,
+                logging=bool(logging),
                 protection=protection,
             ),
             max_threads=max_threads,
@@ -187,6 +188,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
             tool_defaults=ToolDefaults(schema, encoder_for(text), max_result_bytes, mask_errors),
         )
         setattr(self.lowlevel, APP_ATTRIBUTE, self)
+        if logging is None:
+            self.lowlevel.uses_logging = self._uses_context
         opened = open_store(store) if isinstance(store, str) else store
         if protection is not None and opened is not None and opened.is_shared:
             protection.resource_server.dpop.share(opened.marks)
@@ -356,6 +359,16 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
             self._local = LocalCaller(self.lowlevel)
         return self._local
+
+    def _uses_context(self) -> bool:
+        """Whether some function may log: only through a `Context`, its own or that of a dependency."""
+        indexes: tuple[Iterable[Any], ...] = (
+            self.tools.index,
+            self.resources.fixed,
+            self.resources.templates,
+            self.prompts.index,
+        )
+        return any(takes_context(component.spec) for index in indexes for component in index)
 
     def check(self) -> None:
         """Resolve every signature that named something undefined when it was registered; every start does this first.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.kernel.bus import ListenFilter
 from ferrule.kernel.context import ServerRequestContext
-from ferrule.protocol.errors import InvalidParams, MethodNotFound
+from ferrule.protocol.errors import InvalidParams, MethodNotFound, ResourceNotFound
 from ferrule.protocol.handshake import negotiate_initialize
 from ferrule.wire.revisions import REVISIONS, Revision
 from ferrule.wire.types import (
@@ -88,7 +88,7 @@ async def ping(ctx: ServerRequestContext[Any]) -> EmptyResult:
 
 async def set_level(ctx: ServerRequestContext[Any]) -> EmptyResult:
     """Remember the threshold of this connection's log messages (legacy era)."""
-    if not ctx.server.logging:
+    if not ctx.server.announces_logging:
         raise MethodNotFound(ctx.method)
     ctx.session.connection.log_level = ctx.params.level
     return EmptyResult()
@@ -108,6 +108,9 @@ async def subscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
     uri = normal_uri(ctx.params.uri)
     if uri not in uris:
         _check_size(len(uris) + 1, len(uri), sum(map(len, uris)) + len(uri))
+        exists = ctx.server.has_resource
+        if exists is not None and not exists(ctx, ctx.params.uri):
+            raise ResourceNotFound(ctx.params.uri, code=ctx.revision.missing_resource_code)
     uris.add(uri)
     return EmptyResult()
 

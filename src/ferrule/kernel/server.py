@@ -109,6 +109,8 @@ class Server(Generic[LifespanT]):
             any; whoever registers a tool keeps it. HTTP refuses a modern call whose headers contradict it.
         name_params: method → the param that the ``Mcp-Name`` header mirrors; extensions add theirs.
         filter_grants: key of a listen filter → what an extension grants of it.
+        uses_logging: whether something here may log, asked when ``logging`` is not set; ``None``: nothing does.
+        has_resource: ``(ctx, uri)`` → whether a client may subscribe to it; ``None``: to any.
         hearing_rule: principal of an HTTP request → whether it may hear of the resource with a URI.
         capability_sources: ``revision -> capabilities``: what extensions add to what is announced.
     """
@@ -154,6 +156,8 @@ class Server(Generic[LifespanT]):
         self.result_types: dict[str, str] = {}
         self.name_params: dict[str, str] = dict(NAME_PARAMS)
         self.filter_grants: dict[str, GrantTopics] = {}
+        self.uses_logging: Callable[[], bool] | None = None
+        self.has_resource: Callable[[ServerRequestContext[Any], str], bool] | None = None
         self.hearing_rule: Callable[[Any], Callable[[str], bool]] | None = None
         self.capability_sources: list[Callable[[Revision], Mapping[str, Any]]] = []
         self.attachments: dict[Any, Any] = {}
@@ -252,13 +256,18 @@ class Server(Generic[LifespanT]):
             bundle["resources"] = resources
         if "completion/complete" in self._requests and revision.has_completions_capability:
             bundle["completions"] = {}
-        if self.logging:
+        if self.announces_logging:
             bundle["logging"] = {}
         if self.extensions and revision.is_modern:
             bundle["extensions"] = {name: dict(settings) for name, settings in self.extensions.items()}
         for source in self.capability_sources:
             bundle.update(source(revision))
         return ServerCapabilities(bundle)
+
+    @property
+    def announces_logging(self) -> bool:
+        """Whether log messages may come, and ``logging/setLevel`` is served."""
+        return self.logging or (self.uses_logging is not None and self.uses_logging())
 
     def _list_capability(self, kind: str) -> dict[str, Any]:
         return {"listChanged": True} if kind in self.list_changed else {}
