@@ -5,16 +5,19 @@ Cases 15 (server dies), 18 (nobody drains stderr), 31 (caller gives up), and ope
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
+import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
+import pydantic
 import pytest
 
-from ferrule import Client, MCPError, StdioServer
+from ferrule import Client, MCPError, MCPServer, StdioServer
 from ferrule.client.errors import BadServerResponse, ToolFailed
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RequestTimeout
 from ferrule.transports.stdio_client import ServerProcessEnded, ServerStartFailed
@@ -447,3 +450,36 @@ async def test_lifespan_of_a_server_in_this_process() -> None:
 
     with pytest.raises(RuntimeError, match="no database"):
         await Client(MCPServer("s", lifespan=broken)).connect()
+
+
+class StrictAnswer(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True)
+
+    day: dt.date
+    key: uuid.UUID
+    pair: tuple[int, str]
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-06-18"])
+async def test_a_strict_model_is_read_from_json_alone_and_inside(mode: Any):
+    """JSON has no dates; strict means that text is no number, not that a date cannot be told."""
+    answer = StrictAnswer(day=dt.date(2026, 1, 2), key=uuid.UUID(int=5), pair=(1, "a"))
+    app = MCPServer("x")
+
+    @app.tool
+    def one() -> StrictAnswer:
+        return answer
+
+    @app.tool
+    def more() -> list[StrictAnswer]:
+        return [answer]
+
+    @app.tool
+    def wrong() -> dict[str, Any]:
+        return {"day": 5, "key": "x", "pair": [1]}
+
+    async with Client(app, mode=mode) as client:
+        assert (await client.call_tool("one", result_type=StrictAnswer)).data == answer
+        assert (await client.call_tool("more", result_type=list[StrictAnswer])).data == [answer]
+        with pytest.raises(BadServerResponse, match="StrictAnswer"):
+            _ = (await client.call_tool("wrong", result_type=StrictAnswer)).data

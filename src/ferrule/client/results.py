@@ -17,9 +17,9 @@ from msgspec import UNSET
 
 from ferrule.client.errors import BadServerResponse, ToolFailed
 from ferrule.client.jsonlike import is_list, is_mapping
-from ferrule.wire.codec import convert, decode
+from ferrule.wire.codec import convert, decode, encode
 from ferrule.wire.faults import ConvertError, DecodeError
-from ferrule.wire.struct import WireStruct
+from ferrule.wire.struct import WireStruct, decode_hook
 from ferrule.wire.types import ToolContentBlock, ToolResult
 
 __all__ = ["ToolCallResult", "as_type", "type_from_schema"]
@@ -158,18 +158,19 @@ class ToolCallResult:
 
 
 def as_type(value: Any, type_: type[T]) -> T:
-    """JSON as a Python type: anything msgspec can describe, or a pydantic model.
+    """JSON as a Python type: anything msgspec can describe, and pydantic models, alone or inside.
 
     Raises:
         ConvertError: it does not fit.
     """
-    validate = getattr(type_, "model_validate", None)
-    if validate is None:
-        return convert(value, type_)
-    try:
-        return cast("T", validate(value))
-    except ValueError as error:  # pydantic's ValidationError is one
-        raise ConvertError(str(error)) from error
+    return convert(value, type_, hook=_as_foreign)
+
+
+def _as_foreign(type_: Any, value: Any) -> Any:
+    read = getattr(type_, "model_validate_json", None)
+    if read is None:
+        return decode_hook(type_, value)
+    return read(encode(value))  # as JSON: a strict model takes no text for a date, but takes JSON text for one
 
 
 def _from_text(text: str, type_: Any) -> Any:

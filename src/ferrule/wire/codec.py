@@ -189,20 +189,26 @@ def _copied(value: Any, leaf: Callable[[Any], Any]) -> Any:
     return top[0]
 
 
-def convert(value: Any, type_: type[T], *, strict: bool = True) -> T:
+def convert(value: Any, type_: type[T], *, strict: bool = True, hook: Callable[[Any, Any], Any] | None = None) -> T:
     """``value`` (decoded JSON) as ``type_``.
 
     Args:
         value: builtins as `decode` gives them; not changed.
         type_: anything msgspec can describe.
         strict: ``False`` also reads numbers and booleans from text.
+        hook: ``(type, value)`` to an instance, for classes that msgspec does not know; keys are then read from text
+            as well, as those of a user's own type are.
 
     Raises:
         ConvertError: the shape is not the declared one; carries the JSON path.
     """
     try:
+        if hook is not None:
+            return msgspec.convert(value, type_, strict=strict, dec_hook=hook, str_keys=True)
         return msgspec.convert(value, type_, strict=strict, dec_hook=decode_hook)
-    except msgspec.ValidationError:
+    except msgspec.ValidationError as error:
+        if hook is not None:
+            raise _convert_error(error) from error
         return _convert_again(value, type_, strict)
     except RecursionError as error:
         raise ConvertError("The value is nested too deeply") from error
