@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import datetime as dt
+import enum
 import json
 import os
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import attrs
 import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
+from typing_extensions import TypeAliasType
 
+from ferrule import Field
 from ferrule.app.annotations import shape_of
 from ferrule.app.arguments import InvalidArguments
 from ferrule.app.profile import schema_problems
+from ferrule.app.results import plan_result
 from ferrule.app.schema import exact_schema
 from ferrule.app.signature import compile_function
+from ferrule.wire.revisions import REVISIONS
 from tests.app.forty_functions import FUNCTIONS
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
@@ -67,8 +73,6 @@ def test_reading_a_schema_twice_gives_equal_and_independent_results():
 
 def test_a_parameters_description_comes_from_the_annotation_before_the_docstring():
     """The annotation stands at the parameter and is more particular."""
-
-    from ferrule import Field
 
     def function(a: Annotated[int, Field("from the annotation")], b: int):
         """Do.
@@ -183,3 +187,132 @@ def test_keys_that_are_no_text_are_described():
     assert properties["numbers"]["propertyNames"] == {"pattern": "^-?(0|[1-9][0-9]*)$"}
     assert properties["flags"]["propertyNames"] == {"pattern": "^(true|false)$"}
     assert properties["named"]["propertyNames"] == {"enum": ["1", "2"]}
+
+
+@attrs.define
+class Aliased:
+    _hidden: int
+    n: int = attrs.field(alias="count", default=3)
+
+
+@dataclass
+class Around:
+    inner: list[Aliased]
+
+
+class Boxed(msgspec.Struct, rename="camel", tag="b"):
+    the_inner: Aliased
+
+
+class Row(msgspec.Struct, array_like=True):
+    inner: Aliased
+
+
+def test_attrs_fields_are_sent_by_the_alias_that_is_published():
+    """As they are described and built; msgspec would leave private ones out."""
+    for hint, value, expected in (
+        (Aliased, Aliased(1, 2), {"hidden": 1, "count": 2}),
+        (list[Aliased], [Aliased(1)], [{"hidden": 1, "count": 3}]),
+        (Around, Around([Aliased(1)]), {"inner": [{"hidden": 1, "count": 3}]}),
+        (dict[str, Aliased | None], {"k": Aliased(1)}, {"k": {"hidden": 1, "count": 3}}),
+        (Boxed, Boxed(Aliased(1)), {"type": "b", "theInner": {"hidden": 1, "count": 3}}),
+        (tuple[Row, int], (Row(Aliased(1)), 1), [[{"hidden": 1, "count": 3}], 1]),
+    ):
+        plan = plan_result(hint)
+        made = plan.project(value, REVISIONS["2026-07-28"]).structured_content
+        assert made == expected
+        assert jsonschema_rs.validator_for(plan.output_schema() or {}).is_valid(made)
+
+
+class Even:
+    """A class of a library that knows pydantic, as many do."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return handler.generate_schema(Annotated[int, pydantic.Field(multiple_of=2)])
+
+
+@pytest.mark.parametrize(
+    ("hint", "good", "bad"),
+    [
+        (pydantic.AwareDatetime, "2026-01-02T03:04:05Z", "2026-01-02T03:04:05"),
+        (pydantic.AnyUrl, "https://example.org/a", "no url"),
+        (Even, 2, 3),
+        (list[Even] | None, [2, 4], [1]),
+    ],
+)
+def test_classes_that_only_say_how_to_validate_are_served(hint, good, bad):
+    """Their values are not their instances."""
+
+    def function(p): ...
+
+    function.__annotations__["p"] = hint
+    spec = compile_function(function)
+    jsonschema_rs.validator_for(spec.input_schema()).validate({"p": good})
+    taken = spec.bind({"p": good})["p"]
+    with pytest.raises(InvalidArguments):
+        spec.bind({"p": bad})
+    assert plan_result(hint).project(taken, REVISIONS["2026-07-28"]).structured_content == good
+
+
+Tree = TypeAliasType("Tree", "int | list[Tree]")
+Named = TypeAliasType("Named", dict[str, "Tree"])
+
+
+@pytest.mark.parametrize(("hint", "good", "bad"), [(Tree, [1, [2]], ["x"]), (Named, {"a": [1]}, {"a": "x"})])
+def test_an_alias_may_name_itself_and_later_types_in_text(hint, good, bad):
+    """Its text is evaluated where it was written."""
+
+    def function(p): ...
+
+    function.__annotations__["p"] = hint
+    spec = compile_function(function)
+    validator = jsonschema_rs.validator_for(spec.input_schema())
+    assert spec.bind({"p": good}) == {"p": good}
+    assert validator.is_valid({"p": good})
+    assert not validator.is_valid({"p": bad})
+    with pytest.raises(InvalidArguments):
+        spec.bind({"p": bad})
+
+
+def test_the_length_of_bytes_is_published_in_letters_of_base64():
+    """Four letters stand for three bytes."""
+
+    def function(p: Annotated[bytes, Field(min_length=3, max_length=6)]): ...
+
+    assert (
+        compile_function(function).input_schema("exact")["properties"]["p"].items()
+        >= {
+            "minLength": 4,
+            "maxLength": 8,
+        }.items()
+    )
+    assert compile_function(function).bind({"p": "aGVsbG8h"}) == {"p": b"hello!"}
+
+
+class Rights(enum.Flag):
+    READ = 1
+    WRITE = 4
+
+
+class Kept(enum.IntFlag):
+    A = 1
+
+
+@pytest.mark.parametrize(("hint", "good", "bad"), [(Rights, [0, 1, 4, 5], [2, 3, -1, 8]), (Kept, [0, 1, 6], ["x"])])
+def test_a_flag_is_described_by_its_combinations(hint, good, bad):
+    """A strict flag has no other bits."""
+
+    def function(p): ...
+
+    function.__annotations__["p"] = hint
+    spec = compile_function(function)
+    validator = jsonschema_rs.validator_for(spec.input_schema())
+    for number in good:
+        assert plan_result(list[hint]).project([hint(number)], REVISIONS["2026-07-28"]).structured_content == [number]
+        assert validator.is_valid({"p": number})
+        assert spec.bind({"p": number}) == {"p": hint(number)}
+    for number in bad:
+        assert not validator.is_valid({"p": number})
+        with pytest.raises(InvalidArguments):
+            spec.bind({"p": number})

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import ipaddress
 import json
 import os
 import subprocess
@@ -19,15 +20,18 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar, Union
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar, Union, get_args
 
 import annotated_types
 import attrs
 import jsonschema_rs
 import msgspec
 import pydantic
+import pydantic.dataclasses
 import pytest
+import typing_extensions as te
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -79,6 +83,19 @@ class Mixed(enum.Enum):
     HALF = 0.5
     YES = True
     NOTHING = None
+
+
+class Access(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+class Rights(enum.Flag):
+    A = 1
+    B = 4
+
+
+Json = te.TypeAliasType("Json", "int | str | list[Json]")
 
 
 class Text(enum.StrEnum):
@@ -162,6 +179,22 @@ LEAVES: list[Case] = [
     Case(Annotated[dt.datetime, msgspec.Meta(tz=True)], st.datetimes(timezones=offsets), for_pydantic=False),
     Case(Annotated[int, Field(ge=0)] | float, numbers, for_pydantic=False),
     Case(Level | float, numbers | st.sampled_from(Level), for_pydantic=False),
+    Case(Access, st.sampled_from([Access(0), *Access, Access.READ | Access.WRITE]), for_pydantic=False),
+    Case(Rights, st.sampled_from([Rights(0), *Rights, Rights.A | Rights.B]), for_pydantic=False),
+    Case(Literal[Colour.RED, 5], st.sampled_from([Colour.RED, 5]), for_pydantic=False),
+    Case(Literal["1", 1], st.sampled_from(["1", 1]), for_pydantic=False),
+    Case(Annotated[list[int], Field(min_length=1, max_length=2)], st.just([1, 2]), for_pydantic=False),
+    Case(Annotated[dict[str, int], Field(min_length=1)], st.just({"a": 1}), for_pydantic=False),
+    Case(Annotated[bytes, Field(max_length=3)], st.binary(max_size=3), for_pydantic=False),
+    Case(Annotated[Decimal, pydantic.Field(ge=0)], st.just(Decimal("1.5"))),
+    Case(ipaddress.IPv4Address, st.ip_addresses(v=4), hashable=True),
+    Case(ipaddress.IPv6Address, st.just(ipaddress.IPv6Address("fe80::1%eth0")), hashable=True),
+    Case(Fraction, st.fractions(0, 5, max_denominator=9), for_pydantic=False),
+    Case(pydantic.AnyUrl, st.just(pydantic.AnyUrl("https://exämple.org/a b"))),
+    Case(pydantic.PositiveInt, st.integers(1, 9)),
+    Case(pydantic.StrictInt, whole),
+    Case(pydantic.AwareDatetime, st.datetimes(dt.datetime(1000, 1, 1), timezones=offsets)),
+    Case(Json, st.recursive(whole | texts, lambda inner: st.lists(inner, max_size=2)), for_pydantic=False),
 ]
 
 T = TypeVar("T")
@@ -228,8 +261,61 @@ class Aliased(pydantic.BaseModel):
     span: dt.timedelta = dt.timedelta(0)
 
 
-def derived(values: Any) -> Derived:
-    return Derived(*values)
+class Root(pydantic.RootModel[list[int]]):
+    pass
+
+
+class Generic1(pydantic.BaseModel, Generic[T]):
+    it: T
+    more: dict[str, T] = {}
+
+
+class Sent(pydantic.BaseModel):
+    """Sent otherwise than it is taken."""
+
+    n: int = pydantic.Field(serialization_alias="outN")
+    hidden: int = pydantic.Field(default=1, exclude=True)
+
+    @pydantic.computed_field  # type: ignore[prop-decorator]
+    @property
+    def twice(self) -> int:
+        return self.n * 2
+
+    @pydantic.field_serializer("n")
+    def _as_text(self, value: int) -> str:
+        return str(value)
+
+
+@pydantic.dataclasses.dataclass
+class Checked:
+    a: pydantic.PositiveInt
+    b: dt.date = dt.date(2026, 1, 2)
+
+
+@dataclass(kw_only=True)
+class Particular:
+    shared: ClassVar[int] = 1
+    a: int
+    made: int = field(init=False, default=5)
+    b: str = "b"
+
+
+@attrs.define
+class Converted:
+    _hidden: int
+    n: int = attrs.field(converter=int, default=3)
+    at: dt.datetime | None = None
+
+
+class Closed(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    a: int
+    b: int | msgspec.UnsetType = msgspec.UNSET
+    c: list[int] = []
+
+
+class Row(msgspec.Struct, array_like=True):
+    a: int
+    b: Row | None = None
 
 
 nodes = st.recursive(
@@ -261,6 +347,14 @@ CLASSES: list[Case] = [
     Case(Cat | Dog, st.builds(Cat) | st.builds(Dog, name=texts)),
     Case(Strict, strict),
     Case(Aliased, st.builds(Aliased, some_n=whole, span=spans)),
+    Case(Root, st.lists(whole, max_size=2).map(Root)),
+    Case(Generic1[int], st.builds(Generic1[int], it=whole)),
+    Case(Sent, st.builds(Sent, n=whole)),
+    Case(Checked, st.builds(Checked, a=st.integers(1, 9), b=days)),
+    Case(Particular, st.builds(Particular, a=whole, b=texts), for_pydantic=False),
+    Case(Converted, st.builds(Converted, hidden=whole, n=whole, at=st.none() | stamps), for_pydantic=False),
+    Case(Closed, st.builds(Closed, whole, whole, st.lists(whole, max_size=2)), for_pydantic=False),
+    Case(Row, st.recursive(st.builds(Row, whole), lambda inner: st.builds(Row, whole, inner)), for_pydantic=False),
     *(
         Case(module, values, for_pydantic=False)
         for kind in (Plain, Postponed)
@@ -363,7 +457,13 @@ def containers(draw: st.DrawFn, inner: st.SearchStrategy[Case]) -> Case:
         return Case(set[part.hint], st.sets(part.values, max_size=3), part.for_pydantic)
     if kind == "none":
         return Case(Union[one.hint, None], st.none() | one.values, one.for_pydantic)
+    if not both and (is_of_pydantic(one) or is_of_pydantic(two)):
+        return one  # pydantic reads such a union whole, and would have to know both
     return Case(Union[one.hint, two.hint], one.values | two.values, both)
+
+
+def is_of_pydantic(case: Case) -> bool:
+    return any(hasattr(part, "__pydantic_core_schema__") for part in (case.hint, *get_args(case.hint)))
 
 
 known = st.sampled_from(LEAVES) | st.sampled_from(CLASSES)

@@ -13,15 +13,16 @@ from __future__ import annotations
 import collections.abc as abc
 import datetime
 import enum
+import math
 import types
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, Union, cast
 
 import msgspec
 
 from ferrule.app import adapters
-from ferrule.app.adapters.base import class_hints
+from ferrule.app.adapters.base import class_hints, evaluated_in
 from ferrule.app.errors import SignatureError
 from ferrule.app.guards import is_array
 from ferrule.app.markers import checked_marker, decoder_marker, foreign_marker, msgspec_accepts, shape_marker
@@ -142,7 +143,10 @@ class _Reader:
             )
         if adapter.is_opaque:
             if adapter.name == "pydantic":
-                return Shape("custom", annotation, source=annotation, adapter=adapter)
+                # A class that only says how to validate something else: its values are not instances of it.
+                is_model = hasattr(cast("Any", cls), "__pydantic_core_schema__")
+                hint = annotation if is_model else foreign_marker(annotation, adapter)
+                return Shape("custom", hint, is_model, source=annotation, adapter=adapter)
             accepted, sent = adapter.schema(annotation, output=False), adapter.schema(annotation, output=True)
             return Shape("custom", annotation, source=annotation, schema=accepted, sent=sent, adapter=adapter)
         shape = Shape("object", annotation, source=annotation, adapter=adapter, fields=[], items=[])
@@ -191,7 +195,7 @@ class _Reader:
         shape = Shape("union", None, False, items=[])
         self.classes[annotation] = shape
         self.open.add(id(shape))
-        value = alias.__value__
+        value = evaluated_in(alias.__module__, alias.__value__)
         if origin is not None:
             value = value[typing.get_args(annotation)]
         target = self.read(value)
@@ -376,6 +380,8 @@ def _keywords(metas: list[msgspec.Meta], shape: Shape) -> dict[str, Any]:
                 words[word] = bound
         for name in ("min_length", "max_length"):
             if (bound := getattr(meta, name)) is not None:
+                if "contentEncoding" in (shape.schema or {}):
+                    bound = 4 * math.ceil(bound / 3)  # of bytes; base64 has four letters for three
                 for kind in _length_kinds(shape):
                     words[name[:3] + kind] = bound
         for name in ("title", "description", "examples"):
@@ -405,7 +411,7 @@ def _is_foreign(annotation: Any) -> bool:
 
 def _enum(cls: type[enum.Enum]) -> Shape:
     if issubclass(cls, enum.Flag):
-        return Shape("enum", cls, source=cls, schema={"type": "integer"}, values=tuple(cls))
+        return Shape("enum", cls, source=cls, schema=_flag_schema(cls), values=tuple(cls))
     members = tuple(cls)
     values = [member.value for member in members]
     if not all(value is None or isinstance(value, str | int | float | bool) for value in values):
@@ -415,6 +421,21 @@ def _enum(cls: type[enum.Enum]) -> Shape:
         shape.is_plain = False
         shape.hint = shape_marker(shape)
     return shape
+
+
+_MAX_COMBINATIONS = 64
+
+
+def _flag_schema(cls: type[enum.Flag]) -> dict[str, Any]:
+    """The numbers that a flag may be; an ``IntFlag`` keeps bits that it does not know."""
+    if getattr(cls, "_boundary_", None) is not enum.FlagBoundary.STRICT:
+        return {"type": "integer"}
+    sums = {0}
+    for member in cls:
+        sums |= {value | member.value for value in sums}
+        if len(sums) > _MAX_COMBINATIONS:
+            return {"type": "integer", "minimum": 0, "maximum": sum(member.value for member in cls)}
+    return {"type": "integer", "enum": sorted(sums)}
 
 
 def enum_schema(values: list[Any]) -> dict[str, Any]:

@@ -82,6 +82,7 @@ class ResultPlan:
 
     __slots__ = (
         "_checks_itself",
+        "_has_aliases",
         "_may_hold_tuples",
         "_opaque_check",
         "encoder",
@@ -124,11 +125,14 @@ class ResultPlan:
         # Instances of dataclasses and their kin do not check their own fields; pydantic's do, and dicts were converted.
         self._checks_itself = True
         self._may_hold_tuples = shape is None
+        self._has_aliases = False
         for part in () if shape is None else shape.walk():
             if part.kind == "custom":
                 self.has_opaque_part = self.has_opaque_part or part.schema is None
             elif part.kind == "object" and part.adapter is not None and part.adapter.name != "typeddict":
                 self._checks_itself = False
+                if part.adapter.name == "attrs" and not part.is_plain:
+                    self._has_aliases = True
             elif part.kind in ("tuple", "any"):
                 self._may_hold_tuples = True
         self._checks_itself = self._checks_itself or self.has_opaque_part
@@ -172,6 +176,10 @@ class ResultPlan:
             return ToolResult([])
         if self.shape is not None and not adapters.is_instance(value, self.shape.source):
             value = self._fitted(value)
+        if self._has_aliases:
+            from ferrule.app.adapters.attrs import with_aliases
+
+            value = with_aliases(value)
         plain = to_json_value(value)
         data = _encode(plain)
         if len(data) > self.max_bytes:

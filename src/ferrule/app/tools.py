@@ -190,11 +190,18 @@ class ToolComponent:
     def plan(self) -> ResultPlan:
         """How return values become results; made on first use."""
         if self._plan is None:
-            self.spec.finish()
             try:
-                self._plan = plan_result(self.spec.returns, mode=self.schema_mode, **self._plan_options)
-            except SignatureError as error:
-                raise SignatureError(f"the return type: {error.reason}", function=self.spec.name) from error
+                return self._make_plan()
+            except NameError as error:
+                raise SignatureError(f"the return type: {error}", function=self.spec.name) from error
+        return self._plan
+
+    def _make_plan(self) -> ResultPlan:
+        self.spec.finish()
+        try:
+            self._plan = plan_result(self.spec.returns, mode=self.schema_mode, **self._plan_options)
+        except SignatureError as error:
+            raise SignatureError(f"the return type: {error.reason}", function=self.spec.name) from error
         return self._plan
 
     def input_schema(self) -> dict[str, Any]:
@@ -237,8 +244,11 @@ class ToolComponent:
                         self.input_schema()
                         break
             returns = spec.returns
-            if not (type(returns) is type and returns in _PLAIN_RETURNS) and self.plan.has_opaque_part:
-                self.plan.output_schema()
+            if (
+                not (type(returns) is type and returns in _PLAIN_RETURNS)
+                and (plan := self._plan or self._make_plan()).has_opaque_part
+            ):
+                plan.output_schema()
         except NameError as error:
             self._plan = None
             if at_last:

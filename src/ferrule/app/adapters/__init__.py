@@ -7,7 +7,7 @@ class, so neither is imported unless an annotation uses it.
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, Flag
 from functools import lru_cache
 from typing import Any, Protocol, get_origin
 
@@ -66,9 +66,12 @@ class Adapter(Protocol):
         ...
 
 
+_FOREIGN_MARKS = ("__pydantic_core_schema__", "__get_pydantic_core_schema__")
+
+
 @lru_cache(maxsize=4096)
 def _adapter_of(cls: Any) -> Adapter | None:
-    if hasattr(cls, "__pydantic_core_schema__") or cls.__module__.partition(".")[0] == "pydantic":
+    if any(hasattr(cls, name) for name in _FOREIGN_MARKS) or cls.__module__.partition(".")[0] == "pydantic":
         return foreign_adapter()
     if "__attrs_attrs__" in cls.__dict__:
         from ferrule.app.adapters.attrs import ATTRS
@@ -134,6 +137,8 @@ def without_subclasses(value: Any) -> Any:
     for kind in _SEQUENCES:
         if issubclass(cls, kind) and not hasattr(cls, "_fields"):
             return kind([without_subclasses(part) for part in value])
+    if issubclass(cls, Flag):  # msgspec knows the members and not what is made of none of them
+        return value.value
     if adapter_for(cls) is None or issubclass(cls, Enum):
         return value
     from ferrule.app.adapters.builtin import plain_scalar, scalar_base
@@ -146,9 +151,9 @@ _SEQUENCES: tuple[Any, ...] = (list, tuple, set, frozenset)
 
 def _encode_hook(value: Any) -> Any:
     cls: type = type(value)  # pyright: ignore[reportUnknownVariableType]
-    if hasattr(cls, "__pydantic_serializer__"):
+    if (serializer := getattr(cls, "__pydantic_serializer__", None)) is not None:
         # Without pydantic's warnings: what breaks a declared type is an error of the result.
-        return value.model_dump(mode="json", by_alias=True, warnings=False)
+        return serializer.to_python(value, mode="json", by_alias=True, warnings=False)
     from ferrule.app.adapters.builtin import encode_builtin
 
     return encode_builtin(value)

@@ -11,7 +11,7 @@ import msgspec
 
 from ferrule.app.adapters import RawField
 
-__all__ = ["Fields", "Opaque", "class_hints", "collection_default", "remember_names"]
+__all__ = ["Fields", "Opaque", "class_hints", "collection_default", "evaluated_in", "remember_names"]
 
 _NO_TRAITS: frozenset[str] = frozenset()
 
@@ -58,6 +58,18 @@ class Opaque:
 
     def traits(self, annotation: Any) -> frozenset[str]:
         return _NO_TRAITS
+
+
+def evaluated_in(module: str, hint: Any) -> Any:
+    """A type that was written in a module, with what is text in it evaluated there.
+
+    Raises:
+        NameError: it names something that is not defined yet.
+    """
+    known = sys.modules.get(module)
+    holder = types.SimpleNamespace(__annotations__={"it": hint})
+    names = {} if known is None else vars(known)
+    return typing.get_type_hints(holder, names, _local_names.get(module, {}), include_extras=True)["it"]
 
 
 def class_hints(annotation: Any) -> dict[str, Any]:

@@ -24,6 +24,12 @@ TEXT_TYPES: set[type] = set()
 """Classes that the user declared as text; see `ferrule.app.adapters.register_text_type`."""
 
 _TEXT_MODULES = frozenset({"ipaddress", "zoneinfo", "fractions"})
+_TEXT_SCHEMAS: dict[str, dict[str, Any]] = {
+    "IPv4Address": {"format": "ipv4"},
+    "IPv6Address": {"format": "ipv6"},
+    "Fraction": {"pattern": "^[+-]?[0-9]{1,300}(/0{0,9}[1-9][0-9]{0,300})?$"},
+}
+"""What is accepted of them, where a word for it exists."""
 
 
 class _Dataclasses(Fields):
@@ -89,7 +95,8 @@ class _Texts(Opaque):
             raise ValueError(f"the text is not a valid {annotation.__name__}") from error
 
     def schema(self, annotation: Any, *, output: bool) -> dict[str, Any]:
-        return {"type": "string"}
+        known = _TEXT_SCHEMAS.get(annotation.__name__) if annotation.__module__ in _TEXT_MODULES else None
+        return {"type": "string", **(known or {})} if not output else {"type": "string"}
 
 
 class _Subclasses(Opaque):
