@@ -592,6 +592,57 @@ async def test_a_refused_resume_fails_the_call_with_its_status(status: int) -> N
     assert len(polling.ids) == 1
 
 
+@pytest.mark.usefixtures("no_back_off")
+@pytest.mark.parametrize("status", [404, 410])
+async def test_a_session_that_is_lost_during_a_call_does_not_send_the_call_again(status: int) -> None:
+    """The server had accepted it: a tool must not run twice."""
+    polling = Polling(status)
+    async with ScriptedServer(polling) as server, Client(server.url, mode="legacy") as client:
+        with pytest.raises(ConnectionClosed, match="forgot the session in which tools/call was under way"):
+            await client.call_tool("t")
+        assert server.count("POST", "tools/call") == 1
+        assert (await client.call_tool("t")).text == "done"
+
+
+async def test_questions_of_a_server_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that floods gets errors, and the call goes on."""
+    monkeypatch.setattr("ferrule.transports.streamable_client.MAX_SERVED", 2)
+    answers: list[Any] = []
+    release = asyncio.Event()
+
+    async def wait(params: Any) -> Any:
+        await release.wait()
+        return {}
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.method == "GET":
+            await exchange.respond(405)
+        elif exchange.rpc_method == "tools/call":
+            form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+            await exchange.stream()
+            for number in range(4):
+                ask = {"jsonrpc": "2.0", "id": f"q{number}", "method": "elicitation/create", "params": form}
+                await exchange.event(ask)
+            while len(answers) < 2:
+                await asyncio.sleep(0.001)
+            release.set()
+            while len(answers) < 4:
+                await asyncio.sleep(0.001)
+            await exchange.event_result(TEXT)
+            await exchange.end()
+        elif exchange.method == "POST" and "method" not in exchange.message:
+            answers.append((exchange.id, "error" in exchange.message))
+            await exchange.respond(202)
+        else:
+            await legacy_basics(exchange)
+
+    async with ScriptedServer(handler) as server:
+        async with Client(server.url, mode="legacy", elicitation_handler=wait) as client:
+            assert (await client.call_tool("t")).text == "done"
+    assert answers[:2] == [("q2", True), ("q3", True)]
+    assert sorted(answers[2:]) == [("q0", False), ("q1", False)]
+
+
 @pytest.mark.parametrize("echo", [str, float, lambda id: f"{id}"])
 @pytest.mark.parametrize("how", ["json", "stream", "standing"])
 async def test_ids_and_tokens_may_come_back_as_text_or_float(how: str, echo: Any) -> None:

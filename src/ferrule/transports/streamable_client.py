@@ -22,6 +22,7 @@ from ferrule.kernel.dispatch import CallOptions, OnNotify, OnRequest, ProgressSe
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
     ConnectionClosed,
+    InternalError,
     error_from_exception,
 )
 from ferrule.protocol.inbound import NAME_PARAMS, PROTOCOL_VERSION_KEY
@@ -87,6 +88,8 @@ logger = logging.getLogger("ferrule.client.http")
 DEFAULT_MAX_MESSAGE_BYTES: Final = 64 << 20
 MAX_RESUMES: Final = 20
 """Attempts in a row, without anything new, to resume the stream of one call."""
+MAX_SERVED: Final = 1024
+"""Requests of a legacy server that are served at once; more are refused."""
 _GOODBYE_S: Final = 3.0
 _PING_S: Final = 10.0
 _BOM: Final = b"\xef\xbb\xbf"
@@ -228,7 +231,9 @@ class StreamableHttp:
         """Tell the server something. What it answers, and whether it can be reached, is logged and no more."""
         headers, _ = self._headers_for(method, params, None)
         try:
-            await self._post_quietly(headers, encode_notification(method, params))
+            status = await self._post_quietly(headers, encode_notification(method, params))
+            if status >= 300:
+                logger.debug("%s answered %s with HTTP %d", self._where, method, status)
         except (FerruleError, OSError) as error:
             logger.debug("%s did not reach the server: %s", method, error)
 
@@ -345,14 +350,14 @@ class StreamableHttp:
     ) -> HttpResponse:
         return await self._sender.open(method, self.url, headers, body, flight)
 
-    async def _post_quietly(self, headers: Mapping[str, str], body: bytes) -> None:
+    async def _post_quietly(self, headers: Mapping[str, str], body: bytes) -> int:
+        """Post what gets no answer; the status that it got."""
         response = await self._open("POST", headers, body)
         try:
-            if response.status >= 300:
-                logger.debug("The server answered a notification or response with HTTP %d", response.status)
             await read_some(response, ERROR_BODY_BYTES)
         finally:
             await response.aclose()
+        return response.status
 
     # -- event streams ----------------------------------------------------------------------------------------------
 
@@ -415,7 +420,7 @@ class StreamableHttp:
                     if response.status in PASSING_STATUSES:
                         failed, after_s = f"HTTP {response.status}", retry_after_s(response.headers)
                     elif response.status != 200 or media_type(response) != "text/event-stream":
-                        raise await self._failure(response, self._get_headers(last_id))
+                        raise await self._lost_on_the_way(response, last_id, flight)
                     elif (answer := await self._read_stream(response, fresh, flight)) is not None:
                         return cast("Mapping[str, Any]", answer)
                 finally:
@@ -431,6 +436,18 @@ class StreamableHttp:
                 level = logging.WARNING if attempt == 1 else logging.DEBUG
                 logger.log(level, "The stream of %s could not be resumed (%s); trying again", flight.method, failed)
         raise ConnectionClosed(f"The stream of {flight.method} could not be resumed after {MAX_RESUMES} attempts")
+
+    async def _lost_on_the_way(self, response: HttpResponse, last_id: str, flight: Flight) -> Exception:
+        """The error for a resume that was refused. A lost session is none here: whoever sees that sends the call
+        again, and this one was accepted."""
+        error = await self._failure(response, self._get_headers(last_id))
+        if not isinstance(error, SessionLost):
+            return error
+        lost = ConnectionClosed(
+            f"The server at {self._where} forgot the session in which {flight.method} was under way"
+        )
+        lost.__cause__ = error
+        return lost
 
     def _get_headers(self, last_event_id: str = "") -> dict[str, str]:
         headers = {**self._base, "accept": "text/event-stream"}
@@ -471,7 +488,7 @@ class StreamableHttp:
             return None
         method, params = message["method"], message.get("params")
         if kind == "request":
-            self._serve(message["id"], method, params)
+            await self._serve(message["id"], method, params)
         elif method == "notifications/progress" and params is not None and await self._take_progress(params):
             pass
         else:
@@ -505,11 +522,17 @@ class StreamableHttp:
         except BaseException as error:
             logger.error("The handling of %s failed", method, exc_info=failure_of(error, asked))
 
-    def _serve(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
+    async def _serve(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
         if self.is_modern:
             logger.warning("Ignored %s from %s: servers of this revision send no requests", method, self._where)
             return
-        self._served[id] = self._background.start(self._serve_one(id, method, params), f"ferrule-{method}")
+        if len(self._served) < MAX_SERVED:
+            self._served[id] = self._background.start(self._serve_one(id, method, params), f"ferrule-{method}")
+            return
+        logger.warning("Refused %s from %s: %d requests of it are being served", method, self._where, MAX_SERVED)
+        refusal = InternalError("Too many requests are in flight").to_error()
+        with anyio.move_on_after(_GOODBYE_S):  # the stream is not read meanwhile: who floods waits
+            await self._answer(method, encode_error(id, refusal))
 
     async def _serve_one(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
         asked = _Asked(self, id, params)
@@ -522,13 +545,18 @@ class StreamableHttp:
                 if not isinstance(failure, FerruleError):
                     logger.error("Serving %s failed", method, exc_info=failure)
                 body = encode_error(id, error_from_exception(failure))
-            headers, _ = self._headers_for(method, None, None)
-            try:
-                await self._post_quietly(headers, body)
-            except (FerruleError, OSError) as error:
-                logger.warning("The answer to %s did not reach the server: %s", method, error)
+            await self._answer(method, body)
         finally:
             self._served.pop(id, None)
+
+    async def _answer(self, method: str, body: bytes) -> None:
+        headers, _ = self._headers_for(method, None, None)
+        try:
+            status = await self._post_quietly(headers, body)
+            if status >= 300:
+                logger.warning("%s refused the answer to %s with HTTP %d", self._where, method, status)
+        except (FerruleError, OSError) as error:
+            logger.warning("The answer to %s did not reach the server: %s", method, error)
 
     async def _withdraw(self, id: int) -> None:
         """Legacy: a disconnect is no cancellation, so say it."""
