@@ -260,3 +260,21 @@ def test_what_has_no_reader_has_nothing_unread(tmp_path: Path) -> None:
     with (tmp_path / "file").open("wb") as file:
         file.write(b"12345")
         assert unread_bytes(file.fileno(), "file") == 0
+
+
+HTTP = """
+import os, signal
+from ferrule import MCPServer
+MCPServer("x").run("http", port=0, on_started=lambda host, port: os.kill(os.getpid(), signal.SIGTERM))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="redirections of a POSIX shell")
+@pytest.mark.parametrize("redirect", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_an_http_server_and_the_command_line_survive_closed_standard_descriptors(redirect: str, tmp_path: Path) -> None:
+    """uvloop aborts the process when it is to close a socket of the numbers 0 to 2."""
+    program = tmp_path / "serve.py"
+    program.write_text(HTTP, encoding="utf-8")
+    for command in (f"{sys.executable} {program}", f"{sys.executable} -m ferrule --version"):
+        done = subprocess.run(["sh", "-c", f"{command} {redirect}"], capture_output=True, timeout=120, check=False)
+        assert done.returncode == 0, (command, done)

@@ -293,6 +293,36 @@ def test_prints_and_children_cannot_touch_the_wire(host: Callable[..., Host]) ->
     assert stderr == "printed 中\nwritten to fd 1\nshouted\nagain\nlifespan closed\nprogram over\n"
 
 
+CHATTY = """
+import logging, sys
+logging.basicConfig(stream=sys.stdout, level=logging.DEBUG)  # asyncio says which selector it uses
+print("before, and not flushed", end="")
+from ferrule import MCPServer
+app = MCPServer("x")
+app.tool(name="t")(lambda: print("in a tool"))
+app.run("stdio")
+print("after")
+logging.warning("later")
+"""
+
+
+def test_what_a_program_prints_before_at_the_start_and_after_is_not_on_the_wire() -> None:
+    """A host reads until the pipe ends, and one line that is no message may end the session for it."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", CHATTY],
+        input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
+        capture_output=True,
+        env=environment,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1]
+    for text in (b"before, and not flushed", b"selector", b"after", b"later"):
+        assert text in done.stderr
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.parametrize("loop", ["own", "trio"])
 def test_a_tool_may_use_multiprocessing(host: Callable[..., Host], method: str, loop: str) -> None:
@@ -610,7 +640,8 @@ def test_an_app_of_plain_functions_keeps_the_same_promises() -> None:
     assert done.returncode == 0
     answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines()[:2])}
     assert text_of(answers[1]) == ""
-    assert done.stdout.splitlines()[2:] == [b"over"]  # after `run` stdout is the program's own again
+    assert done.stdout.splitlines()[2:] == []
+    assert b"over" in done.stderr  # after `run`, too, nothing but messages is on the wire
     assert done.stderr.startswith(b"in a thread\n")
     assert b"Traceback" not in done.stderr
 

@@ -6,6 +6,8 @@ Nothing outside this package imports it, and each command is a module of its own
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 
 __all__ = ["main"]
@@ -17,6 +19,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: without the program's name; ``None`` takes this process's.
     """
+    from ferrule.transports._fds import open_missing_standard_fds
+
+    open_missing_standard_fds()  # before a file or a socket gets their numbers
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed when the interpreter started
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     from ferrule.cli.exits import run_guarded
     from ferrule.cli.program import program
 

@@ -223,7 +223,7 @@ _reserved = False
 
 
 class ReservedStdio:
-    """The process's stdin and stdout, taken for the wire until `restore`.
+    """The process's stdin and stdout, taken for the wire until `restore`, or for good with `keep`.
 
     From construction on fd 0 is the null device, fd 1 goes where fd 2 goes (to the null device when stderr is
     closed), and ``sys.stdout`` writes a line at once and replaces what its encoding lacks. Child processes inherit
@@ -241,11 +241,9 @@ class ReservedStdio:
         global _reserved
         if _reserved:
             raise RuntimeError("stdin and stdout already carry another server of this process")
-        _flush(sys.stdout)
         self._saved: list[tuple[int, int, bool]] = []
         self.stdin_fd = self._take(0)
         self.stdout_fd = self._take(1)
-        self._restore_text = _make_text_immediate()
         null = os.open(os.devnull, os.O_RDWR)
         try:
             os.dup2(null, 0, inheritable=True)
@@ -257,6 +255,9 @@ class ReservedStdio:
         finally:
             if null > 2:
                 os.close(null)
+        # Also writes out what the program printed before and nobody has flushed yet: not on the wire.
+        self._restore_text = _make_text_immediate()
+        _flush(sys.stdout)
         _reserved = True
         _drop_in_forked_child(self)
 
@@ -278,6 +279,16 @@ class ReservedStdio:
                 with contextlib.suppress(OSError):
                     os.close(copy)
         _reserved = False
+
+    def keep(self) -> None:
+        """Leave 0 and 1 diverted for the rest of the process, and give up what `restore` would need. Idempotent."""
+        global _reserved
+        saved, self._saved = self._saved, []
+        for _, copy, _ in saved:
+            if copy >= 0:
+                os.close(copy)
+        if saved:
+            _reserved = False
 
     def restore(self) -> None:
         """Put 0, 1 and ``sys.stdout`` back as they were. What was printed meanwhile has gone to stderr. Idempotent.

@@ -84,8 +84,10 @@ def run_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int, option
         make: called with the options of `HttpOptions`.
         options: those and the ones of `run_http`.
     """
+    from ferrule.transports._fds import open_missing_standard_fds
     from ferrule.transports.http_server import run_http
 
+    open_missing_standard_fds()  # or sockets get their numbers, with which the event loop aborts
     names = inspect.signature(run_http).parameters
     serving = {name: options.pop(name) for name in list(options) if name in names}
     options.setdefault("loopback", host in _LOOPBACK_HOSTS and options.get("allowed_hosts") is None)

@@ -2,7 +2,8 @@
 
 Source: specification, "Transports", stdio. What this adds to the text:
 
-- The wire is private (see `ReservedStdio`): ``print``, logging and child processes of tools reach stderr only.
+- The wire is private (see `ReservedStdio`): ``print``, logging and child processes of tools reach stderr only, and so
+  does what the program printed before and has not flushed, and with `run_stdio` what it prints afterwards.
 - A line that cannot be read is answered with its error, and the next one works. A line longer than
   ``max_message_bytes`` (64 MiB unless told otherwise) is answered as soon as it passes that limit and skipped.
 - Reading and writing never block the loop. A host that does not read its pipe makes handlers wait at one unsent
@@ -256,11 +257,13 @@ async def serve_stdio(
     Raises:
         RuntimeError: another server of this process uses them.
     """
-    await _serve(server, max_message_bytes, drain_s, watch_parent, _just_run)
+    with _reserved() as reserved:
+        await _serve(server, reserved, max_message_bytes, drain_s, watch_parent, _just_run)
 
 
 async def _serve(
     server: Server[Any],
+    reserved: ReservedStdio,
     max_message_bytes: int,
     drain_s: float,
     watch_parent: bool,
@@ -268,19 +271,21 @@ async def _serve(
 ) -> None:
     from ferrule.kernel.runner import serve_dual_era_loop
 
-    _greet(server)
-    with _reserved_streams(max_message_bytes, drain_s) as (reading, writing):
-        watch = _watch_parent(reading) if watch_parent else None
-        try:
-            async with server.lifespan() as state:
-                await run(serve_dual_era_loop(server, reading, writing, lifespan_state=state))
-            with anyio.move_on_after(drain_s):
-                await writing.flush()
-        finally:
-            if watch is not None:
-                watch.cancel()
-            await reading.aclose()
-            await writing.aclose()
+    _greet(server, reserved.stdin_fd)
+    stdin_fd = reserved.stdin_fd if reserved.stdin_fd >= 0 else os.open(os.devnull, os.O_RDONLY)
+    stdout_fd = reserved.stdout_fd if reserved.stdout_fd >= 0 else os.open(os.devnull, os.O_WRONLY)
+    reading, writing = stdio_streams(stdin_fd, stdout_fd, max_message_bytes=max_message_bytes, drain_s=drain_s)
+    watch = _watch_parent(reading) if watch_parent else None
+    try:
+        async with server.lifespan() as state:
+            await run(serve_dual_era_loop(server, reading, writing, lifespan_state=state))
+        with anyio.move_on_after(drain_s):
+            await writing.flush()
+    finally:
+        if watch is not None:
+            watch.cancel()
+        await reading.aclose()
+        await writing.aclose()
 
 
 async def _just_run(serving: Coroutine[Any, Any, None]) -> None:
@@ -288,12 +293,10 @@ async def _just_run(serving: Coroutine[Any, Any, None]) -> None:
 
 
 @contextlib.contextmanager
-def _reserved_streams(max_message_bytes: int, drain_s: float) -> Generator[tuple[StdioReadStream, StdioWriteStream]]:
+def _reserved() -> Generator[ReservedStdio]:
     reserved = ReservedStdio()
     try:
-        stdin_fd = reserved.stdin_fd if reserved.stdin_fd >= 0 else os.open(os.devnull, os.O_RDONLY)
-        stdout_fd = reserved.stdout_fd if reserved.stdout_fd >= 0 else os.open(os.devnull, os.O_WRONLY)
-        yield stdio_streams(stdin_fd, stdout_fd, max_message_bytes=max_message_bytes, drain_s=drain_s)
+        yield reserved
     finally:
         reserved.restore()
 
@@ -365,9 +368,9 @@ def _watch_parent(reading: StdioReadStream) -> Watch | None:
 # -- the terminal -------------------------------------------------------------------------------------------------
 
 
-def _greet(server: Server[Any]) -> None:
+def _greet(server: Server[Any], stdin_fd: int) -> None:
     """Tell a person who started the server by hand what it waits for."""
-    if fd_kind(0) == "terminal":
+    if fd_kind(stdin_fd) == "terminal":
         with contextlib.suppress(AttributeError, OSError, ValueError):  # no stderr
             sys.stderr.write(_greeting(server.server_info.name, _own_command()))
             sys.stderr.flush()
@@ -406,6 +409,9 @@ def run_stdio(
     the program is over and such a thread still runs, the process is ended after one second. For the arguments see
     `serve_stdio`. Signals are handled in the main thread only.
 
+    The process's stdin and stdout stay what they are while it serves (see `ReservedStdio`): what the program prints
+    afterwards goes to stderr, because the host may still read.
+
     Raises:
         SystemExit: 130, after Ctrl-C.
         RuntimeError: another server of this process uses stdin and stdout.
@@ -413,11 +419,12 @@ def run_stdio(
     import asyncio
 
     open_missing_standard_fds()  # before the loop opens descriptors of its own in their place
+    reserved = ReservedStdio()  # before the loop is made, which asyncio's debug mode says to a log handler
     threads_before = set(threading.enumerate())
     loop = asyncio.new_event_loop()
     stop = _Stop(loop)
     try:
-        main = loop.create_task(_serve(server, max_message_bytes, drain_s, watch_parent, stop.run))
+        main = loop.create_task(_serve(server, reserved, max_message_bytes, drain_s, watch_parent, stop.run))
         with _signals_stop(stop, main), patient_collector():
             try:
                 loop.run_until_complete(main)
@@ -428,6 +435,7 @@ def run_stdio(
                 _end_tasks(loop)
     finally:
         loop.close()
+        reserved.keep()
         status = _EXIT_CTRL_C if stop.signals[:1] == [signal.SIGINT] else 0
         _abandon([thread for thread in threading.enumerate() if thread not in threads_before], status)
     if status:
