@@ -37,7 +37,7 @@ from ferrule import StdioServer
 
 TARGETS = [
     "https://mcp.example.com/mcp",  # a URL
-    "server.py",  # a script that exists
+    "examples/server.py",  # a script; it must be there
     "uvx some-server --flag",  # a command line
     ["uvx", "some-server"],  # the same as a list
     StdioServer(sys.executable, ["server.py"], env={"KEY": "value"}, cwd="/srv"),
