@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ferrule import Client, Context, MCPError, MCPServer
+from ferrule import Client, Context, MCPError, MCPServer, Server
 from ferrule.cli.gateway import gateway
 from tests.cli.support import FERRULE, PROBE, ferrule, serving
 from tests.client.pauses import Pauses
@@ -209,3 +209,47 @@ def test_what_cannot_be_a_gateway_says_so(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (3, "")
     assert "None of the servers is there" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("behind", ERAS)
+async def test_ten_thousand_tools_pass_on_their_pages(behind: str) -> None:
+    """Once each, under their prefix; and a server whose cursor stands gives what it has."""
+
+    def paged(last: int, *, stands: bool) -> Server[Any]:
+        async def tools(ctx: Any) -> Any:
+            start = 0 if stands else int(ctx.params.cursor or 0)
+            page = [{"name": f"t{number}", "inputSchema": {}} for number in range(start, start + 500)]
+            return {"tools": page, **({"nextCursor": "0" if stands else str(start + 500)} if start < last else {})}
+
+        server: Server[Any] = Server("many")
+        server.add_request_handler("tools/list", tools, trusted=True)
+        return server
+
+    servers = {"many": paged(9500, stands=False), "stuck": paged(1, stands=True)}
+    async with Client(gateway(servers, mode=behind)) as client:
+        names = [tool.name for tool in await client.list_tools()]
+    assert len(names) == len(set(names)) == 10_500
+
+
+@pytest.mark.anyio
+async def test_unknown_members_pass_and_malformed_ones_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """As through a proxy alone."""
+
+    async def tools(ctx: Any) -> Any:
+        good = {"name": "good", "inputSchema": {}, "xUnknown": [1]}
+        return {"tools": [good, {"name": "bad", "inputSchema": 5}]}
+
+    async def call(ctx: Any) -> Any:
+        return {"content": [{"type": "x-new", "a": ctx.meta.get("trace")}], "xUnknown": ctx.params["name"]}
+
+    server: Server[Any] = Server("behind")
+    server.add_request_handler("tools/list", tools, params_type=dict[str, Any], trusted=True)
+    server.add_request_handler("tools/call", call, params_type=dict[str, Any], trusted=True)
+    async with Client(gateway({"s": server, "other": docs()}), cache=False) as client:
+        listed = (await client.request("tools/list"))["tools"]
+        assert {"name": "s_good", "inputSchema": {}, "xUnknown": [1]} in listed
+        assert "s_bad" not in [tool["name"] for tool in listed]
+        assert "'bad' is left out of tools/list" in caplog.text
+        result = await client.request("tools/call", {"name": "s_good"}, meta={"trace": "t"})
+        assert (result["content"], result["xUnknown"]) == ([{"type": "x-new", "a": "t"}], "good")

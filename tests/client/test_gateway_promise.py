@@ -15,11 +15,13 @@ import anyio
 import msgspec
 import pytest
 
-from ferrule import Client, Server
+from ferrule import Client, MCPError, Server
 from ferrule.client.proxy import proxy
+from ferrule.kernel.bus import LIST_CHANGED_METHODS, RESOURCE_UPDATED, Event
+from ferrule.protocol.errors import ResourceNotFound
 from ferrule.wire.revisions import REVISIONS, Revision, project_params, project_result
 from ferrule.wire.struct import OpenBundle
-from ferrule.wire.types import META_SUBSCRIPTION_ID, ResourceContents, ToolContentBlock
+from ferrule.wire.types import META_SUBSCRIPTION_ID, Implementation, ResourceContents, ToolContentBlock
 from ferrule.wire.types.content import CONTENT_KINDS
 
 pytestmark = pytest.mark.anyio
@@ -351,8 +353,6 @@ async def test_what_a_client_says_of_itself_reaches_the_server(before: str, behi
             return {"tools": []}
 
         end.server.add_request_handler("tools/list", tools, params_type=dict[str, Any], trusted=True)
-        from ferrule.wire.types import Implementation
-
         server = proxy(end.server, mode=behind) if through else end.server
         async with Before(server, mode=before, client_info=Implementation("me", "3")) as client:
             await client.request("tools/list")
@@ -363,9 +363,6 @@ async def test_what_a_client_says_of_itself_reaches_the_server(before: str, behi
 @pytest.mark.parametrize(("before", "behind"), PAIRS)
 async def test_every_error_passes(before: str, behind: str) -> None:
     """Code, message and data; a resource that does not exist has the code of the revision in front."""
-    from ferrule import MCPError
-    from ferrule.protocol.errors import ResourceNotFound
-
     end = Behind()
 
     async def call(ctx: Any) -> Any:
@@ -383,3 +380,72 @@ async def test_every_error_passes(before: str, behind: str) -> None:
         with pytest.raises(MCPError) as raised:
             await client.request("resources/read", {"uri": "u://x"})
         assert raised.value.code == REVISIONS[before].missing_resource_code
+
+
+@pytest.mark.parametrize(("before", "behind"), PAIRS)
+async def test_every_change_passes_to_whoever_listens(before: str, behind: str) -> None:
+    """With every member of the notification, in either era's way of listening."""
+    changes = [
+        Event(method, method, {**UNKNOWN, "_meta": {"any": 1}})
+        for kind, method in LIST_CHANGED_METHODS.items()
+        if kind != "resources"
+    ]
+    changes.append(Event(RESOURCE_UPDATED, "u://x", {"uri": "u://x", **UNKNOWN, "_meta": {"any": 1}}))
+    heard: list[Any] = []
+
+    async def nothing(ctx: Any) -> Any:
+        return {}
+
+    for through in (False, True):
+        end: Server[Any] = Server("behind", list_changed=["tools", "prompts"], resource_updates=True)
+        for method in ("tools/list", "prompts/list", "resources/list"):
+            end.add_request_handler(method, nothing, trusted=True)
+        server = proxy(end, mode=behind) if through else end
+        async with Client(server, mode=before) as client:
+            async with client.listen(tools=True, prompts=True, uris=["u://x"]) as listening:
+                for change in changes:
+                    end.bus.publish(change)
+                with anyio.fail_after(10):
+                    found = [await anext(listening) for _ in changes]
+        heard.append(sorted((event.method, repr(of_the_message(event.params))) for event in found))
+    assert len(heard[0]) == 3
+    assert heard[1] == heard[0]
+
+
+@pytest.mark.parametrize(("before", "behind"), PAIRS)
+async def test_progress_and_the_end_of_a_call_pass(before: str, behind: str) -> None:
+    """Progress under the client's own token; a client that gives up ends the call behind."""
+    end, ended = Behind(), anyio.Event()
+
+    async def call(ctx: Any) -> Any:
+        if ctx.params["name"] == "wait":
+            try:
+                await anyio.sleep_forever()
+            finally:
+                ended.set()
+        for number in (1, 2):
+            await ctx.session.progress(number, 2, f"step {number}")
+        return {"content": []}
+
+    end.server.add_request_handler("tools/call", call, params_type=dict[str, Any], trusted=True)
+    seen: list[Any] = []
+    async with Client(proxy(end.server, mode=behind), mode=before) as client:
+        await client.request("tools/call", {"name": "x"}, on_progress=lambda *said: seen.append(said))
+        assert seen == [(1, 2, "step 1"), (2, 2, "step 2")]
+        with anyio.move_on_after(0.2):
+            await client.request("tools/call", {"name": "wait"})
+        with anyio.fail_after(10):
+            await ended.wait()
+
+
+@pytest.mark.parametrize(("before", "behind"), PAIRS)
+async def test_a_storm_of_changes_is_told_in_few_words(before: str, behind: str) -> None:
+    """Ten thousand changes of one list say no more than one; the next call is served."""
+    end = Behind()
+    async with Client(proxy(end.server, mode=behind), mode=before) as client:
+        async with client.listen(tools=True) as listening:
+            for _ in range(10_000):
+                end.server.bus.publish(Event.list_changed("tools"))
+            with anyio.fail_after(10):
+                assert (await anext(listening)).kind == "tools"
+        assert await client.request("x/own", {"a": 1}) is not None

@@ -177,12 +177,10 @@ def _from_text(text: str) -> Target:
         raise ValueError("A target is not empty")
     if "\n" not in stripped and os.path.exists(stripped):
         return _from_path(Path(stripped))
-    if stripped.endswith(_CONFIGURATIONS) and not any(character.isspace() for character in stripped):
-        raise FileNotFoundError(f"There is no file {stripped!r}")
     if is_bare_address(stripped):
         raise ValueError(f"{stripped.partition('?')[0]!r} is no URL: write http:// or https:// before it")
     parts = shlex.split(stripped, posix=os.name != "nt")
-    if len(parts) == 1 and Path(parts[0]).suffix.lower() in (".json", *_RUNNERS):
+    if len(parts) == 1 and Path(parts[0]).suffix.lower() in (*_CONFIGURATIONS, *_RUNNERS):
         raise FileNotFoundError(f"There is no file {parts[0]!r} in {os.getcwd()}")
     return _command(parts)
 

@@ -40,7 +40,7 @@ from ferrule.kernel.bus import SubscriptionBus
 from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.kernel.finish import finish_result
 from ferrule.kernel.server import Server
-from ferrule.protocol.errors import InvalidParams, LocalError, MCPError, RemoteError
+from ferrule.protocol.errors import ConnectionClosed, InvalidParams, LocalError, MCPError, RemoteError
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY
 from ferrule.transports.background import Background
 from ferrule.wire.codec import Encoded, encode, encode_str, to_builtins
@@ -448,6 +448,8 @@ class Proxy:
                 self.background.start(self._close_lane(made), "ferrule-proxy-close")
 
             connection.on_closing(close)
+        if self.sessions.get(id(connection)) is not lane:
+            raise ConnectionClosed("The client has gone")
         await self._release_main()
         await lane.connect()
         return lane

@@ -186,7 +186,8 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
             await session.notify("notifications/subscriptions/acknowledged", {"notifications": granted, "_meta": meta})
             del granted, ctx, filter  # what is not needed any more is not kept for hours
             async for event in listener:
-                await session.notify(event.method, {**event.params, "_meta": meta})
+                own = event.params.get("_meta")
+                await session.notify(event.method, {**event.params, "_meta": {**own, **meta} if own else meta})
         finally:
             undo()
     dispatch = session.dispatch
