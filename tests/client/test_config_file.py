@@ -43,7 +43,8 @@ def target_of(path: Path) -> Any:
             read_choice(f"{path}:docs")
         assert str(found) in refused.value.message
         raise found
-    assert read_choice(f"{path}:docs").target == found
+    chosen = read_choice(f"{path}:docs").target
+    assert (chosen, chosen.known_as) == (found, "docs")  # what a question calls the server
     return found
 
 

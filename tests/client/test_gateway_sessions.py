@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ferrule import Client, Server, StdioServer
+from ferrule import Client, MCPError, Server, StdioServer
 from ferrule.client.proxy import proxy
 from ferrule.transports.asgi.endpoint import HttpEndpoint
 from ferrule.transports.asgi.options import HttpOptions
@@ -118,3 +120,23 @@ async def test_log_messages_come_to_whoever_made_the_call(carrier: str, era: str
             for name in heard:
                 group.start_soon(ask, reached, name)
     assert heard == {name: [{name: number} for number in range(3)] for name in heard}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_session_behind_that_ended_is_made_again_with_what_it_was_told(era: str, tmp_path: Path) -> None:
+    """A new process is told again what the client listens to."""
+    async with behind("stdio", tmp_path) as target:
+        front = proxy(target, mode="legacy")
+        async with Client(front, mode=era, cache=False) as client, client.listen(uris=["note://1"]) as changes:
+            first = (await client.call_tool("ask")).text
+            os.kill(int(first), signal.SIGKILL)
+            with anyio.fail_after(20):
+                second = first
+                while second == first:
+                    try:
+                        second = (await client.call_tool("ask")).text
+                    except MCPError:  # the call that finds it dead
+                        await anyio.sleep(0.05)
+                await client.call_tool("touch")
+                event = await anext(changes)
+            assert (event.kind, event.uri) == ("resource", "note://1")

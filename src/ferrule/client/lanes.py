@@ -69,7 +69,6 @@ _OWN: Final = frozenset(
 )
 """What belongs to the exchange behind and means nothing before: the layers below have acted on it."""
 
-_Serving = tuple["Lane", "ServerRequestContext[Any]", "_Serving | None"]  # type: ignore[misc]
 _serving: ContextVar[Any] = ContextVar("ferrule_proxy_serving", default=None)
 """What this task passes on: lane, request, and what it passed on before (one proxy may stand behind another)."""
 

@@ -361,7 +361,8 @@ class Proxy:
         if method == "tools/call":
             client, name, arguments = lane.client, params.get("name"), params.get("arguments")
             try:
-                return await lane.carry(ctx, method, params, headers=client.mirrored(name, arguments), **options)
+                mirrored = client.mirrored(name, arguments)
+                return cast("dict[str, Any]", await lane.carry(ctx, method, params, headers=mirrored, **options))
             except RemoteError as error:
                 if error.code != JsonRpcErrorCode.HEADER_MISMATCH or not await client.learn_headers():
                     raise
