@@ -33,16 +33,39 @@ OPERATION_S: Final = 60.0
 PROGRAM: Final = str(Path(__file__).with_name("program.py"))
 
 
-def make_app(started: Counter[str] | None = None, ended: Counter[str] | None = None) -> MCPServer:
-    """The server: each call has a key, and is counted when it begins and when it has its answer."""
+def make_app(
+    started: Counter[str] | None = None, ended: Counter[str] | None = None, late: list[str] | None = None
+) -> MCPServer:
+    """The server. Each call has a key.
+
+    Args:
+        started, ended: count the calls when they begin and when they have their answer.
+        late: the keys of calls that outlived the lifespan of the server.
+    """
     begun, done = Counter[str]() if started is None else started, Counter[str]() if ended is None else ended
-    app = MCPServer("schedules")
+    alive = 0
+
+    @contextlib.asynccontextmanager
+    async def lifespan(server: Any) -> AsyncIterator[None]:
+        nonlocal alive
+        alive += 1
+        try:
+            await anyio.sleep(0)
+            yield
+        finally:
+            alive -= 1
+
+    app = MCPServer("schedules", lifespan=lifespan)
 
     @app.tool
     async def work(key: str, pauses: list[float]) -> str:
         begun[key] += 1
-        for pause_s in pauses:
-            await anyio.sleep(pause_s)
+        try:
+            for pause_s in pauses:
+                await anyio.sleep(pause_s)
+        finally:
+            if not alive and late is not None:
+                late.append(key)
         done[key] += 1
         return key
 
@@ -56,9 +79,19 @@ def make_app(started: Counter[str] | None = None, ended: Counter[str] | None = N
 
     @app.tool
     async def ask(key: str, ctx: Context) -> str:
-        answer = await ctx.elicit(key, bool)
+        await ctx.elicit(key, bool)
         done[key] += 1
-        return f"{key}" if answer is not None else key
+        return key
+
+    @app.tool
+    async def announce(key: str) -> str:
+        begun[key] += 1
+        app.tool(nothing, name=f"new_{key}")
+        app.remove_tool(f"new_{key}")
+        return key
+
+    async def nothing() -> None:
+        return None
 
     @app.tool
     async def fail(key: str) -> str:
@@ -76,9 +109,13 @@ class World:
         self.rng = random.Random(f"{transport} {seed}")
         self.started: Counter[str] = Counter()
         self.ended: Counter[str] = Counter()
-        self.app = make_app(self.started, self.ended)
+        self.late: list[str] = []
+        self.app = make_app(self.started, self.ended, self.late)
+        self.closed_early: set[int] = set()
         self.wrong: list[str] = []
         self.clients: list[Any] = []
+        self.links: list[Any] = []
+        self.is_troubled = False
         self.endpoint: Any = None
         self._keys = 0
 
@@ -144,31 +181,34 @@ class World:
         for _ in range(rng.randint(1, 2)):
             client = make()
             self.clients.append(client)
-            with anyio.move_on_after(rng.uniform(0.0, 2.0) if rng.random() < 0.25 else OPERATION_S) as life:
+            with anyio.move_on_after(rng.uniform(0.0, 1.0) if rng.random() < 0.3 else None):
                 try:
                     async with client, anyio.create_task_group() as group:
                         for _ in range(rng.randint(1, 6)):
                             group.start_soon(self.guarded, client)
                         if rng.random() < 0.3:
                             group.start_soon(self.close_in_a_while, client)
-                except FerruleError:
-                    pass
-                except BaseExceptionGroup as group_error:
-                    if group_error.split(FerruleError)[1] is not None:
-                        raise
-            if life.cancelled_caught and life.deadline == float("inf"):
-                self.wrong.append("a client did not end")
-            await client.aclose()
+                except FerruleError as error:
+                    self.note_error("connecting", client, error)
+            self.wrong += [f"left of a client: {left}" for left in left_of(client)]
 
     async def close_in_a_while(self, client: Any) -> None:
         """Another task closes the client."""
         await anyio.sleep(self.rng.uniform(0, 0.5))
+        self.closed_early.add(id(client))
         await client.aclose()
+
+    def note_error(self, what: str, client: Any, error: Exception) -> None:
+        """An error without a reason is wrong."""
+        if not self.is_troubled and id(client) not in self.closed_early:
+            self.wrong.append(f"{what} failed for no reason: {error!r}")
 
     async def guarded(self, client: Any) -> None:
         """One operation: it ends in time, with its answer or an error of ours."""
         began = anyio.current_time()
         what = self.rng.choice((self.call, self.call, self.call, self.reported, self.asked, self.failed, self.listened))
+        if client._session is not None:
+            self.links.append(client._session.link)
         try:
             if self.rng.random() < 0.3:
                 with anyio.move_on_after(self.rng.choice((0, 0.001, 0.05, 0.3))):
@@ -176,8 +216,8 @@ class World:
             else:
                 with anyio.fail_after(OPERATION_S):
                     await what(client)
-        except FerruleError:
-            pass
+        except FerruleError as error:
+            self.note_error(what.__name__, client, error)
         except TimeoutError:
             self.wrong.append(f"{what.__name__} did not end within {OPERATION_S:g} s")
         if anyio.current_time() - began > OPERATION_S:
@@ -220,9 +260,15 @@ class World:
             self.wrong.append(f"{key} did not fail")
 
     async def listened(self, client: Any) -> None:
-        """A listener, opened and closed."""
-        async with client.listen(tools=True):
+        """A listener: what changes once it was acknowledged reaches it, or it hears of a gap, or it ends."""
+        async with client.listen(tools=True) as changes:
             await anyio.sleep(self.rng.choice((0, 0.01)))
+            name = self.key()
+            await client.call_tool("announce", {"key": name})
+            with anyio.move_on_after(OPERATION_S / 2) as waiting, contextlib.suppress(StopAsyncIteration):
+                await anext(changes)
+            if waiting.cancelled_caught:
+                self.wrong.append(f"the listener did not hear of {name}")
 
     def check(self, key: str, result: Any, *, runs_again: bool = False) -> None:
         """An answer is that of its own call, which has run."""
@@ -237,6 +283,7 @@ class World:
         """Cuts connections and kills processes now and then."""
         for _ in range(self.rng.randint(0, 3)):
             await anyio.sleep(self.rng.uniform(0.0, 0.6))
+            self.is_troubled = True
             if self.transport == "stdio":
                 self.kill_one()
             else:
@@ -273,15 +320,21 @@ class World:
                     for _ in range(self.rng.randint(1, 3)):
                         group.start_soon(self.client_life, make)
                     group.start_soon(self.trouble)
-                if self.transport == "sse" and len(self.endpoint):
-                    await anyio.sleep(5)
-                    if len(self.endpoint):
-                        self.wrong.append(f"{len(self.endpoint)} sessions of the server are left")
+                if self.endpoint is not None and not self.is_troubled:
+                    sessions = self.endpoint if self.transport == "sse" else self.endpoint.legacy.sessions
+                    for _ in range(50):
+                        if not len(sessions):
+                            break
+                        await anyio.sleep(0.1)
+                    else:
+                        self.wrong.append(f"{len(sessions)} sessions of the server are left")
+        self.wrong += [f"{key} outlived the lifespan of its server" for key in self.late]
         for key, times in self.started.items():
             if times > 1:
                 self.wrong.append(f"{key} ran {times} times")
         for client in self.clients:
             self.wrong += [f"left of a client: {left}" for left in left_of(client)]
+        self.wrong += [f"left of a link: {left}" for link in self.links for left in entries_of(link)]
         for _ in range(100):
             if not _tasks() - tasks:
                 break
@@ -298,6 +351,18 @@ def left_of(client: Any) -> list[str]:
         left.append("lifespan")
     left += [f"subscription {each!r}" for each in client.subscriptions._open]
     return left
+
+
+def entries_of(link: Any) -> list[str]:
+    """What a closed link still remembers of requests."""
+    dispatcher = getattr(link, "_dispatcher", None)
+    maps = {
+        "questions": getattr(dispatcher, "_questions", None),
+        "requests": getattr(dispatcher, "_in_flight", None),
+        "flights": getattr(link, "_flights", None),
+        "calls": getattr(link, "_calls", None),
+    }
+    return [f"{len(held)} {name}" for name, held in maps.items() if held]
 
 
 def _tasks() -> set[Any]:
@@ -355,6 +420,7 @@ def play(backend: str, transport: str, seed: int) -> list[str]:
         except (Exception, asyncio.CancelledError) as error:
             world.wrong.append(f"raised: {error!r}")
         world.clients.clear()
+        world.links.clear()
         gc.collect()
     world.wrong += [f"warned: {each.message}" for each in warned if each.category in (ResourceWarning, RuntimeWarning)]
     world.wrong += [f"descriptor left: {each}" for each in sorted(_descriptors() - descriptors)]
