@@ -40,7 +40,7 @@ from ferrule.transports.background import Background
 from ferrule.wire.codec import convert
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.revisions import REVISIONS
-from ferrule.wire.uri_template import UriTemplate
+from ferrule.wire.uri_template import UriTemplate, first_match
 
 __all__ = ["gateway"]
 
@@ -357,10 +357,9 @@ class _Gateway:
         name = self._uris["resources"].owner(uri)
         owner = self._members.get(name) if name is not None else None
         if owner is None:
-            fitting = (
-                member for template, _, member in self._templates if template and template.match(uri) is not None
-            )
-            owner = next(fitting, None)
+            found = first_match([template for template, _, _ in self._templates if template], uri)
+            if found is not None:
+                owner = next(member for template, _, member in self._templates if template is found[0])
         return owner if owner is not None and owner.is_up else None
 
     async def _complete(self, ctx: ServerRequestContext[Any]) -> Any:
