@@ -549,3 +549,18 @@ def test_a_text_of_a_certain_form_is_explained_by_an_example_that_is_taken(hint,
     with pytest.raises(InvalidArguments, match=f"such as `{example}`"):
         bind(function, p="2026-1-1")
     assert isinstance(bind(function, p=example)["p"], hint)
+
+
+def test_a_flood_of_problems_in_a_model_is_counted_and_not_listed():
+    """Listing what pydantic found takes time for each; a peer chooses how many there are."""
+
+    class Closed(pydantic.BaseModel, extra="forbid"):
+        rows: list[int] = []
+
+    def function(p): ...
+
+    function.__annotations__["p"] = Closed
+    for value in ({"rows": ["x"] * 10_001}, {f"k{number}": 1 for number in range(10_001)}):
+        with pytest.raises(InvalidArguments, match="there are 10,001 problems"):
+            bind(function, p=value)
+    assert bind(function, p={"rows": ["5"] * 9_000})["p"].rows == [5] * 9_000

@@ -27,6 +27,7 @@ from ferrule.wire.faults import DecodeError
 __all__ = ["PYDANTIC"]
 
 _MAX_PROBLEMS = 5
+_MAX_LISTED = 10_000
 _MAX_LEVELS = 16
 """JSON text inside JSON text is decoded so many times."""
 _CONTAINER_ERRORS = frozenset(
@@ -118,8 +119,19 @@ def _validate(validators: tuple[Any, Any], value: Any) -> Any:
     return read_json(text)
 
 
+def _problems_of(error: ValidationError) -> list[Any]:
+    """What is wrong, each with its place and its value.
+
+    Raises:
+        ValueError: there is more than anybody would read; a peer chooses how much there is, and listing it takes time.
+    """
+    if (count := error.error_count()) > _MAX_LISTED:
+        raise ValueError(f"there are {count:,} problems with it")
+    return error.errors(include_url=False, include_context=False)
+
+
 def _mixes_truth_and_numbers(error: ValidationError) -> bool:
-    for problem in error.errors(include_url=False, include_context=False):
+    for problem in _problems_of(error):
         kind, given = problem["type"], problem["input"]
         if isinstance(given, bool) and kind in _NUMBER_ERRORS:
             return True
@@ -200,7 +212,7 @@ def _drop_class_titles(schema: dict[str, Any], annotation: Any) -> None:
 def _mend(value: Any, error: ValidationError) -> tuple[Any, bool]:
     """``value`` with every JSON text put where a container is declared, and every whole number an integer is."""
     made, changed = value, False
-    for problem in error.errors(include_url=False, include_context=False):
+    for problem in _problems_of(error):
         sent = problem["input"]
         better = sent
         if problem["type"] in _CONTAINER_ERRORS and isinstance(sent, str):
@@ -246,7 +258,7 @@ def _put(root: Any, path: tuple[Any, ...], sent: Any, better: Any) -> Any:
 
 
 def _tell(error: ValidationError) -> str:
-    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    problems = _problems_of(error)
     told: list[str] = []
     for problem in problems[:_MAX_PROBLEMS]:
         path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem["loc"])
