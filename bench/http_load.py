@@ -52,6 +52,23 @@ async def flood(ctx: Context) -> str:
     return "flooded"
 
 @app.tool
+async def ask(ctx: Context) -> str:
+    "Ask the user."
+    return (await ctx.elicit("Sure?", bool)).action
+
+@app.tool
+async def endless(ctx: Context) -> str:
+    "Report progress without a pause of its own."
+    for number in range(300_000):
+        await ctx.progress(number, 300_000, "x" * 100)
+    return "done"
+
+@app.resource("note://{name}")
+async def note(name: str) -> str:
+    "Something to subscribe to."
+    return name
+
+@app.tool
 async def slow(seconds: float) -> str:
     "Sleep."
     await anyio.sleep(seconds)
@@ -67,7 +84,8 @@ async def stubborn() -> str:
     return "stubborn"
 
 limits = HttpLimits(head_timeout_s=3, body_timeout_s=3, write_timeout_s=3)
-app.run("http", port=0, limits=limits, session_idle_s=2.0, on_started=lambda host, port: print(port, flush=True))
+options = {"limits": limits, "session_idle_s": 2.0, "resume_s": 1.0}
+app.run("http", port=0, on_started=lambda host, port: print(port, flush=True), **options)
 """
 
 
@@ -253,14 +271,19 @@ async def survived(server: Server, what: str, abuse: Callable[[], Awaitable[None
     await abuse()
     before = await settled(server)
     began = time.monotonic()
-    await abuse()
+    async with Bystander(server) as bystander:
+        await abuse()
     client = await Client.connect(server.port)
     status, _, body = await client.ask(call("echo", text="alive"))
     assert status == 200
     assert b"alive" in body
     client.abort()
     seconds = time.monotonic() - began
-    print(f"{what}: alive, memory {await settled(server) - before:+.0f} KB, {seconds:.1f} s", flush=True)
+    print(
+        f"{what}: alive, memory {await settled(server) - before:+.0f} KB, {seconds:.1f} s, "
+        f"longest call of another client {bystander.longest_s:.2f} s",
+        flush=True,
+    )
 
 
 async def stop_reading(server: Server, count: int) -> None:
@@ -380,11 +403,159 @@ async def odd_framing(server: Server, count: int) -> None:
     await many(count, one)
 
 
+async def idle(server: Server, count: int) -> None:
+    """Connections that say nothing, and a tenth that say a byte now and then."""
+    opened = await many(count, lambda _: Client.connect(server.port))
+    await drip(server, max(1, count // 10))
+    for client in opened:
+        client.abort()
+
+
+async def huge_subscriptions(server: Server, count: int) -> None:
+    """The most that is granted, on each of many streams, and ten times as much, which is refused."""
+
+    async def one(number: int) -> Client:
+        client = await Client.connect(server.port)
+        uris = [f"note://{number}-{index}".ljust(100, "x") for index in range(10_000)]
+        client.writer.write(modern(number, "subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}}))
+        assert (await client.head())[0] == 200
+        return client
+
+    async def too_much(number: int) -> None:
+        client = await Client.connect(server.port)
+        uris = [f"note://{index}" for index in range(200_000)]
+        status, _, _ = await client.ask(
+            modern(number, "subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
+        )
+        assert status == 400, status
+        client.abort()
+
+    opened = await many(count, one, 4)
+    await many(max(1, count // 10), too_much, 1)
+    for client in opened:
+        client.abort()
+    await asyncio.sleep(1)
+
+
+async def vanished_askers(server: Server, count: int) -> None:
+    """Legacy clients that go away while they are asked."""
+
+    async def one(number: int) -> None:
+        client = await Client.connect(server.port)
+        params = {
+            "protocolVersion": LEGACY,
+            "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "load", "version": "1"},
+        }
+        _, headers, _ = await client.ask(legacy(None, 0, "initialize", params))
+        session = headers["mcp-session-id"]
+        await client.ask(legacy(session, None, "notifications/initialized"))
+        client.writer.write(legacy(session, 1, "tools/call", {"name": "ask", "arguments": {}}))
+        await client.head()
+        await client.chunk()
+        client.abort()
+
+    await many(count, one, 20)
+    await asyncio.sleep(5)
+
+
+async def endless_progress(server: Server, count: int) -> None:
+    """Calls that never stop talking: to clients that read, that do not, and that go."""
+
+    def told(number: int) -> bytes:
+        params = {"name": "endless", "arguments": {}, "_meta": {**META, "progressToken": 1}}
+        body = json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}).encode()
+        return http(body, {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "endless"})
+
+    async def one(number: int) -> None:
+        client = await Client.connect(server.port)
+        client.writer.write(told(number))
+        if number % 3 == 0:
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        elif number % 3 == 1:
+            until = time.monotonic() + 4
+            while time.monotonic() < until:
+                await client.reader.read(1 << 16)
+        await asyncio.sleep(1)
+        client.abort()
+
+    await many(count, one, count)
+
+
+async def unread_streams(server: Server, count: int) -> None:
+    """GET streams and calls whose clients do not read."""
+
+    async def one(number: int) -> None:
+        client = await Client.connect(server.port)
+        session = await open_session(client)
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        if number % 2:
+            client.writer.write(http(b"", {"mcp-session-id": session, "accept": "text/event-stream"}, "GET"))
+        else:
+            client.writer.write(legacy(session, 1, "tools/call", {"name": "flood", "arguments": {}}))
+        await asyncio.sleep(5)
+        client.abort()
+
+    await many(count, one, count)
+    await asyncio.sleep(3)
+
+
+class Bystander:
+    """A client that behaves, while others do not: how long its calls take at most."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._task: asyncio.Task[None] | None = None
+        self.longest_s = 0.0
+
+    async def __aenter__(self) -> Bystander:
+        self._task = asyncio.create_task(self._call())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _call(self) -> None:
+        client = await Client.connect(self._server.port)
+        while True:
+            began = time.monotonic()
+            status, _, _ = await client.ask(call("echo", text="mine"))
+            assert status == 200
+            self.longest_s = max(self.longest_s, time.monotonic() - began)
+            await asyncio.sleep(0.05)
+
+
+async def ended_amid(server: Server) -> float:
+    """Seconds from SIGTERM to the end, with idle, unread and talking connections and a call of a minute open."""
+    opened = [await Client.connect(server.port) for _ in range(50)]
+    for number, client in enumerate(opened):
+        session = await open_session(client) if number % 5 in (0, 1) else None
+        if number % 5 == 0:
+            client.writer.write(http(b"", {"mcp-session-id": str(session), "accept": "text/event-stream"}, "GET"))
+        elif number % 5 == 1:
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.writer.write(legacy(session, 1, "tools/call", {"name": "flood", "arguments": {}}))
+        elif number % 5 == 2:
+            client.writer.write(call("endless"))
+        elif number % 5 == 3:
+            client.writer.write(call("slow", seconds=60))
+    await asyncio.sleep(1)
+    began = time.monotonic()
+    server.process.terminate()
+    await asyncio.to_thread(server.process.wait, 60)
+    for client in opened:
+        client.abort()
+    return time.monotonic() - began
+
+
 async def main() -> None:
     """Run one part."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("part", choices=["load", "abuse"])
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full numbers, such as 0.1")
+    parser.add_argument("--only", default="", help="abuses whose description holds this text")
     arguments = parser.parse_args()
 
     def scaled(count: int) -> int:
@@ -410,10 +581,16 @@ async def main() -> None:
         ("cancellations at once, some ignored by their handler", cancels, 100),
         ("bodies that declare a gigabyte", huge_bodies, 100),
         ("pipelined and split requests", odd_framing, 200),
+        ("idle connections, a tenth slow", idle, 1000),
+        ("huge subscriptions", huge_subscriptions, 40),
+        ("clients that vanish while they are asked", vanished_askers, 3000),
+        ("calls of endless progress", endless_progress, 30),
+        ("streams and calls that nobody reads", unread_streams, 200),
     ]
     for what, abuse, count in abuses:
-        await survived(server, f"{scaled(count)} {what}", functools.partial(abuse, server, scaled(count)))
-    server.close()
+        if arguments.only in what:
+            await survived(server, f"{scaled(count)} {what}", functools.partial(abuse, server, scaled(count)))
+    print(f"SIGTERM amid 50 connections of five kinds: ended after {await ended_amid(server):.1f} s", flush=True)
 
 
 if __name__ == "__main__":

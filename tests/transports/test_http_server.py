@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.transports.http_server import HttpLimits
+from ferrule.transports.http_server import HttpLimits, log_to_stderr
+from ferrule.transports.running import run_async
 from tests.transports.asgi.support import legacy_headers, modern, modern_headers, request
 from tests.transports.http_support import Client, Steered, assert_alive, http, open_session, post, tool
 
@@ -313,7 +314,8 @@ async def test_a_signal_ends_the_program_quietly(sign: signal.Signals, tmp_path:
 
 NOTICE = """
 from ferrule import MCPServer
-from ferrule.transports.http_server import HttpLimits
+from ferrule.transports.http_server import HttpLimits, log_to_stderr
+from ferrule.transports.running import run_async
 app = MCPServer("p", version="1")
 
 @app.tool
@@ -419,3 +421,151 @@ async def test_ids_in_flight_are_refused_over_the_socket() -> None:
         _, headers = await first.head()
         assert b"slow" in await first.body(headers)
         assert (await first.ask(http(legacy_headers(session), fast)))[0] == 200
+
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+SAYING = """
+import sys
+from ferrule import MCPServer
+app = MCPServer("p", version="1")
+
+@app.tool
+async def broken() -> str:
+    "Raise."
+    raise ValueError("of no use")
+
+app.run("http", port=int(sys.argv[1]), **eval(sys.argv[2]))
+"""
+
+
+async def said_by(tmp_path: Path, port: int, options: str) -> str:
+    """What a server writes on stderr until it is told to end, after one call of a tool that fails."""
+    program = tmp_path / "saying.py"
+    program.write_text(SAYING)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(program), str(port), options, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(60):
+            first = (await process.stderr.readline()).decode()
+            if first.startswith("Serving"):
+                found = int(first.split("127.0.0.1:")[1].split("/")[0])
+                client = await Client.connect(found)
+                await client.ask(post(tool("broken")))
+                client.abort()
+                process.terminate()
+            return first + (await process.stderr.read()).decode()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+async def test_a_server_whose_output_is_redirected_says_where_it_serves(tmp_path: Path) -> None:
+    """And when something happened; requests are logged on demand."""
+    plain = await said_by(tmp_path, 0, "{}")
+    assert plain.startswith("Serving http://127.0.0.1:")
+    line = next(line for line in plain.splitlines() if "broken" in line and "ERROR" in line)
+    assert line[:4].isdigit()
+    assert "POST /mcp" not in plain
+    logged = await said_by(tmp_path, 0, "{'access_log': True}")
+    assert 'POST /mcp HTTP/1.1" 200' in logged
+    assert "ERROR" not in await said_by(tmp_path, 0, "{'log_level': 'critical'}")
+
+
+async def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    """The last line of the traceback is all that many read."""
+    async with Steered().serving() as port:
+        said = await said_by(tmp_path, port, "{}")
+    assert f"cannot listen on 127.0.0.1:{port}" in said.splitlines()[-1]
+    assert "port=0" in said.splitlines()[-1]
+
+
+async def test_run_in_a_running_loop_names_what_works_there() -> None:
+    """In a notebook a loop runs; ``run_async`` serves in it until it is cancelled, and leaves signals alone."""
+    steered = Steered()
+    with pytest.raises(RuntimeError, match="run_async"):
+        steered.app.run("http", port=0)
+    bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    before = signal.getsignal(signal.SIGTERM)
+    serving = asyncio.ensure_future(
+        steered.app.run_async("http", port=0, on_started=lambda host, port: bound.set_result(port), log_level=None)
+    )
+    await assert_alive(await asyncio.wait_for(bound, 10))
+    assert signal.getsignal(signal.SIGTERM) is before
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    with pytest.raises(TypeError):
+        await steered.app.run_async("http", prot=1)  # type: ignore[call-arg]
+
+
+async def test_a_low_level_server_runs_in_a_running_loop_too() -> None:
+    """As `run` does for it."""
+    bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    serving = asyncio.ensure_future(
+        run_async(Steered().app.lowlevel, "http", port=0, on_started=lambda host, port: bound.set_result(port))
+    )
+    await assert_alive(await asyncio.wait_for(bound, 10))
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+
+
+async def test_an_unknown_log_level_is_refused() -> None:
+    """Before anything listens."""
+    with pytest.raises(ValueError, match="log_level='loud'"):
+        log_to_stderr("loud")
+
+
+ROUNDS = int(os.environ.get("FERRULE_SHUTDOWN_ROUNDS", "2"))
+"""How often a process is ended with a call under way; more of them look for what happens once in a hundred times."""
+
+LONG_CALL = """
+import anyio
+from ferrule import MCPServer
+from ferrule.transports.http_server import HttpLimits, log_to_stderr
+from ferrule.transports.running import run_async
+app = MCPServer("p", version="1")
+
+@app.tool
+async def sleep() -> str:
+    "Take a minute."
+    print("sleeping", flush=True)
+    await anyio.sleep(600)
+    return "slept"
+
+app.run("http", port=0, limits=HttpLimits(drain_s=1), on_started=lambda host, port: print(port, flush=True))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+async def test_a_process_ends_with_a_long_call_under_way(tmp_path: Path) -> None:
+    """Whenever the signal comes, several processes side by side."""
+    program = tmp_path / "long_call.py"
+    program.write_text(LONG_CALL)
+
+    async def one(number: int) -> int:
+        process = await asyncio.create_subprocess_exec(sys.executable, str(program), stdout=asyncio.subprocess.PIPE)
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(120):
+                client = await Client.connect(int(await process.stdout.readline()))
+                await client.send(post(tool("sleep")))
+                await process.stdout.readline()
+                await asyncio.sleep(0.001 * (number % 50))
+                process.terminate()
+                await process.stdout.read()
+                client.abort()
+                return await process.wait()
+        except TimeoutError:
+            pytest.fail(f"round {number}: alive long after SIGTERM")
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    for start in range(0, ROUNDS, 4):
+        assert set(await asyncio.gather(*map(one, range(start, min(start + 4, ROUNDS))))) == {0}

@@ -120,7 +120,8 @@ def test_the_shared_options_are_those_of_the_signatures() -> None:
     """The list exists twice, for two kinds of readers; it must not come to say two things."""
     assert set(AsgiOptions.__annotations__) == {field.name for field in fields(HttpOptions)}
     assert set(ServingOptions.__annotations__) == keywords(run_http, "host", "port")
-    assert set(ServingOptions.__annotations__) == keywords(serve_http, "host", "port", "handle_signals")
+    in_a_loop = keywords(serve_http, "host", "port", "handle_signals")
+    assert set(ServingOptions.__annotations__) == in_a_loop | {"log_level"}  # `run_async` takes it
     assert set(StdioOptions.__annotations__) == keywords(run_stdio)
 
 

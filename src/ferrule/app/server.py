@@ -450,6 +450,42 @@ class MCPServer(ComponentRegistry[LifespanT]):
         else:
             raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
 
+    async def run_async(
+        self,
+        transport: Literal["stdio", "http"] = "stdio",
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        **options: Unpack[RunOptions],
+    ) -> None:
+        """As `run` inside a running event loop (a notebook, an async program), until it is cancelled.
+
+        One process; signals are left to the program around it. Over HTTP the loop is asyncio's or uvloop's.
+
+        Args:
+            transport, host, port, options: as for `run`.
+
+        Raises:
+            OSError: the address cannot be bound.
+            TypeError: an option that this transport does not have.
+        """
+        self.check()
+        from ferrule.transports.options import HttpRunOptions, StdioOptions
+
+        given = cast("dict[str, Any]", options)
+        if transport == "stdio":
+            from ferrule.transports.stdio import serve_stdio
+
+            check_options('run_async("stdio")', given, StdioOptions)
+            await serve_stdio(self.lowlevel, **given)
+        elif transport == "http":
+            from ferrule.transports.running import serve_endpoint
+
+            check_options('run_async("http")', given, HttpRunOptions, "host", "port")
+            await serve_endpoint(self.asgi, host, port, given)
+        else:
+            raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
+
     def serve_worker(self, sockets: list[Any], payload: dict[str, Any], on_started: Callable[..., None]) -> None:
         """Serve on inherited sockets: what a worker process calls; see `run`."""
         from ferrule.app.scaling import take_payload

@@ -13,7 +13,7 @@ from ferrule.app.scaling import check_can_scale, make_payload
 from ferrule.stores.blobs import probe
 from ferrule.transports.asgi.endpoint import HttpEndpoint
 from ferrule.transports.asgi.options import HttpOptions
-from ferrule.transports.http_server import HttpLimits, bind
+from ferrule.transports.http_server import HttpLimits, announce, bind, log_to_stderr
 from ferrule.transports.running import run_endpoint
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def serve_workers(
     from ferrule.transports.workers import find_target, run_workers
 
     check_can_scale(app, options)
-    on_started = options.pop("on_started", None)
+    path, is_tls = options.get("path") or HttpOptions().path, options.get("ssl_certfile") is not None
+    on_started = options.pop("on_started", None) or partial(announce, path=path, is_tls=is_tls)
+    log_to_stderr(options.get("log_level", "warning"))
     limits = options.get("limits") or HttpLimits()
     sockets = bind(host, port)
     port = sockets[0].getsockname()[1]
@@ -67,7 +69,7 @@ def serve_workers(
             sockets,
             make_payload(app, host, port, options),
             drain_s=limits.notice_s + limits.drain_s,
-            on_started=None if on_started is None else lambda: on_started(host, port),
+            on_started=lambda: on_started(host, port),
         )
     finally:
         for sock in sockets:

@@ -13,6 +13,8 @@ serves on for ``notice_s``; then it stops listening and the streams end; connect
 carries ``Connection: close``, so that clients leave by themselves. SIGINT, which is Ctrl-C, leaves out the notice.
 """
 
+import contextlib
+import errno
 import functools
 import importlib
 import logging
@@ -30,7 +32,7 @@ from ferrule.transports.http_protocol import HttpLimits, protocol_class
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["HttpLimits", "bind", "run_http", "serve_http"]
+__all__ = ["HttpLimits", "announce", "bind", "log_to_stderr", "refuse_in_running_loop", "run_http", "serve_http"]
 
 _LINGER_S = 0.5
 """What a connection without a request gets at shutdown: twice the way of a packet around the world."""
@@ -52,6 +54,7 @@ def run_http(
     on_drain: Callable[[], Awaitable[None]] | None = None,
     on_started: Callable[[str, int], None] | None = None,
     access_log: bool = False,
+    log_level: str | None = "warning",
     ssl_certfile: str | None = None,
     ssl_keyfile: str | None = None,
 ) -> None:
@@ -65,15 +68,21 @@ def run_http(
         on_notice: called when shutdown begins, while requests are still taken: says no to probes for readiness.
         on_drain: awaited when listening has ended, before waiting for requests in flight: ends the streams that would
             otherwise never end.
-        on_started: called once with the host and the port actually bound; ``None`` says at a terminal where it serves.
+        on_started: called once with the host and the port actually bound; ``None`` says on stderr where it serves.
         access_log: log each request on ``uvicorn.access``.
+        log_level: what is logged goes to stderr from this level on, with the time, unless the program has set up
+            logging itself; ``None`` leaves logging alone.
         ssl_certfile, ssl_keyfile: serve TLS with these files.
 
     Raises:
         OSError: the address cannot be bound.
+        RuntimeError: an event loop runs in this thread already.
+        ValueError: an unknown ``log_level``.
     """
     import asyncio
 
+    refuse_in_running_loop()
+    log_to_stderr(log_level, access_log)
     new_event_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
     try:
         import uvloop
@@ -164,11 +173,56 @@ async def serve_http(
 
 
 def _announce(app: ASGICallable, is_tls: bool, host: str, port: int) -> None:
-    """Tell a person at a terminal where to find the server; a log collector has no use for it."""
-    if sys.stderr.isatty():
-        path = getattr(getattr(app, "options", None), "path", "")
-        name = f"[{host}]" if ":" in host else host
+    """Say where the server is found; whoever reads it in a file knows that it has started."""
+    announce(host, port, getattr(getattr(app, "options", None), "path", ""), is_tls=is_tls)
+
+
+def announce(host: str, port: int, path: str, *, is_tls: bool = False) -> None:
+    """Say on stderr, if there is one, that a server listens."""
+    name = f"[{host}]" if ":" in host else host
+    with contextlib.suppress(AttributeError, OSError, ValueError):
         sys.stderr.write(f"Serving {'https' if is_tls else 'http'}://{name}:{port}{path} (Ctrl-C ends it)\n")
+        sys.stderr.flush()
+
+
+def refuse_in_running_loop() -> None:
+    """Say what to write where an event loop runs already.
+
+    Raises:
+        RuntimeError: it does, in this thread.
+    """
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        "run() starts an event loop, and one runs here already (a notebook, an async function): "
+        "await app.run_async(...) with the same arguments"
+    )
+
+
+def log_to_stderr(level: str | None, access_log: bool = False) -> None:
+    """Write what is logged to stderr, with the time, in a program that has set up no logging; ``None`` does nothing.
+
+    Raises:
+        ValueError: an unknown level.
+    """
+    if level is None:
+        return
+    number: object = logging.getLevelNamesMapping().get(level.upper())
+    if not isinstance(number, int):
+        raise ValueError(f"log_level={level!r}: expected 'debug', 'info', 'warning', 'error', 'critical' or None")
+    root = logging.getLogger()
+    if root.handlers or sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - without a console
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root.addHandler(handler)
+    root.setLevel(number)
+    if access_log:
+        logging.getLogger("uvicorn.access").setLevel(logging.INFO)
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
@@ -194,9 +248,9 @@ def bind(host: str, port: int) -> list[socket.socket]:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             try:
                 sock.bind(address)
-            except OSError:
+            except OSError as error:
                 if len(bound) == 1 or not is_loopback_name(host):
-                    raise
+                    raise _with_address(error, host, port) from error
                 bound.pop().close()  # IPv6 loopback is switched off; IPv4 serves
                 continue
             sock.listen(2048)
@@ -208,6 +262,13 @@ def bind(host: str, port: int) -> list[socket.socket]:
     if not bound:
         raise OSError(f"cannot listen on {host}:{port}")
     return bound
+
+
+def _with_address(error: OSError, host: str, port: int) -> OSError:
+    reason = error.strerror or str(error)
+    if error.errno == errno.EADDRINUSE:
+        reason += "; another program has this port: take another one (port=), or any that is free (port=0)"
+    return type(error)(error.errno, f"cannot listen on {host}:{port}: {reason}")
 
 
 def _is_no_cut_off_request(record: logging.LogRecord) -> bool:

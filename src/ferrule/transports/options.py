@@ -58,6 +58,7 @@ class ServingOptions(TypedDict, total=False):
     on_drain: Callable[[], Awaitable[None]] | None
     on_started: Callable[[str, int], None] | None
     access_log: bool
+    log_level: str | None
     ssl_certfile: str | None
     ssl_keyfile: str | None
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ferrule.transports.asgi.endpoint import HttpEndpoint
     from ferrule.transports.options import AsgiOptions, RunOptions
 
-__all__ = ["asgi", "run", "run_endpoint"]
+__all__ = ["asgi", "run", "run_async", "run_endpoint", "serve_endpoint"]
 
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -60,6 +60,39 @@ def run(
         raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
 
 
+async def run_async(
+    server: Server[Any],
+    transport: Literal["stdio", "http"] = "stdio",
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    **options: Unpack[RunOptions],
+) -> None:
+    """As `run`, inside a running event loop (a notebook, an async program), until it is cancelled; signals are yours.
+
+    Over HTTP the loop is asyncio's (or uvloop); stdio works on trio as well.
+
+    Raises:
+        OSError: the address cannot be bound.
+        TypeError: an option that this transport does not have.
+    """
+    from ferrule.transports.options import HttpRunOptions, StdioOptions
+
+    given: Any = server
+    if hasattr(given, "lowlevel"):
+        await given.run_async(transport, host=host, port=port, **options)
+    elif transport == "stdio":
+        from ferrule.transports.stdio import serve_stdio
+
+        check_options('run_async("stdio")', options, StdioOptions)
+        await serve_stdio(server, **cast("dict[str, Any]", options))
+    elif transport == "http":
+        check_options('run_async("http")', options, HttpRunOptions, "host", "port")
+        await serve_endpoint(partial(asgi, server), host, port, cast("dict[str, Any]", options))
+    else:
+        raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
+
+
 def asgi(server: Server[Any], **options: Unpack[AsgiOptions]) -> HttpEndpoint:
     """A low-level server as an ASGI callable, both eras on one URL; as `MCPServer.asgi`.
 
@@ -85,13 +118,40 @@ def run_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int, option
         options: those and the ones of `run_http`.
     """
     from ferrule.transports._fds import open_missing_standard_fds
-    from ferrule.transports.http_server import run_http
+    from ferrule.transports.http_server import refuse_in_running_loop, run_http
 
+    refuse_in_running_loop()
     open_missing_standard_fds()  # or sockets get their numbers, with which the event loop aborts
     names = inspect.signature(run_http).parameters
     serving = {name: options.pop(name) for name in list(options) if name in names}
+    endpoint = _made(make, host, options, serving)
+    run_http(endpoint, host=host, port=port, **serving)
+
+
+async def serve_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int, options: dict[str, Any]) -> None:
+    """As `run_endpoint` in the running asyncio loop, until it is cancelled; signals are left alone."""
+    import functools
+
+    from ferrule.transports.http_server import announce, log_to_stderr, run_http, serve_http
+
+    names = inspect.signature(run_http).parameters
+    serving = {name: options.pop(name) for name in list(options) if name in names}
+    log_to_stderr(serving.pop("log_level", "warning"), serving.get("access_log", False))
+    endpoint = _made(make, host, options, serving)
+    is_tls = serving.get("ssl_certfile") is not None
+    if serving.get("on_started") is None:
+        serving["on_started"] = functools.partial(announce, path=endpoint.options.path, is_tls=is_tls)
+    try:
+        await serve_http(endpoint, host=host, port=port, **serving)
+    finally:
+        await endpoint.aclose()
+
+
+def _made(
+    make: Callable[..., HttpEndpoint], host: str, options: dict[str, Any], serving: dict[str, Any]
+) -> HttpEndpoint:
     options.setdefault("loopback", host in _LOOPBACK_HOSTS and options.get("allowed_hosts") is None)
     endpoint = make(**options)
     serving.setdefault("on_notice", endpoint.announce_drain)
     serving.setdefault("on_drain", endpoint.drain)
-    run_http(endpoint, host=host, port=port, **serving)
+    return endpoint

@@ -66,6 +66,22 @@ async def test_without_a_session_id_a_request_is_400_and_with_an_unknown_one_404
         assert (await get_call(app, session).run()).status == status
 
 
+async def test_a_session_of_another_process_is_explained_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Several processes without a shared store fail every legacy call, and nothing else would say why."""
+    app, other = Steered().endpoint(), Steered().endpoint()
+    session = await open_session(app)
+    ended = await open_session(other)
+    await Call(other, "DELETE", headers=legacy_headers(ended)).run()
+    with caplog.at_level(logging.WARNING, "ferrule.http"):
+        for unknown in (ended, "made-up", "x" * 32):
+            assert (await legacy_call(other, request(1, "ping"), unknown).run()).status == 404
+        assert caplog.messages == []
+        for _ in range(2):
+            assert (await legacy_call(other, request(1, "ping"), session).run()).status == 404
+    assert len(caplog.messages) == 1
+    assert "store=" in caplog.text
+
+
 async def test_a_refused_initialize_leaves_no_session() -> None:
     """Nothing to forget where nothing began."""
     steered = Steered()

@@ -274,7 +274,7 @@ class Tasks(Extension):
             except MCPError as error:  # no room for a task: the client waits as if there were none
                 logger.info("A call of %r outlasts its threshold but cannot become a task: %s", run.tool, error)
             except Exception as error:
-                logger.debug("A call of %r is not made a task: %s", run.tool, error)
+                logger.warning("A call of %r outlasts its threshold and could not be made a task: %r", run.tool, error)
             if not run.is_task:
                 await asyncio.wait({body, promoted}, return_when=asyncio.FIRST_COMPLETED)
             return None if run.is_task else body.result()

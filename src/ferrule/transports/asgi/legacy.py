@@ -30,7 +30,7 @@ from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
 from ferrule.transports.asgi.runtime import Cancellable, Runtime, current_runtime
 from ferrule.transports.asgi.session import GET_STREAM, MAX_IN_FLIGHT, LegacySession
-from ferrule.transports.asgi.sessions import SessionTable, TooManySessions, new_session_id
+from ferrule.transports.asgi.sessions import SESSION_ID_CHARS, SessionTable, TooManySessions, new_session_id
 from ferrule.transports.asgi.shared import SharedSessions, StreamWatch
 from ferrule.wire.codec import Encoded, decode, encode
 from ferrule.wire.headers import LAST_EVENT_ID_HEADER, MCP_PROTOCOL_VERSION_HEADER, MCP_SESSION_ID_HEADER
@@ -57,6 +57,7 @@ _INVALID = int(JsonRpcErrorCode.INVALID_REQUEST)
 _ASSUMED_VERSION = next(version for version, revision in REVISIONS.items() if revision.http == "sessions")
 """What a request without a version header speaks when nothing else tells (2025-06-18, "Protocol Version Header")."""
 _MIN_SWEEP_S = 0.05
+_MAX_ENDED = 4096
 _LOST = JsonRpcError(int(JsonRpcErrorCode.INTERNAL_ERROR), "The process that served this request has ended")
 
 
@@ -82,6 +83,9 @@ class LegacySide:
             on_removed=self._removed,
         )
         self._life = life
+        self._has_explained = False
+        # The last that were ended, expired or displaced here: their clients may still ask. Keys only.
+        self._ended: dict[str, None] = {}
         self._shared: SharedSessions | None = None
         if options.shared is not None and not options.stateless:
             self._shared = SharedSessions(options.shared, server, options, self.sessions.get, self.sessions.remove)
@@ -90,6 +94,10 @@ class LegacySide:
         session.end()
         if self._shared is not None:
             self._shared.forgotten(session.session_id)
+        elif not self._has_explained:
+            self._ended[session.session_id] = None
+            if len(self._ended) > _MAX_ENDED:
+                del self._ended[next(iter(self._ended))]
 
     # --- POST -------------------------------------------------------------------------------------------------------
 
@@ -479,8 +487,20 @@ class LegacySide:
             self.sessions.release(session)
             session = None
         if session is None:
+            self._explain_unknown(session_id)
             await request.refuse(404, _INVALID, "Session not found", id=id)
         return session
+
+    def _explain_unknown(self, session_id: str) -> None:
+        """Tell the operator, once, what a stranger's session id may mean that this process could have given."""
+        if self._has_explained or self._shared is not None or session_id in self._ended:
+            return
+        if len(session_id) == SESSION_ID_CHARS and not session_id.strip("0123456789abcdef"):
+            self._has_explained = True
+            log.warning(
+                "a request names a session that this process does not know: either the server was started again, or "
+                "several processes serve without sharing sessions; then give the server a store (store=)"
+            )
 
     async def _look_up(self, shared: SharedSessions, request: HttpRequest, session_id: str, id: Any) -> bool:
         """Bring a session to what all workers know of it; ``False`` when the request has been refused."""

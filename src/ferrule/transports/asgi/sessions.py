@@ -12,7 +12,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["SessionTable", "TableEntry", "TooManySessions", "new_session_id"]
+__all__ = ["SESSION_ID_CHARS", "SessionTable", "TableEntry", "TooManySessions", "new_session_id"]
+
+
+SESSION_ID_CHARS = 32
 
 
 class TooManySessions(Exception):
