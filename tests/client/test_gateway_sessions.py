@@ -9,12 +9,12 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
 
-from ferrule import Client, MCPError, Server, StdioServer
+from ferrule import Client, Context, Header, MCPError, MCPServer, Server, StdioServer
 from ferrule.client.proxy import proxy
 from ferrule.transports.asgi.endpoint import HttpEndpoint
 from ferrule.transports.asgi.options import HttpOptions
@@ -140,3 +140,36 @@ async def test_a_session_behind_that_ended_is_made_again_with_what_it_was_told(e
                 await client.call_tool("touch")
                 event = await anext(changes)
             assert (event.kind, event.uri) == ("resource", "note://1")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_arguments_that_headers_repeat_are_repeated_behind(era: str) -> None:
+    """A tool that was never listed as well: the server refuses the first try, and the tools are read."""
+    app = MCPServer("regions")
+
+    @app.tool
+    async def where(region: Annotated[str, Header("Region")]) -> str:
+        """Where."""
+        return region
+
+    async with http(app.lowlevel) as url, Client(proxy(url), mode=era) as client:
+        assert (await client.call_tool("where", {"region": "eu"})).text == "eu"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_tasks_of_the_same_era_pass(era: str) -> None:
+    """Started, asked in, and answered through the proxy."""
+    app = MCPServer("jobs")
+
+    @app.tool(task="required")
+    async def job(ctx: Context) -> str:
+        """Do it."""
+        return f"done {(await ctx.elicit('Really?', bool)).data}"
+
+    def answer(asked: Any) -> dict[str, bool]:
+        return {"value": True}
+
+    async with Client(proxy(app, mode=era), mode=era, elicitation_handler=answer) as client:
+        handle = await client.start_tool("job")
+        assert handle.task_id
+        assert (await handle.result(timeout_s=20)).text == "done True"
