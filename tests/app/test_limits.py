@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import anyio
 import pytest
 
-from ferrule import Context, MCPServer
+from ferrule import Client, Context, MCPServer
 from tests.app.rounds.driving import Call, accept, always, outcome, push, served
 from tests.app.support import call, text_of
 
@@ -125,3 +126,23 @@ async def test_a_place_handed_to_somebody_who_is_just_cancelled_is_not_lost():
 def test_limits_that_cannot_be_are_refused(options):
     with pytest.raises(ValueError):
         MCPServer("x").tool(**options)(lambda: None)
+
+
+async def test_the_users_time_is_not_that_of_a_tool_around_the_one_that_asks() -> None:
+    """At any depth: each clock around the question stands still."""
+    app: MCPServer[Any] = MCPServer("deep", mask_errors=False)
+
+    @app.tool(timeout_s=0.2)
+    async def inner(ctx: Context) -> str:
+        return str((await ctx.elicit("Name?", str)).data)
+
+    @app.tool(timeout_s=0.2)
+    async def outer(ctx: Context) -> str:
+        return "".join(block.text or "" for block in (await ctx.call_tool("inner")).content)
+
+    async def answer(_: Any) -> Any:
+        await anyio.sleep(0.5)
+        return {"value": "ann"}
+
+    async with Client(app, mode="legacy", elicitation_handler=answer) as client:
+        assert (await client.call_tool("outer")).text == "ann"

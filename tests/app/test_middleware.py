@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from ferrule import Context, MCPServer
+from ferrule import Client, Context, MCPServer
 from ferrule.app.middleware import LogRequests, MaskErrors, RateLimit, RateLimited, Timing, TimingOf
+from ferrule.kernel.runner import serve_dual_era_loop
 from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
 from ferrule.stores.store import open_store
 from ferrule.transports.asgi.context import HttpContext
 from tests.app.support import V1125, RecordingDispatch, ask, call, connection_of
+from tests.kernel.harness import modern, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -232,3 +234,46 @@ async def test_while_the_store_is_away_each_counts_by_itself(caplog: pytest.LogC
     now[0], is_away[0] = 6.0, False
     assert await passed(app, 3) == 3
     assert len(asked) == 4
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_call_counts_once_however_much_it_asks(mode: str) -> None:
+    """In the modern era each answer is a request; the limit is one of calls."""
+    app: MCPServer[Any] = MCPServer("asks", middleware=[RateLimit(2, per_s=3600)])
+
+    @app.tool
+    async def ask(ctx: Context) -> str:
+        return " ".join([str((await ctx.elicit(f"{n}?", int)).data) for n in range(4)])
+
+    async with Client(app, mode=mode, elicitation_handler=lambda p: {"value": int(p.message[:-1])}) as client:
+        for _ in range(2):
+            assert (await client.call_tool("ask")).text == "0 1 2 3"
+        with pytest.raises(MCPError) as refused:
+            await client.call_tool("ask")
+        assert refused.value.code == 429
+
+
+async def test_a_state_that_is_none_or_comes_again_counts() -> None:
+    """Or whoever sends one would not be limited at all."""
+    app: MCPServer[Any] = MCPServer("asks", middleware=[RateLimit(3, per_s=3600)])
+    ran: list[str] = []
+
+    @app.tool
+    async def ask(ctx: Context) -> str:
+        ran.append("ask")
+        return str((await ctx.elicit("Name?", str)).data)
+
+    async def call(**more: Any) -> dict[str, Any]:
+        message = modern(1, "tools/call", {"name": "ask", "arguments": {}, **more}, elicitation={})
+        return await peer.ask(message)
+
+    async with serving(app.lowlevel, serve_dual_era_loop) as peer:
+        asked = (await call())["result"]  # the first
+        answers = {key: {"action": "accept", "content": {"value": "x"}} for key in asked["inputRequests"]}
+        later = {"requestState": asked["requestState"], "inputResponses": answers}
+        assert (await call(**later))["result"]["content"][0]["text"] == "x"
+        assert (await call(**later))["result"]["content"][0]["text"] == "x"  # the second
+        assert (await call(requestState="made up"))["error"]["code"] == -32602  # the third
+        assert (await call(requestState="made up too"))["error"]["code"] == 429
+        assert (await call(**later))["error"]["code"] == 429
+        assert len(ran) == 3

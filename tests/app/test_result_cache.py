@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from ferrule import Context, MCPServer, ToolError
+from ferrule import Client, Context, InputRequired, MCPServer, ToolError
 from ferrule.app.middleware import CacheResults
 from ferrule.protocol.errors import MCPError
+from ferrule.questions import elicit_question
 from ferrule.stores.cache import MemoryCacheStore
 from ferrule.stores.store import Store, open_store
 from ferrule.transports.asgi.context import HttpContext
@@ -292,3 +293,24 @@ async def test_mounted_servers_with_tools_of_one_name_are_told_apart():
 def test_what_keeps_nothing_is_refused(options: Any):
     with pytest.raises(ValueError):
         CacheResults(**options)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_result_of_a_call_that_asked_is_never_kept(mode: str) -> None:
+    """It is what one user said; the next one is asked himself, in both eras and also by hand."""
+    app: MCPServer[Any] = MCPServer("asks", middleware=[CacheResults(60, tools=["ask", "by_hand"])])
+
+    @app.tool
+    async def ask(ctx: Context) -> str:
+        return str((await ctx.elicit("Name?", str)).data)
+
+    @app.tool
+    async def by_hand(ctx: Context) -> str | InputRequired:
+        question = elicit_question("Name?", str)
+        answer = ctx.answer_to("name", question)
+        return InputRequired({"name": question}) if answer is None else str(answer.data)
+
+    names = iter(["ann", "bob", "cid", "dan"])
+    async with Client(app, mode=mode, elicitation_handler=lambda _: {"value": next(names)}) as client:
+        assert [(await client.call_tool("ask")).text for _ in range(2)] == ["ann", "bob"]
+        assert [(await client.call_tool("by_hand")).text for _ in range(2)] == ["cid", "dan"]

@@ -56,10 +56,11 @@ class Limits:
 class _Clock:
     """The time-out of one run, which stands still while a question is out."""
 
-    __slots__ = ("_left_s", "_questions", "_scope")
+    __slots__ = ("_left_s", "_outer", "_questions", "_scope")
 
-    def __init__(self, scope: anyio.CancelScope) -> None:
+    def __init__(self, scope: anyio.CancelScope, outer: _Clock | None) -> None:
         self._scope = scope
+        self._outer = outer  # of a tool that calls this one
         self._questions = 0
         self._left_s = math.inf
 
@@ -68,8 +69,12 @@ class _Clock:
             self._left_s = self._scope.deadline - anyio.current_time()
             self._scope.deadline = math.inf
         self._questions += 1
+        if self._outer is not None:
+            self._outer.__enter__()
 
     def __exit__(self, *_: object) -> None:
+        if self._outer is not None:
+            self._outer.__exit__()
         self._questions -= 1
         if not self._questions:
             self._scope.deadline = anyio.current_time() + self._left_s
@@ -105,7 +110,7 @@ def limited(name: str, function: Callable[..., Awaitable[Any]], limits: Limits) 
 def _timed(name: str, function: Callable[..., Awaitable[Any]], timeout_s: float) -> Callable[..., Awaitable[Any]]:
     async def call(**kwargs: Any) -> Any:
         with anyio.move_on_after(timeout_s) as scope:
-            token = _clock.set(_Clock(scope))
+            token = _clock.set(_Clock(scope, _clock.get()))
             try:
                 return await function(**kwargs)
             except Exception:

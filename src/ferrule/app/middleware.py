@@ -6,6 +6,7 @@ Each is ``async (ctx, call_next) -> result`` and small enough to copy and change
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import secrets
@@ -18,6 +19,7 @@ from ferrule.app.principals import principal_id, principal_of
 from ferrule.app.result_cache import CacheResults, store_of
 from ferrule.app.running_task import current_task_id
 from ferrule.kernel.context import CallNext, ServerRequestContext
+from ferrule.kernel.finish import INPUT_METHODS
 from ferrule.protocol.errors import InternalError, LocalError, MCPError
 from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.stores.rates import MemoryRateLimits
@@ -28,6 +30,9 @@ RATE_LIMITED_CODE: Final = 429
 """An application's own code: outside the range that JSON-RPC and the specification keep (ER-3)."""
 
 LIMITED_METHODS: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
+
+_MAX_STATES: Final = 10_000
+"""States of later rounds that a limit remembers."""
 
 _ALONE_S: Final = 5.0
 """So long does a process count by itself before it tries a store again that was away."""
@@ -82,6 +87,9 @@ class RateLimit:
     Counted in the server's store: where workers share one (``store="redis://…"`` or ``"sqlite:///…"``), the limit holds
     over all of them, otherwise in this process. While a shared store is away, each process counts by itself.
 
+    A call counts once, however many questions it asks: the later rounds of a modern call bring its sealed state and are
+    not counted. A state that is brought again, or that is none, counts.
+
     Behind a proxy that is not among ``trusted_proxies`` all requests that nobody signed come from one address: name it
     there, or give ``key``.
 
@@ -116,14 +124,39 @@ class RateLimit:
         self._here = MemoryRateLimits(max_keys=max_senders, clock=clock)
         self._clock = clock
         self._alone_until_s = float("-inf")
+        self._states: dict[bytes, None] = {}
 
     async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
         # The pass around a task's body is part of a request that was counted.
-        if ctx.request_id is not None and ctx.method in self._methods and current_task_id() is None:
-            wait_s = await self._take(ctx, self._key(ctx))
-            if wait_s > 0:
-                raise RateLimited(wait_s)
-        return await call_next(ctx)
+        if ctx.request_id is None or ctx.method not in self._methods or current_task_id() is not None:
+            return await call_next(ctx)
+        if not self._may_be_a_later_round(ctx):
+            await self._count(ctx)
+            return await call_next(ctx)
+        try:
+            return await call_next(ctx)
+        finally:
+            if "resumed" not in ctx.session.notes:  # the state was none of ours
+                await self._count(ctx)
+
+    def _may_be_a_later_round(self, ctx: Context) -> bool:
+        """Whether a request brings a state that this has not seen; the same state again is another call."""
+        params: Any = ctx.params
+        state: Any = cast("Mapping[str, Any]", params).get("requestState") if isinstance(params, Mapping) else None
+        if ctx.method not in INPUT_METHODS or not isinstance(state, str):
+            return False
+        digest = hashlib.sha256(state.encode("utf-8", "surrogatepass")).digest()
+        if digest in self._states:
+            return False
+        if len(self._states) >= _MAX_STATES:
+            del self._states[next(iter(self._states))]
+        self._states[digest] = None
+        return True
+
+    async def _count(self, ctx: Context) -> None:
+        wait_s = await self._take(ctx, self._key(ctx))
+        if wait_s > 0:
+            raise RateLimited(wait_s)
 
     async def _take(self, ctx: Context, sender: str) -> float:
         store = store_of(ctx)

@@ -49,7 +49,8 @@ def store_of(ctx: Context) -> Store | None:
 class CacheResults:
     """Middleware that answers a call with what an equal one was answered shortly before.
 
-    Kept are complete results without an error; never a question to the client, a task's handle, or a later round.
+    Kept are complete results without an error; never a question to the client, the result of a call that asked one, a
+    task's handle, or a later round.
     What a body does beside its result (progress, log messages, notifications) happens only when it runs.
 
     A *private* answer is found again only by the authenticated principal with the same scopes; else by the same legacy
@@ -108,6 +109,8 @@ class CacheResults:
         if found is not None:
             return decode(found)
         result = await call_next(ctx)
+        if "asked" in ctx.session.notes:  # what somebody answered is no answer for the next caller
+            return result
         kept = self._kept(result)
         if kept is not None:
             try:

@@ -42,6 +42,8 @@ ResultT = TypeVar("ResultT")
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The specification's levels, in rising order of severity."""
 
+_NO_NOTES: Final[frozenset[str]] = frozenset()
+
 _SEVERITY: Final = {level: rank for rank, level in enumerate(LOG_LEVELS)}
 
 
@@ -62,11 +64,13 @@ class ServerSession:
     Attributes:
         connection: the peer and its standing channel.
         loop: the asyncio event loop, where the carrier knows it: asking Python for it is a system call before 3.12.
+        notes: what middleware wants to know of how the request went: ``"asked"`` once the client was asked something,
+            ``"resumed"`` once a state that an earlier round sealed was opened.
         body_task, rounds, by_hand: kept here for the layer above, which asks questions in rounds
             (``ferrule.app.rounds``).
     """
 
-    __slots__ = ("_dispatch", "body_task", "by_hand", "calls", "connection", "loop", "meta", "rounds")
+    __slots__ = ("_dispatch", "body_task", "by_hand", "calls", "connection", "loop", "meta", "notes", "rounds")
 
     calls: int  # there from the first thing on that is told
 
@@ -78,6 +82,7 @@ class ServerSession:
         self.body_task: Any = None
         self.rounds: Any = None
         self.by_hand: tuple[dict[str, Any], Any] | None = None
+        self.notes: frozenset[str] = _NO_NOTES
 
     @property
     def dispatch(self) -> DispatchContext:
@@ -218,6 +223,7 @@ class ServerSession:
             raise NotInRevision(
                 f"{method} cannot be asked in revision {connection.protocol_version}: {error}"
             ) from error
+        self.notes |= {"asked"}
         return await self._dispatch.send_raw_request(method, raw, opts)
 
     async def _ask(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ferrule import Context, MCPServer
+from ferrule import Client, Context, MCPServer
 from ferrule.app.rounds.questions import elicit_question
+from ferrule.types import ElicitResult
 from tests.app.rounds.driving import Call, Dispatch, accept, always, both, outcome, push, served
 
 pytestmark = pytest.mark.anyio
@@ -163,3 +166,38 @@ async def test_declined_forms_have_no_data(app):
         return f"{answer.accepted} {answer.data}"
 
     assert await both(app, lambda method, params: {**accept(1), "action": "decline"}) == "False None"
+
+
+@pytest.mark.parametrize("tool", ["pages", "scopes"])
+async def test_each_page_has_an_elicitation_id_of_its_own(tool: str) -> None:
+    """2025-11-25: the id says later which page was completed; a page that is shown again keeps its own."""
+    app: MCPServer[Any] = MCPServer("pages")
+    visits = iter([False, True])
+
+    async def done() -> bool:
+        return next(visits)
+
+    @app.tool
+    async def pages(ctx: Context) -> str:
+        await ctx.elicit_url("First", "https://example.com/1", done=done)
+        await ctx.elicit_url("Second", "https://example.com/2")
+        return "done"
+
+    @app.tool
+    async def scopes(ctx: Context) -> str:
+        await ctx.elicit_url("First", "https://example.com/1", done=done)
+        with ctx.scope("a"):
+            await ctx.elicit_url("Second", "https://example.com/2")
+        return "done"
+
+    seen: list[tuple[str, str]] = []
+
+    def answer(params: Any) -> ElicitResult:
+        seen.append((params.message, params.elicitation_id))
+        return ElicitResult("accept")
+
+    async with Client(app, mode="2025-11-25", elicitation_handler=answer, elicitation_modes=["form", "url"]) as client:
+        assert (await client.call_tool(tool)).text == "done"
+    assert [message for message, _ in seen] == ["First", "First", "Second"]
+    assert seen[0] == seen[1]
+    assert seen[1][1] != seen[2][1]

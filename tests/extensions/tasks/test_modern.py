@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from ferrule import Context, MCPServer
+from ferrule.app.rounds.errors import QuestionExpired
+from ferrule.app.rounds.settings import settings_of
 from ferrule.app.running_task import current_task_id
 from ferrule.extensions.tasks import Tasks
 from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound, MissingRequiredClientCapability
@@ -465,3 +467,43 @@ async def test_a_middleware_that_raises_what_nobody_asked_for_fails_the_task(cap
     assert task["status"] == "failed"
     assert task["error"] == {"code": -32603, "message": "Internal error"}
     assert any(record.exc_info for record in caplog.records)
+
+
+async def test_the_users_time_is_not_that_of_a_task() -> None:
+    """``timeout_s`` bounds what the body does, not how long its question waits in the record."""
+    app = make()
+
+    @app.tool(task="optional", timeout_s=0.3)
+    async def ask(ctx: Context) -> str:
+        return str((await ctx.elicit("Name?", str)).data)
+
+    client = Modern(app)
+    handle = await client.call("ask")
+    task = await client.until(handle["taskId"], "input_required")
+    await asyncio.sleep(0.6)
+    answers = {key: {"action": "accept", "content": {"value": "ann"}} for key in task["inputRequests"]}
+    await client.ask("tasks/update", taskId=handle["taskId"], inputResponses=answers)
+    task = await client.until(handle["taskId"])
+    assert task["result"]["content"][0]["text"] == "ann"
+
+
+async def test_the_time_of_a_question_is_kept_before_the_call_is_a_task() -> None:
+    """Its answer comes in a later round of the call, and may come too late."""
+    now = [1000.0]
+    app = make()
+    settings_of(app.lowlevel).clock = lambda: now[0]
+
+    @app.tool(task="optional", task_after_s=None)
+    async def ask(ctx: Context) -> str:
+        try:
+            return str((await ctx.elicit("Name?", str, timeout_s=5)).data)
+        except QuestionExpired:
+            return "too late"
+
+    client = Modern(app)
+    for waits_s, text in ((1, "ann"), (6, "too late")):
+        asked = await client.call("ask")
+        now[0] += waits_s
+        answers = {key: {"action": "accept", "content": {"value": "ann"}} for key in asked["inputRequests"]}
+        result = await client.call("ask", requestState=asked["requestState"], inputResponses=answers)
+        assert result["content"][0]["text"] == text

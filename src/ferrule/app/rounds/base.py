@@ -93,6 +93,7 @@ class Rounds(ABC):
         self._asking: set[str] = set()
         self._stepping: set[str] = set()
         self._gathers = Occurrences()
+        self._pages = Occurrences()
         self._random: random.Random | None = None
         self._is_over = False
 
@@ -122,6 +123,10 @@ class Rounds(ABC):
         """A key for a third party: equal in every round and every fork of this call, and for no other call."""
         check_key(name)
         return hashlib.sha256(f"{self.journal.call_id}/{current_scope()}{name}".encode()).hexdigest()[:32]
+
+    def next_page(self) -> str:
+        """A name for the next page that the user is sent to; equal in every round, and different for each page."""
+        return self._pages.next("elicit_url").replace("#", "-")
 
     def random(self) -> random.Random:
         """A generator whose sequence is equal in every round."""

@@ -110,4 +110,5 @@ async def open_state(request: ServerRequestContext[Any], settings: RoundsSetting
         if body is None:
             raise StateExpired("The request state is no longer kept; begin the call again")
         content = decode(body)
+    request.session.notes |= {"resumed"}
     return Journal.from_json(content)

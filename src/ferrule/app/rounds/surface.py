@@ -114,7 +114,7 @@ class Asking:
 
         rounds = self._rounds
         needs_id = self.request.revision.has_url_elicitation_error
-        elicitation_id = rounds.idempotency_key("elicit_url") if needs_id else None
+        elicitation_id = rounds.idempotency_key(rounds.next_page()) if needs_id else None
         for _ in range(MAX_VISITS):
             question = elicit_url_question(message, url, elicitation_id=elicitation_id, key=key, timeout_s=timeout_s)
             answer: Elicited[None] = await rounds.ask(question)

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
+from ferrule.app.limits import paused_time
 from ferrule.app.rounds.base import StepCall
 from ferrule.app.rounds.errors import RoundsError, TooManyRounds
 from ferrule.app.rounds.journal import Entry, Journal, Outstanding
@@ -108,11 +109,21 @@ class WaitingRounds(ReplayRounds):
         connection = self.request.session.connection
         return super()._lacks(missing) if connection.is_modern else connection.lacking(missing)
 
+    async def _ask(self, base: str, key: str, digest: str, question: Question) -> Any:
+        with paused_time():  # the user's time is not the body's, however long it waits here
+            return await super()._ask(base, key, digest, question)
+
+    async def _join(self, base: str) -> Any:
+        with paused_time():
+            return await super()._join(base)
+
     def accept(self, answers: Mapping[str, Answer]) -> None:
         """Take answers by the keys of their questions; the first is final, what is not asked is ignored.
 
-        The body gets them in its own order and later; keep the journal before you tell anybody.
+        The body gets them in its own order and later; keep the journal before you tell anybody. What has waited longer
+        than its question allows has expired, answered or not.
         """
+        self._expire()
         taken = {
             key: answer
             for key, answer in answers.items()

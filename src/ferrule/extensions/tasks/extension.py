@@ -239,6 +239,7 @@ class Tasks(Extension):
             return modern_task(await self._queue(tool, ctx, arguments, self.ttl_ms), "task")
         run = self._run(tool, inner, ctx, arguments)
         await run.prepare(lambda journal: self._make(tool, ctx, arguments, self.ttl_ms, journal))
+        ctx.session.notes |= run.ctx.session.notes
         if at_once:
             await run.begin()
             self._upkeep.start(run)

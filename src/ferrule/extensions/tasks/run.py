@@ -53,6 +53,9 @@ __all__ = ["TaskRun"]
 
 logger = logging.getLogger("ferrule.tasks")
 
+_EXPIRY_MARGIN_S: Final = 0.02
+"""The loop's clock and the store's are two: asked too early, the record would still be alive, and nobody asks again."""
+
 _STATUS_EVERY_S: Final = 0.2
 """Progress is written no more often than this; the last word always is."""
 
@@ -220,7 +223,7 @@ class TaskRun:
         self._dispatch.inner = None
         self._undo_poke = self._desk.on_poke(self.record.task_id, self.poke)
         left_s = self.record.created_at + self.record.ttl_ms / 1000 - self._desk.clock()
-        self._expiry = asyncio.get_running_loop().call_later(max(0.0, left_s), self.poke)
+        self._expiry = asyncio.get_running_loop().call_later(max(0.0, left_s) + _EXPIRY_MARGIN_S, self.poke)
         if self._rounds is not None:
             self._rounds.attach(self)
         self.promoted.set()
