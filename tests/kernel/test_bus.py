@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import anyio
 import pytest
 
+from ferrule import Client, MCPServer
 from ferrule.kernel.bus import LIST_CHANGED_METHODS, Event, ListenFilter, SubscriptionBus
 from tests.kernel.harness import settled
 
@@ -173,3 +176,31 @@ def test_a_subscription_hears_of_every_spelling(subscribed, changed):
     assert ListenFilter(uris=[subscribed]).matches(event)
     assert event.params["uri"] == changed
     assert not ListenFilter(uris=["r://caf%25C3%25A9/a b"]).matches(event)
+
+
+@pytest.mark.parametrize("where", ["a worker of the server", "a thread of the author"])
+async def test_a_change_that_a_thread_publishes_is_heard_at_once(where: str, any_backend: str) -> None:
+    """A sync tool that registers a tool: the loop is woken, and its debug mode has nothing to say."""
+    if any_backend == "asyncio":
+        asyncio.get_running_loop().set_debug(True)
+    app: MCPServer[Any] = MCPServer("threads")
+
+    def register() -> None:
+        app.add_tool(lambda: "new", name="new")
+
+    @app.tool
+    def grow() -> str:
+        if where == "a worker of the server":
+            register()
+        else:
+            thread = threading.Thread(target=register)
+            thread.start()
+            thread.join()
+        return "grown"
+
+    async with Client(app) as client:
+        with app.lowlevel.bus.listen(ListenFilter({"tools"})) as listener, anyio.fail_after(10):
+            assert (await client.call_tool("grow")).text == "grown"
+            event = await listener.next()
+    assert event is not None
+    assert event.method == "notifications/tools/list_changed"

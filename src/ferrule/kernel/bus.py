@@ -10,8 +10,11 @@ Source: 2026-07-28, "Subscriptions"; 2025-11-25, "Resources" and the list-change
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from threading import get_ident
 from typing import Any, Final
 
 import anyio
@@ -28,6 +31,8 @@ __all__ = [
     "Listener",
     "SubscriptionBus",
 ]
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_BUFFER_SIZE: Final = 256
 """Events that may wait for one listener."""
@@ -222,25 +227,35 @@ class SubscriptionBus:
     Args:
         max_events: the buffer of each listener.
 
-    Not thread-safe: publish from the event loop's thread.
+    Publishing is safe from any thread: what comes from another one than that of the listeners goes to their loop first.
+    Everything else belongs to the thread of the event loop.
     """
 
     def __init__(self, *, max_events: int = DEFAULT_BUFFER_SIZE) -> None:
         self._max_events = max_events
         self._listeners: dict[Listener, None] = {}
         self._relays: list[Callable[[Event], None]] = []
+        self._home: tuple[int, Callable[[Callable[[], None]], object]] | None = None
 
     def __len__(self) -> int:
         return len(self._listeners)
 
     def listen(self, filter: ListenFilter) -> Listener:
         """A new listener; end it, or use it as a context manager."""
+        self._settle()
         listener = Listener(self, filter, self._max_events)
         self._listeners[listener] = None
         return listener
 
     def publish(self, event: Event) -> None:
         """Tell every listener that wants it, here and, through relays, elsewhere."""
+        home = self._home
+        if home is not None and home[0] != get_ident():
+            try:
+                home[1](partial(self.publish, event))
+            except RuntimeError:  # its loop has ended, and with it whoever listened
+                logger.debug("Nobody hears of %s any more", event.method)
+            return
         self.deliver(event)
         for relay in self._relays:
             relay(event)
@@ -252,6 +267,7 @@ class SubscriptionBus:
 
     def add_relay(self, relay: Callable[[Event], None]) -> Callable[[], None]:
         """Also hand every published event to ``relay`` (it must not wait); returns the undo."""
+        self._settle()
         self._relays.append(relay)
 
         def undo() -> None:
@@ -259,6 +275,22 @@ class SubscriptionBus:
                 self._relays.remove(relay)
 
         return undo
+
+    def _settle(self) -> None:
+        """Remember the thread of the event loop that runs now, and the way to it."""
+        if is_asyncio():
+            import asyncio
+
+            self._home = get_ident(), asyncio.get_running_loop().call_soon_threadsafe
+            return
+        try:
+            from anyio.lowlevel import current_token
+
+            token: Any = current_token()
+        except Exception:  # no event loop runs: an app that is put together
+            return
+        token = getattr(token, "native_token", token)
+        self._home = get_ident(), token.run_sync_soon
 
     def end_all(self) -> None:
         """End every listener: the server is going down."""
