@@ -198,9 +198,17 @@ async def test_a_change_that_a_thread_publishes_is_heard_at_once(where: str, any
             thread.join()
         return "grown"
 
+    heard: list[Any] = []
+
+    async def hear() -> None:
+        heard.append(await listener.next())
+        group.cancel_scope.cancel()
+
     async with Client(app) as client:
         with app.lowlevel.bus.listen(ListenFilter({"tools"})) as listener, anyio.fail_after(10):
-            assert (await client.call_tool("grow")).text == "grown"
-            event = await listener.next()
-    assert event is not None
-    assert event.method == "notifications/tools/list_changed"
+            async with anyio.create_task_group() as group:
+                group.start_soon(hear)
+                await settled()
+                assert (await client.call_tool("grow")).text == "grown"
+                await anyio.sleep_forever()
+    assert heard[0].method == "notifications/tools/list_changed"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import enum
 import json
 import math
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, cast
@@ -398,3 +401,19 @@ def test_a_deep_value_cannot_crash_conversion() -> None:
     assert convert({"xAxis": 1, "extra": deep}, Point) == Point(1)
     with pytest.raises(ConvertError):
         convert(deep, Point)
+
+
+def test_the_canonical_form_of_a_set_has_no_order_of_its_own() -> None:
+    """A set of text is in another order in each process; digests that are compared across processes must not be."""
+    program = (
+        "from ferrule.wire.codec import canonical; print(canonical([{'a', 'b', 'c', 'dd'}, {'k': frozenset('xyz')}]))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert found == {b'b\'[["a","b","c","dd"],{"k":["x","y","z"]}]\'\n'}
+    with pytest.raises(EncodeError):
+        canonical({1, "a"})

@@ -4,7 +4,8 @@ It is put in wherever a parameter has this type, whatever its name; `current_con
 also in a worker thread. It holds nothing of its own, so making one costs nothing, and it is of no use after the
 request has ended.
 
-In a sync function the async methods are called through `Context.from_thread`.
+In a sync function the methods that only tell (progress, log messages, notifications) are called as they are, without
+``await``; those with an answer through `Context.from_thread`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from ferrule.app.errors import NoRequest
+from ferrule.app.in_threads import answers, tells
 from ferrule.app.rounds.surface import Asking
 from ferrule.app.threads import calling_loop
 from ferrule.kernel.bus import Event
@@ -191,6 +193,7 @@ class Context(Asking, Generic[LifespanT]):
 
     # -- telling the client ----------------------------------------------------------------------------------------
 
+    @tells
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the client asked for it; does nothing otherwise.
 
@@ -202,6 +205,7 @@ class Context(Asking, Generic[LifespanT]):
         await self._check_open()
         await self.request.session.progress(progress, total, message)
 
+    @tells
     async def log(self, level: str, data: Any, *, logger: str | None = None) -> None:
         """Send a log message to the client, where its era lets one through.
 
@@ -223,31 +227,37 @@ class Context(Asking, Generic[LifespanT]):
         await self._check_open()
         await self.request.session.log(level, data, logger)
 
+    @tells
     async def debug(self, data: Any) -> None:
         """`log` at level debug."""
         warn_deprecated("logging")
         await self._log("debug", data)
 
+    @tells
     async def info(self, data: Any) -> None:
         """`log` at level info."""
         warn_deprecated("logging")
         await self._log("info", data)
 
+    @tells
     async def warning(self, data: Any) -> None:
         """`log` at level warning."""
         warn_deprecated("logging")
         await self._log("warning", data)
 
+    @tells
     async def error(self, data: Any) -> None:
         """`log` at level error; it does not end the call, `ToolError` does."""
         warn_deprecated("logging")
         await self._log("error", data)
 
+    @tells
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification that belongs to this request."""
         await self._check_open()
         await self.request.session.notify(method, params)
 
+    @answers
     async def close_stream(self, retry_ms: int | None = None) -> bool:
         """Close the connection that this request's answer streams over, and work on; the client comes back for the
         rest (2025-11-25, SEP-1699). For long work behind proxies that end idle connections.
@@ -271,21 +281,25 @@ class Context(Asking, Generic[LifespanT]):
 
     # -- telling everyone who listens ------------------------------------------------------------------------------
 
+    @tells
     async def notify_tools_changed(self) -> None:
         """Tell every listening client that the list of tools is not what it was."""
         await let_the_loop_turn(self.request.session)
         self.request.server.bus.publish(Event.list_changed("tools"))
 
+    @tells
     async def notify_prompts_changed(self) -> None:
         """Tell every listening client that the list of prompts is not what it was."""
         await let_the_loop_turn(self.request.session)
         self.request.server.bus.publish(Event.list_changed("prompts"))
 
+    @tells
     async def notify_resources_changed(self) -> None:
         """Tell every listening client that the list of resources is not what it was."""
         await let_the_loop_turn(self.request.session)
         self.request.server.bus.publish(Event.list_changed("resources"))
 
+    @tells
     async def notify_resource_updated(self, uri: str) -> None:
         """Tell every client that subscribed to ``uri``, or to something above it, that its contents changed.
 
@@ -299,6 +313,7 @@ class Context(Asking, Generic[LifespanT]):
 
     # -- using the server ------------------------------------------------------------------------------------------
 
+    @answers
     async def read_resource(self, uri: str) -> ReadResourceResult:
         """Read one of this server's own resources, as the client would.
 
@@ -309,6 +324,7 @@ class Context(Asking, Generic[LifespanT]):
         await let_the_loop_turn(self.request.session)
         return await self.app.resources.read(replace(self.request), uri)
 
+    @answers
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
         """Call one of this server's own tools within this request.
 

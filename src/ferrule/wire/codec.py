@@ -22,7 +22,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from math import isinf
 from pathlib import PurePath
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -151,13 +151,13 @@ def encode_str(value: Any) -> str:
 
 
 def canonical(value: Any) -> bytes:
-    """``value`` as JSON that is equal for equal values: keys sorted, integral floats as integers. For digests.
+    """``value`` as JSON that is equal for equal values: keys and sets sorted, integral floats as integers. For digests.
 
     Raises:
         EncodeError: as `encode`.
     """
     try:
-        return _encode_sorted(_with_whole_numbers(_without_surrogates(to_builtins(value))))
+        return _encode_sorted(_with_whole_numbers(_without_surrogates(to_builtins(value, order="deterministic"))))
     except RecursionError as error:
         raise EncodeError("The value is nested too deeply") from error
 
@@ -224,14 +224,18 @@ def _convert_again(value: Any, type_: type[T], strict: bool) -> T:
         raise ConvertError("The value is nested too deeply") from error
 
 
-def to_builtins(value: Any) -> Any:
+def to_builtins(value: Any, *, order: Literal["deterministic"] | None = None) -> Any:
     """``value`` as dicts, lists, text, numbers, booleans and ``None``, under its wire names.
+
+    Args:
+        value: anything that `encode` takes.
+        order: ``"deterministic"`` sorts sets, whose order differs from process to process.
 
     Raises:
         EncodeError: as `encode`.
     """
     try:
-        return msgspec.to_builtins(value, enc_hook=_builtins_hook, str_keys=True)
+        return msgspec.to_builtins(value, enc_hook=_builtins_hook, str_keys=True, order=order)
     except RecursionError as error:
         raise EncodeError("The value is nested too deeply or refers to itself") from error
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from ferrule.app.in_threads import answers, tells
 from ferrule.app.rounds.run import rounds_of
 from ferrule.kernel.turns import let_the_loop_turn
 from ferrule.protocol.deprecations import warn_deprecated
@@ -68,6 +69,7 @@ class Asking:
         self, message: str, wanted: Any, *, key: str | None = None, timeout_s: float | None = None
     ) -> Elicited[Any]: ...
 
+    @answers
     async def elicit(
         self, message: str, wanted: Any, *, key: str | None = None, timeout_s: float | None = None
     ) -> Elicited[Any]:
@@ -91,6 +93,7 @@ class Asking:
         answer: Elicited[Any] = await self._rounds.ask(elicit_question(message, wanted, key=key, timeout_s=timeout_s))
         return answer
 
+    @answers
     async def elicit_url(
         self,
         message: str,
@@ -122,6 +125,7 @@ class Asking:
                 return answer
         raise TimeoutError(f"The page was opened {MAX_VISITS} times and not completed")
 
+    @answers
     async def sample(
         self,
         messages: str | Sequence[Any],
@@ -180,6 +184,7 @@ class Asking:
         sampling = request.session.client_capabilities.sampling
         return isinstance(sampling, Mapping) and sampling.get("context") is not None
 
+    @answers
     async def roots(self, *, key: str | None = None, timeout_s: float | None = None) -> list[Root]:
         """The folders that the client works in (deprecated by the protocol since 2026-07-28, and still served).
 
@@ -194,12 +199,14 @@ class Asking:
         answer: list[Root] = await self._rounds.ask(roots_question(key=key, timeout_s=timeout_s))
         return answer
 
+    @answers
     async def ask(self, question: Question) -> Any:
         """Ask a `Question` made elsewhere."""
         return await self._rounds.ask(question)
 
     # -- effects --------------------------------------------------------------------------------------------------
 
+    @answers
     async def step(
         self, name: str, function: Callable[..., Any], /, *args: Any, once: bool = False, **kwargs: Any
     ) -> Any:
@@ -222,6 +229,7 @@ class Asking:
 
     # -- tasks ----------------------------------------------------------------------------------------------------
 
+    @answers
     async def begin_task(self) -> str | None:
         """From here on this call is a task, if it can be one (``task=`` of the tool, and the client's support).
 
@@ -235,6 +243,7 @@ class Asking:
         side = self._task_side
         return None if side is None else await side.begin()
 
+    @tells
     async def set_status(self, message: str | None) -> None:
         """Say how the task stands, for people and models; does nothing where the call is no task."""
         await self._check_open()
@@ -255,6 +264,7 @@ class Asking:
 
     # -- branches -------------------------------------------------------------------------------------------------
 
+    @answers
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
         """Run branches that ask at the same time: each in a scope of its own, all waited for, the first failure by
         index raised. Their questions form one round.
