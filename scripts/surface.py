@@ -97,7 +97,7 @@ def _members(cls: type) -> Iterator[str]:
         elif isinstance(value, classmethod):
             yield f"{name}{_parameters(value.__func__, skip_first=True)}"
         elif inspect.isfunction(value):
-            prefix = "async " if inspect.iscoroutinefunction(value) else ""
+            prefix = "async " if inspect.iscoroutinefunction(inspect.unwrap(value)) else ""
             yield f"{prefix}{name}{_parameters(value, skip_first=True)}"
         else:
             yield name
@@ -111,7 +111,7 @@ def _entry(qualified: str, value: Any) -> Iterator[str]:
         for member in _members(value):
             yield f"    .{member}"
     elif inspect.isfunction(value):
-        prefix = "async " if inspect.iscoroutinefunction(value) else ""
+        prefix = "async " if inspect.iscoroutinefunction(inspect.unwrap(value)) else ""
         yield f"{prefix}{qualified}{_parameters(value)}"
     else:
         yield qualified
