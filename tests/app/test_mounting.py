@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from ferrule import Context, Header, MCPServer
+from ferrule import Context, Header, MCPServer, proxy
 from ferrule.app.errors import RegistrationError
 from ferrule.kernel.bus import ListenFilter
 from ferrule.protocol.errors import InvalidParams
@@ -512,3 +512,13 @@ async def test_an_update_of_a_guest_is_heard_in_every_spelling():
     with host.lowlevel.bus.listen(ListenFilter(uris=["data://shop/caf%C3%A9%20menu"])) as heard:
         guest.notify_resource_updated("data://café menu")
         assert [event.params["uri"] for event in heard.drain()] == ["data://shop/café menu"]
+
+
+def test_only_what_has_components_can_be_mounted() -> None:
+    """A proxy and a low-level server have none, and the error says what to do with them."""
+    host: MCPServer[None] = MCPServer("host")
+    guest: Any
+    for guest in (proxy(shop()), shop().lowlevel):
+        with pytest.raises(RegistrationError, match="Only an MCPServer can be mounted, not a Server"):
+            host.mount(guest)
+    assert not host.mounts

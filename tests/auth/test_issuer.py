@@ -138,6 +138,15 @@ def test_only_the_port_of_loopback_is_free() -> None:
     assert match_redirect(PUBLIC, "https://app.example.com:1/cb") is None
 
 
+@pytest.mark.parametrize("uri", [
+    "http://127.0.0.1:5555/callback#x", " http://127.0.0.1:5555/callback", "http://127.0.0.1:5555/call\nback",
+    "http://127.0.0.1:5555/callback\t", "http://127.0.0.1:5555/callback\x00",
+], ids=repr)  # fmt: skip
+def test_what_parsers_leave_out_is_compared_too(uri: str) -> None:
+    """Blanks and line ends vanish when a URL is taken apart; a code in a fragment reaches no program."""
+    assert match_redirect(PUBLIC, uri) is None
+
+
 @pytest.mark.parametrize(("changes", "error"), [
     ({"code_verifier": "w" * 43}, "invalid_grant"),
     ({"code_verifier": None}, "invalid_grant"),
@@ -265,11 +274,14 @@ async def test_what_cannot_be_registered(changes: dict[str, Any], error: str) ->
 async def test_who_registers_gets_what_they_asked_for(method: str, has_secret: bool) -> None:
     """A secret only for those who want one."""
     v = Visitor()
-    body = encode({"redirect_uris": [REDIRECT], "token_endpoint_auth_method": method})
+    wish = {"client_secret": "its own", "client_secret_expires_at": 5}
+    body = encode({"redirect_uris": [REDIRECT], "token_endpoint_auth_method": method, **wish})
     reply = await v.issuer.answer("POST", "/tenant/register", "", {"content-type": "application/json"}, body)
     found = decode(reply.body)
     assert reply.status == 201
     assert ("client_secret" in found) is has_secret
+    assert found.get("client_secret") != "its own"
+    assert found.get("client_secret_expires_at") == (0 if has_secret else None)
     assert (await v.authorize(client_id=found["client_id"]))["code"]
 
 

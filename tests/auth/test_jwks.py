@@ -75,6 +75,48 @@ async def test_keys_that_cannot_be_fetched_make_no_token_invalid(issuer: DemoIss
     assert document.asked == 1
 
 
+async def test_a_fetch_that_was_cancelled_makes_no_token_invalid(issuer: DemoIssuer) -> None:
+    """One who waits for a new key goes away: for the others nothing was found out, and the next one looks again."""
+    document, clock = Document(issuer.settings.key_set()), ManualClock()
+    keys = source(document, clock)
+    assert await keys.find("ES256", kid_of(issuer))
+    clock.advance(20)
+    document.found = {"keys": [{**issuer.settings.key_set()["keys"][0], "kid": "new"}]}
+    document.gate = anyio.Event()
+    seen: list[type[Exception]] = []
+
+    async def find() -> None:
+        try:
+            await keys.find("ES256", "new")
+        except Exception as error:
+            seen.append(type(error))
+
+    async with anyio.create_task_group() as group:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as first:
+                first.start_soon(find)
+                await anyio.wait_all_tasks_blocked()
+                group.start_soon(find)
+                await anyio.wait_all_tasks_blocked()
+                scope.cancel()
+    assert seen == [VerifierUnavailable]
+    document.gate.set()
+    assert await keys.find("ES256", "new")
+
+
+@pytest.mark.parametrize("error", [ValueError("port"), RuntimeError("closed"), anyio.EndOfStream()], ids=repr)
+async def test_whatever_goes_wrong_with_asking_makes_no_token_invalid(error: Exception) -> None:
+    """What keys and verdicts are fetched with may be the program's own, and fails in ways of its own."""
+    document = Document(error)
+    keys = source(document, ManualClock())
+    with pytest.raises(VerifierUnavailable):
+        await keys.find("ES256", "any")
+    tokens = IntrospectedTokens(ISSUER, f"{ISSUER}/introspect", "id", "secret")
+    tokens.fetch = document.fetch
+    with pytest.raises(VerifierUnavailable):
+        await tokens.verify("opaque", ["https://rs.example/mcp"])
+
+
 NONSENSE: dict[str, tuple[int, Any]] = {
     "no keys": (200, {"keys": []}),
     "an error object": (200, {"error": "server_error"}),

@@ -65,13 +65,18 @@ class Mount:
         prefix: before their names (``prefix_name``) and in their URIs; ``None`` for none.
 
     Raises:
-        RegistrationError: a name is taken, the prefix is malformed, the guest holds the host, or the guest has
-            ``auth=`` and the host has none.
+        RegistrationError: a name is taken, the prefix is malformed, the guest holds the host, the guest is no
+            `MCPServer`, or it has ``auth=`` and the host has none.
     """
 
     def __init__(self, host: MCPServer[Any], guest: MCPServer[Any], prefix: str | None) -> None:
         if prefix is not None and not _PREFIX.fullmatch(prefix):
             raise RegistrationError(f"The prefix {prefix!r} is not 1 to 64 of: letters, digits, '_', '-'")
+        if not hasattr(guest, "mounts"):  # a proxy, a low-level server
+            raise RegistrationError(
+                f"Only an MCPServer can be mounted, not a {type(guest).__name__}: several servers behind one "
+                "address are `ferrule run` with a configuration file"
+            )
         if host is guest or host in _guests_of(guest):
             raise RegistrationError(f"{guest.name!r} cannot be mounted in itself")
         if guest.lowlevel.protection is not None and host.lowlevel.protection is None:

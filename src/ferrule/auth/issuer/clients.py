@@ -32,6 +32,8 @@ def match_redirect(client: RegisteredClient, redirect_uri: str | None) -> str | 
         return client.redirect_uris[0] if len(client.redirect_uris) == 1 else None
     if redirect_uri in client.redirect_uris:
         return redirect_uri
+    if not is_redirect(redirect_uri):  # what cannot be registered is not made up here either, a fragment for instance
+        return None
     portless = _without_loopback_port(redirect_uri)
     if portless is not None and portless in {_without_loopback_port(known) for known in client.redirect_uris}:
         return redirect_uri
@@ -92,7 +94,7 @@ async def register(settings: IssuerSettings, request: IssuerRequest) -> Reply:
     )
     await settings.provider.save_client(client)
     answer = {
-        **members,
+        **{name: value for name, value in members.items() if name not in ("client_secret", "client_secret_expires_at")},
         "client_id": client.client_id,
         "client_id_issued_at": int(settings.clock()),
         "token_endpoint_auth_method": method,

@@ -13,7 +13,6 @@ from ferrule.auth.server.principal import Principal
 from ferrule.auth.server.verifiers import InvalidToken, VerifierUnavailable, confirmation_of, scopes_of
 from ferrule.auth.shapes import is_list
 from ferrule.auth.urls import UrlPolicy
-from ferrule.protocol.errors import LocalError
 
 __all__ = ["IntrospectedTokens"]
 
@@ -73,7 +72,7 @@ class IntrospectedTokens:
             raise VerifierUnavailable("This verifier was given nothing to ask its authorization server with")
         try:
             found = await drive(self._ask(token), self.fetch)
-        except (LocalError, OSError) as error:
+        except Exception as error:
             raise VerifierUnavailable(f"The introspection endpoint of {self._issuer} cannot be asked") from error
         if found.get("active") is not True:
             raise InvalidToken("The token is not active")

@@ -21,7 +21,6 @@ from ferrule.auth.http import AskUser, AskValue, AuthRequest, AuthResponse, Flow
 from ferrule.auth.jose import VerifyingKey, import_public_key
 from ferrule.auth.server.verifiers import InvalidToken, VerifierUnavailable
 from ferrule.auth.urls import UrlPolicy
-from ferrule.protocol.errors import LocalError
 
 __all__ = ["KeySource", "drive"]
 
@@ -154,12 +153,16 @@ class KeySource:
         try:
             await self._fetch_keys()
             self._has_failed = False
-        except (LocalError, OSError) as error:
+        except Exception as error:
             self._has_failed = True
             self._uri = self._given_uri  # what was discovered may have moved
             log.warning("The keys of %s cannot be fetched: %s", self._issuer, error)
             if self._age_s() > self._max_age_s + self._max_stale_s:
                 raise VerifierUnavailable(f"The keys of {self._issuer} cannot be fetched: {error}") from error
+        except BaseException:  # cancelled: nothing was found out, and the next one may try at once
+            self._has_failed = True
+            self._tried_at = None
+            raise
         finally:
             self._flight = None
             flight.set()
