@@ -347,3 +347,39 @@ async def test_closing_a_writer_frees_who_waits(pollable: bool) -> None:
                 await anyio.sleep(0.05)
                 writer.close()
         assert writer.outbox.broken
+
+
+@pytest.mark.anyio
+async def test_what_was_written_before_the_end_is_read_where_a_thread_reads() -> None:
+    """Pipes that cannot be polled, as on Windows: a server that ends right after its answer has given it."""
+    from ferrule.transports._pipes_asyncio import ThreadReader
+
+    for _ in range(50):
+        end, start = os.pipe()
+        source = NonBlockingFd(end, writing=False)
+        source.pollable = False
+        os.set_blocking(source.fd, True)
+        reader = ThreadReader(source, 1000)
+        os.write(start, b'{"a":1}\n')
+        os.close(start)
+        reader.finish()
+        assert await reader.next_frame() == b'{"a":1}'
+        with pytest.raises(anyio.EndOfStream):
+            await reader.next_frame()
+
+
+@pytest.mark.anyio
+async def test_a_pipe_that_others_hold_open_is_given_up_where_a_thread_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process has ended, and a child of its own has not."""
+    from ferrule.transports import _pipes_asyncio
+
+    monkeypatch.setattr(_pipes_asyncio, "_LAST_READ_S", 0.01)
+    end, start = os.pipe()
+    source = NonBlockingFd(end, writing=False)
+    source.pollable = False
+    os.set_blocking(source.fd, True)
+    reader = _pipes_asyncio.ThreadReader(source, 1000)
+    reader.finish()
+    with pytest.raises(anyio.EndOfStream):
+        await reader.next_frame()
+    os.close(start)

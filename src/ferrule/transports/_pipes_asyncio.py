@@ -15,6 +15,7 @@ import contextlib
 import os
 import threading
 from collections import deque
+from typing import Final
 
 import anyio
 
@@ -31,6 +32,10 @@ from ferrule.transports._pipes import (
 from ferrule.wire.ndjson import Frame
 
 __all__ = ["PollingReader", "PollingWriter", "ThreadReader", "ThreadWriter", "open_reader", "open_writer"]
+
+
+_LAST_READ_S: Final = 0.5
+"""Seconds that a thread may still read after the other end has gone."""
 
 
 def open_reader(source: NonBlockingFd, max_message_bytes: int) -> FrameReader:
@@ -263,6 +268,12 @@ class ThreadReader(_InboxReader):
         threading.Thread(target=self._run, name="ferrule-stdin", daemon=True).start()
 
     def finish(self) -> None:
+        # What was written is in the pipe or in the thread's hands. Its end follows at once, unless somebody else holds
+        # the pipe open.
+        if not self._inbox.ended:
+            self._loop.call_later(_LAST_READ_S, self._cut_off)
+
+    def _cut_off(self) -> None:
         self._closed.set()
         self._end()
 

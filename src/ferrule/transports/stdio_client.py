@@ -377,6 +377,8 @@ class ServerProcess:
             watch_blocking(self._read_stderr_chunk, self._next_stderr_chunk, name=f"ferrule-stderr-{self.pid}")
         else:
             self._say(self._tail.finish())
+            if self._stderr is not None:
+                self._stderr.close()  # nobody reads it any more
 
     def _read_stderr_rest(self) -> None:
         """What is there now, and no more: other processes may hold the pipe open and go on writing."""
