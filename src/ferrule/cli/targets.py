@@ -9,8 +9,6 @@ would run it: with a few harmless variables and what the entry adds.
 
 from __future__ import annotations
 
-import os
-import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -77,7 +75,9 @@ def read_choice(text: str) -> ServerChoice:
         return from_host
     if is_bare_address(text):
         raise click.UsageError(f"{text.partition('?')[0]!r} is no URL: write http:// or https:// before it")
-    parts = shlex.split(text, posix=os.name != "nt")
+    from ferrule.client.config import split_command
+
+    parts = split_command(text)
     if len(parts) == 1 and text.endswith((".py", ".json", ".js", ".ts")):
         raise click.UsageError(f"There is no file {text!r} in {Path.cwd()}")
     return _command(text, parts[0], tuple(parts[1:]))

@@ -169,6 +169,15 @@ def _kernel_server(target: Any) -> Any:
     return cast("Any", found) if isinstance(found, Server) else None
 
 
+def split_command(text: str, *, is_windows: bool = os.name == "nt") -> list[str]:
+    """The words of a command line. On Windows a backslash is a letter, and only double quotes hold words together."""
+    if not is_windows:
+        return shlex.split(text)
+    words = shlex.shlex(text, posix=True, punctuation_chars=False)
+    words.whitespace_split, words.commenters, words.escape, words.quotes = True, "", "", '"'
+    return list(words)
+
+
 def _from_text(text: str) -> Target:
     stripped = text.strip()
     if has_scheme(stripped):
@@ -179,7 +188,7 @@ def _from_text(text: str) -> Target:
         return _from_path(Path(stripped))
     if is_bare_address(stripped):
         raise ValueError(f"{stripped.partition('?')[0]!r} is no URL: write http:// or https:// before it")
-    parts = shlex.split(stripped, posix=os.name != "nt")
+    parts = split_command(stripped)
     if len(parts) == 1 and Path(parts[0]).suffix.lower() in (*_CONFIGURATIONS, *_RUNNERS):
         raise FileNotFoundError(f"There is no file {parts[0]!r} in {os.getcwd()}")
     return _command(parts)

@@ -19,7 +19,7 @@ import anyio
 
 from ferrule.transports._watch import Watch, watch_blocking, watch_readable
 
-__all__ = ["ChildProcess"]
+__all__ = ["ChildProcess", "found_program"]
 
 _CAN_PEEK: Final = hasattr(os, "waitid")
 _PROBE_S: Final = 0.01
@@ -86,12 +86,17 @@ class ChildProcess:
     def kill(self) -> None:
         """End the whole group now. Does nothing when it is gone."""
         if sys.platform == "win32":
-            with contextlib.suppress(OSError, subprocess.SubprocessError):
-                subprocess.run(["taskkill", "/T", "/F", "/PID", str(self.pid)], capture_output=True, timeout=5)
-            with contextlib.suppress(OSError):
-                self._popen.kill()
+            # It finds the children by their living parent, and takes a while: in a thread, and not for one that ended.
+            if not self.exited.is_set():
+                watch_blocking(self._kill_tree, lambda _: None, name=f"ferrule-kill-{self.pid}")
         else:
             self._signal_group(signal.SIGKILL)
+
+    def _kill_tree(self) -> None:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(["taskkill", "/T", "/F", "/PID", str(self.pid)], capture_output=True, timeout=5)
+        with contextlib.suppress(OSError):
+            self._popen.kill()
 
     async def wait_for_group(self, timeout_s: float) -> bool:
         """After the leader has ended: reap it and wait for the rest of its group; whether all of it is gone."""
@@ -196,6 +201,11 @@ def _has_living_member(group: int) -> bool:
     return not pids
 
 
+def found_program(program: str, path: str | None, *, platform: str = sys.platform) -> str:
+    """What to start: on Windows a script such as ``npx.cmd`` is only found by its whole name."""
+    return (shutil.which(program, path=path) or program) if platform == "win32" else program
+
+
 def _start(
     command: Sequence[str], env: Mapping[str, str], cwd: str | os.PathLike[str] | None, capture_stderr: bool
 ) -> subprocess.Popen[bytes]:
@@ -203,7 +213,7 @@ def _start(
     creation_flags = 0
     if sys.platform == "win32":
         creation_flags = subprocess.CREATE_NEW_PROCESS_GROUP
-        program = shutil.which(program, path=env.get("PATH")) or program  # npx is npx.cmd there
+    program = found_program(program, env.get("PATH"))
     return subprocess.Popen(
         [program, *arguments],
         stdin=subprocess.PIPE,

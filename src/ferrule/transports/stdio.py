@@ -416,6 +416,13 @@ def run_stdio(
         SystemExit: 130, after Ctrl-C.
         RuntimeError: another server of this process uses stdin and stdout.
     """
+    try:
+        _run_stdio(server, max_message_bytes, drain_s, watch_parent)
+    except KeyboardInterrupt:  # before its handler stood, or after it was taken away
+        raise SystemExit(_EXIT_CTRL_C) from None
+
+
+def _run_stdio(server: Server[Any], max_message_bytes: int, drain_s: float, watch_parent: bool) -> None:
     import asyncio
 
     open_missing_standard_fds()  # before the loop opens descriptors of its own in their place
@@ -468,9 +475,17 @@ class _Stop:
         (self._serving or main).cancel()
 
 
+def _signals_that_stop(known: Any) -> tuple[int, ...]:
+    """Those of a ``signal`` module; on Windows Ctrl-Break is what a client sends instead of SIGTERM."""
+    return tuple(getattr(known, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(known, name))
+
+
+_STOP_SIGNALS: Final = _signals_that_stop(signal)
+
+
 @contextlib.contextmanager
 def _signals_stop(stop: _Stop, main: asyncio.Task[None]) -> Generator[None]:
-    """The first Ctrl-C or SIGTERM stops the server; the second ends the process."""
+    """The first Ctrl-C, SIGTERM or Ctrl-Break stops the server; the second ends the process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -481,7 +496,7 @@ def _signals_stop(stop: _Stop, main: asyncio.Task[None]) -> Generator[None]:
             os._exit(128 + number)
         main.get_loop().call_soon_threadsafe(stop.cancel, main)
 
-    previous = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, on_signal) for number in _STOP_SIGNALS}
     try:
         yield
     finally:

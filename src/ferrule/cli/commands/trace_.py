@@ -137,6 +137,9 @@ def _record(choice: ServerChoice, to: Path, headers: tuple[str, ...]) -> int:
         argv = [server.command, *server.args]
         env, cwd = safe_environment(server.env, inherit=True), server.cwd
     recorder = _recorder(to)
+    from ferrule.transports._process import found_program
+
+    argv = [found_program(argv[0], None if env is None else env.get("PATH")), *argv[1:]]
     try:
         child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=cwd)
     except OSError as error:
