@@ -4,7 +4,8 @@ Each schedule is named by its event loop, its transport and a seed; a failure pr
 
     FERRULE_SCHEDULE=asyncio:http:17 python -m pytest tests/schedules
 
-``FERRULE_SCHEDULES_S=3600`` plays new ones for an hour instead of the few that belong to the tests.
+``FERRULE_SCHEDULES_S=3600`` plays new ones for an hour instead of the few that belong to the tests,
+``FERRULE_SCHEDULES_OF=asyncio:http`` those of one kind.
 """
 
 from __future__ import annotations
