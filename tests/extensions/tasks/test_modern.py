@@ -507,3 +507,32 @@ async def test_the_time_of_a_question_is_kept_before_the_call_is_a_task() -> Non
         answers = {key: {"action": "accept", "content": {"value": "ann"}} for key in asked["inputRequests"]}
         result = await client.call("ask", requestState=asked["requestState"], inputResponses=answers)
         assert result["content"][0]["text"] == text
+
+
+async def test_a_question_while_the_call_becomes_a_task_is_asked_in_the_task() -> None:
+    """The store takes its time to write the promotion; the round does not end meanwhile."""
+    extension = Tasks()
+    app = MCPServer("tasks", extensions=[extension])
+    writing, add = asyncio.Event(), extension.desk.add
+
+    async def slow_add(*args: Any, **options: Any) -> Any:
+        writing.set()
+        for _ in range(100):  # passes of the loop: more than a standstill takes
+            await asyncio.sleep(0)
+        return await add(*args, **options)
+
+    extension.desk.add = slow_add
+
+    @app.tool(task="optional", task_after_s=0.01)
+    async def ask(ctx: Context) -> str:
+        await writing.wait()
+        return str((await ctx.elicit("Name?", str)).data)
+
+    client = Modern(app)
+    handle = await client.call("ask")
+    assert handle["resultType"] == "task"
+    task = await client.until(handle["taskId"], "input_required", "failed")
+    answers = {key: {"action": "accept", "content": {"value": "ann"}} for key in task["inputRequests"]}
+    await client.ask("tasks/update", taskId=handle["taskId"], inputResponses=answers)
+    task = await client.until(handle["taskId"])
+    assert task["result"]["content"][0]["text"] == "ann"

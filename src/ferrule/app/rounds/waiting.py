@@ -94,11 +94,21 @@ class WaitingRounds(ReplayRounds):
     _keeper: Keeper | None = None
     _keeping: asyncio.Task[None] | None = None
     _has_begun = False
+    _is_held = False
 
     def enter(self) -> bool:
         """See `Rounds.enter`."""
         has_begun, self._has_begun = self._has_begun, True
         return not has_begun
+
+    def hold(self) -> None:
+        """The call is becoming a task: a question that comes now waits for that, instead of ending the round."""
+        self._is_held = True
+
+    def release(self) -> None:
+        """It has become one, or has not."""
+        self._is_held = False
+        self._stillness.touch()
 
     def attach(self, keeper: Keeper) -> None:
         """From now on the body waits. Not after `suspending`."""
@@ -192,7 +202,10 @@ class WaitingRounds(ReplayRounds):
         """The body stands: end the round, or say what is asked and wait."""
         keeper = self._keeper
         if keeper is None:
-            super()._stand()
+            if self._is_held:
+                self._stillness.rest()
+            else:
+                super()._stand()
             return
         seen = self._stillness.activity
         self._keeping = self._loop.create_task(keeper.keep(self.journal, self._questions()))

@@ -197,7 +197,13 @@ class TaskRun:
                     raise LocalError("The round of this call has ended; it cannot become a task any more")
                 assert self._promote is not None
                 assert self._journal is not None
-                self._stored, self.record = await self._promote(self._journal)
+                if rounds is not None:
+                    rounds.hold()
+                try:
+                    self._stored, self.record = await self._promote(self._journal)
+                finally:
+                    if rounds is not None:
+                        rounds.release()
                 self._is_promoted()
             return self.record.task_id
 
