@@ -536,3 +536,30 @@ async def test_a_question_while_the_call_becomes_a_task_is_asked_in_the_task() -
     await client.ask("tasks/update", taskId=handle["taskId"], inputResponses=answers)
     task = await client.until(handle["taskId"])
     assert task["result"]["content"][0]["text"] == "ann"
+
+
+async def test_a_task_that_failed_for_its_size_takes_no_further_step() -> None:
+    """What the client is told to have failed has stopped, and nobody may claim it."""
+    extension = Tasks(max_task_bytes=3000)
+    app = MCPServer("tasks", extensions=[extension])
+    steps: list[str] = []
+    ended = asyncio.Event()
+
+    @app.tool(task="optional")
+    async def charge(ctx: Context) -> str:
+        try:
+            for name in ("large", "charge"):
+                await ctx.step(name, lambda name=name: steps.append(name) or "x" * 4000)
+        finally:
+            ended.set()
+        return "no"
+
+    client = Modern(app)
+    task_id = (await client.call("charge"))["taskId"]
+    task = await client.until(task_id)
+    assert task["status"] == "failed"
+    await asyncio.wait_for(ended.wait(), 10)
+    assert steps == ["large"]
+    found = await extension.desk.find(task_id)
+    assert found is not None
+    assert not found[0].is_open

@@ -184,6 +184,7 @@ class Desk:
             if record.is_over or not mutate(record):
                 return record
             record.updated_at = self.clock()
+            body = self._body(record)  # first: a record that is too large fails here
             wanted = StoredTask(
                 task_id=task_id,
                 owner=stored.owner,
@@ -191,7 +192,7 @@ class Desk:
                 created_at=stored.created_at,
                 expires_at=stored.expires_at,
                 is_open=not record.is_over,
-                body=self._body(record),
+                body=body,
             )
             changed = await self._reach(lambda wanted=wanted: self.store.replace(wanted, lease_s=lease_s))  # type: ignore[misc]
             if changed is not None:

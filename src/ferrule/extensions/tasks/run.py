@@ -448,8 +448,9 @@ class TaskRun:
         self._renewed_at = asyncio.get_running_loop().time()
         if not quietly:
             await self._tell_status(record)
-        if record.status == "cancelled" and not self._is_cancelled:
-            self.cancel()
+        runs = self.body is not None and not self.body.done()
+        if not self._is_cancelled and (record.status == "cancelled" or (record.is_over and runs)):
+            self.cancel()  # what is told to have ended, by its client or for its size, has ended
         return record
 
     async def hold(self) -> None:
