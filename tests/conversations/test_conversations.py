@@ -17,6 +17,7 @@ from ferrule.testing.conversations import (
 from ferrule.testing.oracle import SchemaOracle
 from ferrule.wire.revisions import REVISIONS
 from tests.conversations.servers import SERVERS
+from tests.schemas import SCHEMAS
 
 FILES = sorted(Path(__file__).parent.glob("*.conv"))
 CONVERSATIONS = {path.stem: load_conversation(path) for path in FILES}
@@ -35,8 +36,7 @@ def updates(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture(scope="module")
 def oracle() -> SchemaOracle | None:
     """The official schemas, where the folder with them is beside this project."""
-    schemas = Path(__file__).resolve().parents[3] / "shared" / "data" / "mcp-schema"
-    return SchemaOracle(schemas) if schemas.is_dir() else None
+    return SchemaOracle(SCHEMAS) if SCHEMAS.is_dir() else None
 
 
 @pytest.mark.anyio

@@ -12,9 +12,10 @@ from ferrule import types as t
 from ferrule.wire.codec import convert, decode, encode
 from ferrule.wire.jsonrpc import parse_message
 from ferrule.wire.revisions import REVISIONS
+from tests.schemas import SCHEMAS
 
 MODERN = REVISIONS["2026-07-28"]
-EXAMPLES = Path(__file__).resolve().parents[3] / "shared/data/mcp-schema/examples-2026-07-28"
+EXAMPLES = SCHEMAS / "examples-2026-07-28"
 
 TYPES: dict[str, Any] = {
     "AudioContent": t.ToolContentBlock,

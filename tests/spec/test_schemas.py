@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,10 +11,9 @@ from ferrule import types as t
 from ferrule.testing.oracle import SchemaOracle
 from ferrule.wire.codec import convert, decode, encode
 from ferrule.wire.revisions import REVISIONS, Revision, project_params, project_result
+from tests.schemas import NO_SCHEMAS, SCHEMAS
 
-SCHEMAS = Path(__file__).resolve().parents[3] / "shared/data/mcp-schema"
-
-pytestmark = pytest.mark.skipif(not SCHEMAS.is_dir(), reason="the official schemas are not beside this clone")
+pytestmark = pytest.mark.skipif(not SCHEMAS.is_dir(), reason=NO_SCHEMAS)
 
 ALL = pytest.mark.parametrize("revision", list(REVISIONS.values()), ids=list(REVISIONS))
 

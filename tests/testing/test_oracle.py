@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ferrule.testing.oracle import Emitted, SchemaOracle, SchemaViolation
+from tests.schemas import NO_SCHEMAS, SCHEMAS
 
-SCHEMAS = Path(__file__).resolve().parents[3] / "shared/data/mcp-schema"
-
-pytestmark = pytest.mark.skipif(not SCHEMAS.is_dir(), reason="the official schemas are not beside this clone")
+pytestmark = pytest.mark.skipif(not SCHEMAS.is_dir(), reason=NO_SCHEMAS)
 
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 
