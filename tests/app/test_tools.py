@@ -424,3 +424,32 @@ async def test_wrong_arguments_are_a_result_in_every_revision(app, version):
         answer = await call(app, "add", wrong, version=version)
         assert answer["isError"] is True
         assert "Invalid arguments for tool `add`" in answer["content"][0]["text"]
+
+
+async def test_the_error_for_an_unknown_name_repeats_its_beginning_only() -> None:
+    """A peer chooses how long the name is, and the log and the peer itself get the error."""
+    app: MCPServer[None] = MCPServer("t")
+
+    @app.tool
+    def echo(text: str) -> str:
+        return text
+
+    @app.prompt
+    def style(name: str) -> str:
+        return name
+
+    @app.complete("style", "name")
+    def names(typed: str) -> list[str]:
+        return [typed]
+
+    long = "name" * 100_000
+    prompt, template = {"type": "ref/prompt", "name": long}, {"type": "ref/resource", "uri": f"data://{long}"}
+    for method, params in (
+        ("tools/call", {"name": long, "arguments": {}}),
+        ("prompts/get", {"name": long}),
+        ("completion/complete", {"ref": prompt, "argument": {"name": "name", "value": ""}}),
+        ("completion/complete", {"ref": template, "argument": {"name": "name", "value": ""}}),
+    ):
+        with pytest.raises(InvalidParams) as caught:
+            await ask(app, method, params)
+        assert len(str(caught.value)) < 400

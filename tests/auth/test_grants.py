@@ -287,6 +287,18 @@ def test_a_needed_member_of_a_wrong_type_is_an_error_that_names_it(kind: str, me
     assert world.visits == []
 
 
+@pytest.mark.parametrize(("kind", "member"), [("prm", "resource"), ("as", "issuer")])
+@pytest.mark.parametrize("header", [None, f'Bearer resource_metadata="{PRM_URL}"'])
+def test_metadata_that_do_not_say_whose_they_are_are_an_error(kind: str, member: str, header: str | None) -> None:
+    """They say where to go: to ignore them would send registration and code to the MCP server."""
+    world = with_member(kind, member, None)
+    del world.documents[PRM_URL if kind == "prm" else AS_URL][member]
+    with pytest.raises(DiscoveryFailed, match=member):
+        world.obtain(header)
+    assert not any(step.method == "POST" for step in world.asked)
+    assert world.visits == []
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -559,6 +571,7 @@ def test_a_method_that_cannot_be_done_is_an_error_before_anything_is_sent() -> N
 @pytest.mark.parametrize(("answer", "expires_at"), [
     ({"expires_in": 60}, 1060.0), ({"expires_in": "60"}, 1060.0), ({}, None), ({"expires_in": None}, None),
     ({"expires_in": "soon"}, None), ({"expires_in": 0}, None), ({"expires_in": -5}, None),
+    ({"expires_in": 10**400}, None), ({"expires_in": []}, None),
 ])  # fmt: skip
 def test_life_times_of_real_servers(answer: dict[str, Any], expires_at: float | None) -> None:
     """Numbers as text, or none at all, which must not mean "expired" (D23)."""

@@ -189,6 +189,27 @@ async def test_a_token_that_is_bound_in_another_way_is_refused(issuer: DemoIssue
         await asking.verify("opaque", [resource])
 
 
+@pytest.mark.parametrize("name", ["exp", "nbf"])
+@pytest.mark.parametrize("value", ["soon", "", -1, True, [], 10**400, "inf", "nan"], ids=lambda value: repr(value)[:9])
+async def test_an_introspected_time_that_is_none_is_refused(name: str, value: Any) -> None:
+    """A token whose end cannot be read would be one without end."""
+    tokens = IntrospectedTokens(ISSUER, f"{ISSUER}/introspect", "rs", "secret", clock=lambda: 1000.0)
+    tokens.fetch = Document({"active": True, "aud": "x", name: value}).fetch
+    with pytest.raises(InvalidToken):
+        await tokens.verify("opaque", ["x"])
+
+
+async def test_an_introspected_end_may_be_in_quotation_marks() -> None:
+    """As some servers write all numbers."""
+    tokens = IntrospectedTokens(ISSUER, f"{ISSUER}/introspect", "rs", "secret", clock=lambda: 1000.0)
+    document = Document({"active": True, "aud": "x", "exp": "1001"})
+    tokens.fetch = document.fetch
+    assert (await tokens.verify("opaque", ["x"])).expires_at == 1001.0
+    document.found["exp"] = "1000"
+    with pytest.raises(InvalidToken, match="expired"):
+        await tokens.verify("opaque", ["x"])
+
+
 async def test_a_key_that_an_issuer_does_not_publish_signs_nothing(issuer: DemoIssuer) -> None:
     """The other half: fixed keys need no fetching, and what they do not cover is refused."""
     other = generate_key()

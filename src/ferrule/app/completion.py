@@ -15,7 +15,7 @@ from msgspec import ValidationError
 
 from ferrule.app.arguments import lenient
 from ferrule.app.calls import call_function
-from ferrule.app.components import Component
+from ferrule.app.components import Component, shown_name
 from ferrule.app.errors import RegistrationError, SignatureError
 from ferrule.app.shapes import FieldShape, Shape, flat_members
 from ferrule.app.signature import FunctionSpec, compile_function
@@ -137,7 +137,7 @@ class CompletionSet:
         if template is None or not _is_visible(template, ctx):
             found = self._resources.find(ref.uri, lambda guard: guard.is_visible(ctx))
             if found is None:
-                raise InvalidParams(f"Unknown resource template: {ref.uri}")
+                raise InvalidParams(f"Unknown resource template: {shown_name(ref.uri)}")
             template = found[0]
         return template.uri, template
 

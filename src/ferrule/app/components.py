@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from ferrule.app.homes import Home
     from ferrule.app.protection import Allow, Guard, Scopes
 
-__all__ = ["Component", "ComponentIndex"]
+__all__ = ["Component", "ComponentIndex", "shown_name"]
 
 _MAX_CACHED_PAGES = 32
+_MAX_SHOWN_CHARS = 200
 
 
 class Component(Protocol):
@@ -49,6 +50,11 @@ class Component(Protocol):
 
 
 ComponentT = TypeVar("ComponentT", bound=Component)
+
+
+def shown_name(name: str) -> str:
+    """The name that a peer sent as an error repeats it: a megabyte of it helps nobody."""
+    return name if len(name) <= _MAX_SHOWN_CHARS else name[:_MAX_SHOWN_CHARS] + "…"
 
 
 class ComponentIndex(Generic[ComponentT]):
@@ -105,7 +111,9 @@ class ComponentIndex(Generic[ComponentT]):
             name for name, component in self.live.items() if component.guard is None or component.guard.is_visible(ctx)
         )
         close = suggestion(key, names)
-        return InvalidParams(f"Unknown {self.kind}: {key}" + (f"; did you mean {close!r}?" if close else ""))
+        return InvalidParams(
+            f"Unknown {self.kind}: {shown_name(key)}" + (f"; did you mean {close!r}?" if close else "")
+        )
 
     def get(self, key: str) -> ComponentT | None:
         """A component, enabled or not."""

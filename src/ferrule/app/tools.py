@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.app.arguments import InvalidArguments
 from ferrule.app.calls import check_dependencies, runner_of
-from ferrule.app.components import ComponentIndex
+from ferrule.app.components import ComponentIndex, shown_name
 from ferrule.app.context import Context, current_request
 from ferrule.app.encoders import encoder_for
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
@@ -497,7 +497,7 @@ class ToolSet:
         """
         tool = self.index.live.get(name)
         if tool is None:
-            raise InvalidParams(f"Unknown tool: {name}")
+            raise InvalidParams(f"Unknown tool: {shown_name(name)}")
         return tool
 
     def _pass_guard(

@@ -86,13 +86,14 @@ _HINTS: Final = frozenset(
         "token_endpoint_auth_signing_alg_values_supported",
     }
 )
+_PLACES: Final = ("authorization_servers", "authorization_endpoint", "token_endpoint", "registration_endpoint")
 
 
 def read_protected_resource(document: dict[str, Any]) -> ProtectedResource | None:
     """The document's meaning; ``None`` if it is no such document.
 
     Raises:
-        DiscoveryFailed: a member of it that is needed has a wrong type.
+        DiscoveryFailed: a member of it that is needed has a wrong type, or it does not say whose it is.
     """
     return _read(document, "resource", ProtectedResource)
 
@@ -101,13 +102,16 @@ def read_authorization_server(document: dict[str, Any]) -> AuthorizationServer |
     """The document's meaning; ``None`` if it is no such document.
 
     Raises:
-        DiscoveryFailed: a member of it that is needed has a wrong type.
+        DiscoveryFailed: a member of it that is needed has a wrong type, or it does not say whose it is.
     """
     return _read(document, "issuer", AuthorizationServer)
 
 
 def _read(document: dict[str, Any], name: str, type_: type[StructT]) -> StructT | None:
     if name not in document:
+        for member in _PLACES:
+            if member in document:  # it says where to go, and not of whom: nothing else may be taken instead
+                raise DiscoveryFailed(f"The metadata name {member!r} and lack {name!r}")
         return None
     try:
         return convert(document, type_)

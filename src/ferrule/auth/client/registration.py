@@ -173,9 +173,18 @@ def _identity(answer: dict[str, Any], sent: dict[str, Any], redirect_uri: str, n
         secret,
         method,
         redirect_uri=redirect_uri,
-        secret_expires_at=float(expires) if isinstance(expires, int | float) else 0.0,
+        secret_expires_at=_moment(expires),
         source="registered",
     )
+
+
+def _moment(value: Any) -> float:
+    """Seconds since the epoch as real servers write them; 0 for anything that cannot be one: it does not end."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    return found if 0 < found < 1e11 else 0.0
 
 
 def is_usable(identity: ClientIdentity, now: float) -> bool:

@@ -336,6 +336,6 @@ def _seconds(value: Any) -> float | None:
     """``expires_in`` as real servers write it: a number, a number in quotation marks, nothing."""
     try:
         found = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return found if found > 0 and found < 1e10 else None

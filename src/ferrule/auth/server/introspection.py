@@ -77,10 +77,10 @@ class IntrospectedTokens:
         if found.get("active") is not True:
             raise InvalidToken("The token is not active")
         now = self._clock()
-        expires, begins = found.get("exp"), found.get("nbf")
-        if isinstance(expires, int | float) and now >= expires:
+        expires, begins = _moment(found.get("exp")), _moment(found.get("nbf"))
+        if expires is not None and now >= expires:
             raise InvalidToken("The token has expired")
-        if isinstance(begins, int | float) and now < begins - 60:
+        if begins is not None and now < begins - 60:
             raise InvalidToken("The token is not valid yet")
         if "iss" in found and found["iss"] != self._issuer:
             raise InvalidToken("The token is of another issuer")
@@ -92,7 +92,7 @@ class IntrospectedTokens:
             client if isinstance(client, str) else None,
             scopes_of(found),
             claims=found,
-            expires_at=float(expires) if isinstance(expires, int | float) else None,
+            expires_at=expires,
             confirmation=confirmation_of(found),
             token=token,
         )
@@ -115,3 +115,20 @@ class IntrospectedTokens:
         if response.status != 200 or found is None:
             raise VerifierUnavailable(f"The introspection endpoint answered HTTP {response.status}")
         return cast("dict[str, Any]", found)
+
+
+def _moment(value: Any) -> float | None:
+    """Seconds since the epoch, in quotation marks too, as some servers write them; ``None`` where nothing is said.
+
+    Raises:
+        InvalidToken: something is said that is no time, so that nobody knows when the token ends.
+    """
+    if value is None:
+        return None
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = -1.0
+    if isinstance(value, bool) or not 0 <= found < 1e11:
+        raise InvalidToken("The token's times cannot be understood")
+    return found
