@@ -29,7 +29,7 @@ META = {
 SERVER = """
 import anyio
 from ferrule import Context, MCPServer
-from ferrule.transports.http_server import HttpLimits
+from ferrule.transports.hosting.uvicorn_server import HttpLimits
 
 app = MCPServer("load", version="1")
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ferrule import Client, MCPError
-from ferrule.client.forms import fill_defaults
+from ferrule.client.calls.forms import fill_defaults
 from ferrule.wire.types import ElicitResult
 
 Scenario = Callable[[Client], Awaitable[None]]

@@ -6,9 +6,9 @@ import argparse
 import asyncio
 import socket
 
-from ferrule.app.protection import fetch_alone
+from ferrule.app.authorization.guards import fetch_alone
 from ferrule.auth import DemoIssuer, MemoryProvider, RegisteredClient
-from ferrule.transports.http_server import serve_http
+from ferrule.transports.hosting.uvicorn_server import serve_http
 
 GRANTS = ("authorization_code", "refresh_token")
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import anyio
 
 from ferrule import Client, Context, Field, MCPServer
-from ferrule.client.tasks import TaskCancelled
+from ferrule.client.calls.tasks import TaskCancelled
 from ferrule.extensions.tasks import Tasks
 
 # Only to be asked more often than once a second; `task=` alone turns tasks on. A store lets them outlive the process.

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from ferrule import Client, MCPServer, StdioServer
-from ferrule.transports.http_server import serve_http
+from ferrule.transports.hosting.uvicorn_server import serve_http
 
 START_LIMIT_S = 30.0
 

@@ -131,8 +131,8 @@ async def check(mode: str) -> None:
     from ferrule import MCPError, MCPServer
     from ferrule.auth import DemoIssuer, JwtTokens, MemoryProvider, RegisteredClient, ResourceServer
     from ferrule.auth.errors import AuthError
-    from ferrule.transports.aiohttp_client import AiohttpClient
-    from ferrule.transports.http_client import HttpOptions, HttpRequest
+    from ferrule.transports.http.aiohttp_backend import AiohttpClient
+    from ferrule.transports.http.backend import HttpOptions, HttpRequest
     from tests.auth.support import Relay, serving
 
     seen: list[dict[str, str]] = []

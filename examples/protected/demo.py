@@ -16,9 +16,9 @@ from server import make_server
 
 from ferrule import Client, MCPError
 from ferrule.auth import CallbackInteraction, DemoIssuer, MemoryStorage, OAuth
-from ferrule.transports.aiohttp_client import AiohttpClient
-from ferrule.transports.http_client import HttpOptions, HttpRequest
-from ferrule.transports.http_server import serve_http
+from ferrule.transports.hosting.uvicorn_server import serve_http
+from ferrule.transports.http.aiohttp_backend import AiohttpClient
+from ferrule.transports.http.backend import HttpOptions, HttpRequest
 
 REDIRECT_URI = "http://127.0.0.1:33418/callback"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from ferrule.auth import DemoIssuer, MemoryProvider
-from ferrule.transports.http_server import run_http
+from ferrule.transports.hosting.uvicorn_server import run_http
 
 SCOPES = ("drawers:read", "drawers:write", "offline_access")
 

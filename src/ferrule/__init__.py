@@ -10,6 +10,7 @@ parts.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,61 +22,61 @@ if TYPE_CHECKING:
     from ferrule import middleware as middleware
     from ferrule import questions as questions
     from ferrule import types as types
-    from ferrule.app.content import Audio as Audio
-    from ferrule.app.content import Embedded as Embedded
-    from ferrule.app.content import File as File
-    from ferrule.app.content import Image as Image
-    from ferrule.app.content import Link as Link
-    from ferrule.app.context import Context as Context
-    from ferrule.app.context import current_context as current_context
+    from ferrule.app.authorization.handles import Handles as Handles
+    from ferrule.app.authorization.handles import PerPrincipal as PerPrincipal
     from ferrule.app.errors import ToolError as ToolError
-    from ferrule.app.fields import Field as Field
-    from ferrule.app.fields import Header as Header
-    from ferrule.app.handles import Handles as Handles
-    from ferrule.app.handles import PerPrincipal as PerPrincipal
-    from ferrule.app.inject import Depends as Depends
+    from ferrule.app.execution.context import Context as Context
+    from ferrule.app.execution.context import current_context as current_context
+    from ferrule.app.execution.dependencies import Depends as Depends
+    from ferrule.app.results.content import Audio as Audio
+    from ferrule.app.results.content import Embedded as Embedded
+    from ferrule.app.results.content import File as File
+    from ferrule.app.results.content import Image as Image
+    from ferrule.app.results.content import Link as Link
     from ferrule.app.rounds.manual import InputRequired as InputRequired
     from ferrule.app.rounds.sealing import StateKey as StateKey
     from ferrule.app.server import MCPServer as MCPServer
+    from ferrule.app.signatures.fields import Field as Field
+    from ferrule.app.signatures.fields import Header as Header
     from ferrule.client.client import Client as Client
-    from ferrule.client.group import ClientGroup as ClientGroup
-    from ferrule.client.proxy import proxy as proxy
+    from ferrule.client.gateway.proxy import proxy as proxy
+    from ferrule.client.groups.group import ClientGroup as ClientGroup
     from ferrule.client.sync import SyncClient as SyncClient
     from ferrule.kernel.server import Server as Server
     from ferrule.protocol.caching import CacheHint as CacheHint
     from ferrule.protocol.errors import MCPError as MCPError
-    from ferrule.transports.running import asgi as asgi
-    from ferrule.transports.running import run as run
-    from ferrule.transports.stdio_client import StdioServer as StdioServer
+    from ferrule.transports.hosting.running import asgi as asgi
+    from ferrule.transports.hosting.running import run as run
+    from ferrule.transports.stdio.client import StdioServer as StdioServer
 
 # Public name -> the module that defines it.
 _MODULES: dict[str, str] = {
-    "Audio": "ferrule.app.content",
+    "Audio": "ferrule.app.results.content",
     "CacheHint": "ferrule.protocol.caching",
     "Client": "ferrule.client.client",
-    "ClientGroup": "ferrule.client.group",
-    "Context": "ferrule.app.context",
-    "Depends": "ferrule.app.inject",
-    "Embedded": "ferrule.app.content",
-    "Field": "ferrule.app.fields",
-    "File": "ferrule.app.content",
-    "Handles": "ferrule.app.handles",
-    "Header": "ferrule.app.fields",
-    "Image": "ferrule.app.content",
+    "ClientGroup": "ferrule.client.groups.group",
+    "Context": "ferrule.app.execution.context",
+    "Depends": "ferrule.app.execution.dependencies",
+    "Embedded": "ferrule.app.results.content",
+    "Field": "ferrule.app.signatures.fields",
+    "File": "ferrule.app.results.content",
+    "Handles": "ferrule.app.authorization.handles",
+    "Header": "ferrule.app.signatures.fields",
+    "Image": "ferrule.app.results.content",
     "InputRequired": "ferrule.app.rounds.manual",
-    "Link": "ferrule.app.content",
+    "Link": "ferrule.app.results.content",
     "MCPError": "ferrule.protocol.errors",
     "MCPServer": "ferrule.app.server",
-    "PerPrincipal": "ferrule.app.handles",
+    "PerPrincipal": "ferrule.app.authorization.handles",
     "Server": "ferrule.kernel.server",
     "StateKey": "ferrule.app.rounds.sealing",
-    "StdioServer": "ferrule.transports.stdio_client",
+    "StdioServer": "ferrule.transports.stdio.client",
     "SyncClient": "ferrule.client.sync",
     "ToolError": "ferrule.app.errors",
-    "asgi": "ferrule.transports.running",
-    "current_context": "ferrule.app.context",
-    "proxy": "ferrule.client.proxy",
-    "run": "ferrule.transports.running",
+    "asgi": "ferrule.transports.hosting.running",
+    "current_context": "ferrule.app.execution.context",
+    "proxy": "ferrule.client.gateway.proxy",
+    "run": "ferrule.transports.hosting.running",
 }
 
 # What other libraries call it -> what it is called here.
@@ -124,6 +125,22 @@ __all__ = [
     "run",
     "types",
 ]
+
+
+class _MovedModules:
+    """Asked by Python for modules that nothing else finds: see `ferrule._moved`."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        """Return how to import the old name of a module of ours."""
+        if not name.startswith("ferrule."):
+            return None
+        from ferrule._moved import spec_of
+
+        return spec_of(name)
+
+
+sys.meta_path.append(_MovedModules)
 
 
 def __getattr__(name: str) -> Any:

@@ -13,14 +13,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ferrule.app.authorization.handles import UnknownHandle as UnknownHandle
     from ferrule.app.errors import NoRequest as NoRequest
     from ferrule.app.errors import NoSession as NoSession
     from ferrule.app.errors import RegistrationError as RegistrationError
     from ferrule.app.errors import ResultError as ResultError
     from ferrule.app.errors import SignatureError as SignatureError
     from ferrule.app.errors import ToolError as ToolError
-    from ferrule.app.handles import UnknownHandle as UnknownHandle
-    from ferrule.app.middleware import RateLimited as RateLimited
+    from ferrule.app.middleware.builtin import RateLimited as RateLimited
     from ferrule.app.rounds.errors import AmbiguousKey as AmbiguousKey
     from ferrule.app.rounds.errors import ClientLacks as ClientLacks
     from ferrule.app.rounds.errors import Divergence as Divergence
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from ferrule.app.rounds.errors import StateUsed as StateUsed
     from ferrule.app.rounds.errors import StepFailed as StepFailed
     from ferrule.app.rounds.errors import StepInDoubt as StepInDoubt
-    from ferrule.client.callbacks import SamplingRefused as SamplingRefused
+    from ferrule.client.calls.callbacks import SamplingRefused as SamplingRefused
+    from ferrule.client.connection.negotiation import NegotiationFailed as NegotiationFailed
     from ferrule.client.errors import BadServerResponse as BadServerResponse
     from ferrule.client.errors import InputNotProvided as InputNotProvided
     from ferrule.client.errors import InputRequired as InputRequired
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from ferrule.client.errors import TooManyPages as TooManyPages
     from ferrule.client.errors import TooManyRounds as TooManyRounds
     from ferrule.client.errors import UnknownServer as UnknownServer
-    from ferrule.client.negotiate import NegotiationFailed as NegotiationFailed
     from ferrule.protocol.errors import CapabilityNotDeclared as CapabilityNotDeclared
     from ferrule.protocol.errors import ClientNotAskable as ClientNotAskable
     from ferrule.protocol.errors import ConnectionClosed as ConnectionClosed
@@ -72,14 +72,14 @@ if TYPE_CHECKING:
     from ferrule.protocol.errors import ResourceNotFound as ResourceNotFound
     from ferrule.protocol.errors import UnsupportedProtocolVersion as UnsupportedProtocolVersion
     from ferrule.transports.asgi.context import HttpRefusal as HttpRefusal
-    from ferrule.transports.http_client import HttpConnectFailed as HttpConnectFailed
-    from ferrule.transports.http_client import HttpConnectionLost as HttpConnectionLost
-    from ferrule.transports.http_client import HttpProtocolError as HttpProtocolError
-    from ferrule.transports.http_errors import HttpRemoteError as HttpRemoteError
-    from ferrule.transports.http_errors import HttpStatusError as HttpStatusError
-    from ferrule.transports.stdio_client import ServerProcessEnded as ServerProcessEnded
-    from ferrule.transports.stdio_client import ServerStartFailed as ServerStartFailed
-    from ferrule.transports.workers import WorkerError as WorkerError
+    from ferrule.transports.hosting.workers import WorkerError as WorkerError
+    from ferrule.transports.http.backend import HttpConnectFailed as HttpConnectFailed
+    from ferrule.transports.http.backend import HttpConnectionLost as HttpConnectionLost
+    from ferrule.transports.http.backend import HttpProtocolError as HttpProtocolError
+    from ferrule.transports.http.errors import HttpRemoteError as HttpRemoteError
+    from ferrule.transports.http.errors import HttpStatusError as HttpStatusError
+    from ferrule.transports.stdio.client import ServerProcessEnded as ServerProcessEnded
+    from ferrule.transports.stdio.client import ServerStartFailed as ServerStartFailed
     from ferrule.wire.jsonrpc import InvalidMessage as InvalidMessage
 
 # Public name -> the module that defines it.
@@ -96,12 +96,12 @@ _MODULES: dict[str, str] = {
     "EncodeError": "ferrule.protocol.errors",
     "FerruleError": "ferrule.protocol.errors",
     "HeaderMismatch": "ferrule.protocol.errors",
-    "HttpConnectFailed": "ferrule.transports.http_client",
-    "HttpConnectionLost": "ferrule.transports.http_client",
-    "HttpProtocolError": "ferrule.transports.http_client",
+    "HttpConnectFailed": "ferrule.transports.http.backend",
+    "HttpConnectionLost": "ferrule.transports.http.backend",
+    "HttpProtocolError": "ferrule.transports.http.backend",
     "HttpRefusal": "ferrule.transports.asgi.context",
-    "HttpRemoteError": "ferrule.transports.http_errors",
-    "HttpStatusError": "ferrule.transports.http_errors",
+    "HttpRemoteError": "ferrule.transports.http.errors",
+    "HttpStatusError": "ferrule.transports.http.errors",
     "InputNotProvided": "ferrule.client.errors",
     "InputRequired": "ferrule.client.errors",
     "InternalError": "ferrule.protocol.errors",
@@ -115,7 +115,7 @@ _MODULES: dict[str, str] = {
     "MCPError": "ferrule.protocol.errors",
     "MethodNotFound": "ferrule.protocol.errors",
     "MissingRequiredClientCapability": "ferrule.protocol.errors",
-    "NegotiationFailed": "ferrule.client.negotiate",
+    "NegotiationFailed": "ferrule.client.connection.negotiation",
     "NoBackChannel": "ferrule.protocol.errors",
     "NoRequest": "ferrule.app.errors",
     "NoSession": "ferrule.app.errors",
@@ -123,16 +123,16 @@ _MODULES: dict[str, str] = {
     "NotSupportedHere": "ferrule.app.rounds.errors",
     "ParseError": "ferrule.protocol.errors",
     "QuestionExpired": "ferrule.app.rounds.errors",
-    "RateLimited": "ferrule.app.middleware",
+    "RateLimited": "ferrule.app.middleware.builtin",
     "RegistrationError": "ferrule.app.errors",
     "RemoteError": "ferrule.protocol.errors",
     "RequestTimeout": "ferrule.protocol.errors",
     "ResourceNotFound": "ferrule.protocol.errors",
     "ResultError": "ferrule.app.errors",
     "RoundsError": "ferrule.app.rounds.errors",
-    "SamplingRefused": "ferrule.client.callbacks",
-    "ServerProcessEnded": "ferrule.transports.stdio_client",
-    "ServerStartFailed": "ferrule.transports.stdio_client",
+    "SamplingRefused": "ferrule.client.calls.callbacks",
+    "ServerProcessEnded": "ferrule.transports.stdio.client",
+    "ServerStartFailed": "ferrule.transports.stdio.client",
     "SignatureError": "ferrule.app.errors",
     "StateExpired": "ferrule.app.rounds.errors",
     "StateForeignCall": "ferrule.app.rounds.errors",
@@ -148,10 +148,10 @@ _MODULES: dict[str, str] = {
     "TooManyRounds": "ferrule.client.errors",
     "ToolError": "ferrule.app.errors",
     "ToolFailed": "ferrule.client.errors",
-    "UnknownHandle": "ferrule.app.handles",
+    "UnknownHandle": "ferrule.app.authorization.handles",
     "UnknownServer": "ferrule.client.errors",
     "UnsupportedProtocolVersion": "ferrule.protocol.errors",
-    "WorkerError": "ferrule.transports.workers",
+    "WorkerError": "ferrule.transports.hosting.workers",
 }
 
 __all__ = [

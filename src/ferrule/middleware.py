@@ -1,6 +1,6 @@
 """Middleware that comes with Ferrule, and the types to write one's own: ``async (ctx, call_next) -> result``."""
 
-from ferrule.app.middleware import (
+from ferrule.app.middleware.builtin import (
     CacheResults,
     LogRequests,
     MaskErrors,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrule.app.local import _LocalDispatch
 from ferrule.app.server import MCPServer
+from ferrule.app.serving.in_process import _LocalDispatch
 from ferrule.kernel.connection import Connection, NotifyOnly
 from ferrule.kernel.runner import ServerRunner
 from ferrule.wire.codec import to_builtins

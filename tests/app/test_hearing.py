@@ -11,7 +11,7 @@ from ferrule import MCPServer
 from ferrule.auth.server.refusals import InsufficientScope
 from ferrule.kernel import builtin
 from ferrule.kernel.builtin import granted_filter
-from ferrule.kernel.bus import Event, ListenFilter
+from ferrule.kernel.changes.bus import Event, ListenFilter
 from ferrule.protocol.errors import InvalidParams, MCPError
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.wire.types import SubscriptionFilter

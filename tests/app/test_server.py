@@ -12,7 +12,7 @@ import pytest
 
 from ferrule import Client, Context, Depends, MCPServer
 from ferrule.app.errors import SignatureError
-from ferrule.kernel.bus import ListenFilter
+from ferrule.kernel.changes.bus import ListenFilter
 from ferrule.protocol.errors import InvalidParams
 from tests.app.support import ask, call
 

@@ -11,9 +11,9 @@ import typing_extensions
 import typing_extensions as te
 
 from ferrule import Client, Field, MCPServer
-from ferrule.app.arguments import InvalidArguments
-from ferrule.app.signature import compile_function
-from ferrule.app.validation import problems_by
+from ferrule.app.signatures.coercion import InvalidArguments
+from ferrule.app.signatures.function import compile_function
+from ferrule.app.signatures.validation import problems_by
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,9 @@ from typing import Any
 from ferrule import Context, MCPServer
 from ferrule.auth import DemoIssuer, IntrospectedTokens, JwtTokens, MemoryProvider, RegisteredClient, ResourceServer
 from ferrule.auth.dpop_proof import make_proof
-from ferrule.transports.aiohttp_client import AiohttpClient
-from ferrule.transports.http_client import HttpOptions, HttpRequest
-from ferrule.transports.http_server import serve_http
+from ferrule.transports.hosting.uvicorn_server import serve_http
+from ferrule.transports.http.aiohttp_backend import AiohttpClient
+from ferrule.transports.http.backend import HttpOptions, HttpRequest
 from tests.transports.asgi.support import legacy_headers, modern, modern_headers, request
 
 RESOURCE_CLIENT = RegisteredClient("resource-server", "its-secret", grants=(), method="client_secret_basic")

@@ -29,8 +29,8 @@ from ferrule.auth import (
 )
 from ferrule.auth.errors import RegistrationFailed, ScopeRefused, TokenRequestFailed
 from ferrule.auth.issuer.settings import Reply, json_reply
-from ferrule.transports.aiohttp_client import AiohttpClient
-from ferrule.transports.http_client import HttpOptions, HttpRequest
+from ferrule.transports.http.aiohttp_backend import AiohttpClient
+from ferrule.transports.http.backend import HttpOptions, HttpRequest
 from tests.auth.support import Relay, serving
 
 pytestmark = pytest.mark.anyio

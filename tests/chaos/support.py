@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from ferrule.protocol.errors import ConnectionClosed, RemoteError
-from ferrule.transports.http_client import HttpConnectFailed
+from ferrule.transports.http.backend import HttpConnectFailed
 
 SEED = int(os.environ.get("FERRULE_CHAOS_SEED", secrets.randbits(32)))
 KILLS = int(os.environ.get("FERRULE_CHAOS_KILLS", "50"))

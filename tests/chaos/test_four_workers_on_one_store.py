@@ -27,7 +27,7 @@ PROGRAM = """
 import os, sys, time
 import anyio
 from ferrule import Context, MCPServer
-from ferrule.app.middleware import CacheResults, RateLimit
+from ferrule.app.middleware.builtin import CacheResults, RateLimit
 from ferrule.extensions.tasks import Tasks
 
 app = MCPServer(

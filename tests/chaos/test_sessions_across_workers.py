@@ -24,7 +24,7 @@ import sys
 import anyio
 from ferrule import Context, MCPServer
 
-from ferrule.transports.asgi import shared
+from ferrule.transports.asgi.legacy import shared
 
 shared._ALIVE_S, shared._BEAT_S = 2.0, 0.5  # so that a test need not wait for long to see a worker missed
 app = MCPServer("many", store=sys.argv[1])

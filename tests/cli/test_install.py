@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.cli.hosts import HOSTS, read_servers
+from ferrule.cli.hosts.places import HOSTS, read_servers
 from ferrule.client.jsonc import parse_jsonc
 from tests.cli.support import PROBE, ferrule
 

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ferrule.cli.hosts import HOSTS
-from ferrule.cli.installing import Change, Journal, apply_change, plan_install, plan_removal, plan_undo
+from ferrule.cli.hosts.installing import Change, Journal, apply_change, plan_install, plan_removal, plan_undo
+from ferrule.cli.hosts.places import HOSTS
 from ferrule.client.jsonc import parse_jsonc
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

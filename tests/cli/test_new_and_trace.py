@@ -15,9 +15,9 @@ import anyio
 import pytest
 
 from ferrule import Client
-from ferrule.cli.http_tracing import HttpTrace
-from ferrule.cli.recording import Recorder
-from ferrule.transports.http_client import HttpRequest
+from ferrule.cli.tracing.http_tracing import HttpTrace
+from ferrule.cli.tracing.recording import Recorder
+from ferrule.transports.http.backend import HttpRequest
 from tests.cli.support import FERRULE, PROBE, environment, ferrule, serving
 
 

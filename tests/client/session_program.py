@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from ferrule import Server
-from ferrule.kernel.bus import Event
+from ferrule.kernel.changes.bus import Event
 
 
 def make_server(eras: tuple[str, ...] = ()) -> Server[Any]:
@@ -49,7 +49,7 @@ def make_server(eras: tuple[str, ...] = ()) -> Server[Any]:
 
 
 if __name__ == "__main__":
-    from ferrule.transports.running import run
+    from ferrule.transports.hosting.running import run
 
     if len(sys.argv) > 1:
         with open(sys.argv[1], "a") as starts:

@@ -20,7 +20,7 @@ import pytest
 from ferrule import Client, MCPError, MCPServer, StdioServer
 from ferrule.client.errors import BadServerResponse, ToolFailed
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RequestTimeout
-from ferrule.transports.stdio_client import ServerProcessEnded, ServerStartFailed
+from ferrule.transports.stdio.client import ServerProcessEnded, ServerStartFailed
 from tests.client.server_program import make_app
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]

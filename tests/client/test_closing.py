@@ -15,8 +15,8 @@ import anyio
 import pytest
 
 from ferrule import Client, Context, MCPServer, StdioServer
+from ferrule.client.connection.channels import StdioLink
 from ferrule.client.core import ClientCore
-from ferrule.client.links import StdioLink
 from ferrule.client.sync import SyncClient
 from ferrule.protocol.errors import ConnectionClosed, FerruleError, LocalError
 from tests.client.server_program import make_app

@@ -21,7 +21,7 @@ import anyio
 import pytest
 
 from ferrule import Client, MCPError
-from ferrule.client.opening import forget_eras
+from ferrule.client.connection.connector import forget_eras
 from ferrule.protocol.errors import LocalError
 from tests.peers.scripted_http import COMPLETE, DISCOVERED, INITIALIZED, META, Exchange, ScriptedServer, legacy_basics
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ferrule.client.calls.results import ToolCallResult, type_from_schema
+from ferrule.client.calls.tool_metadata import ToolBook
 from ferrule.client.errors import InvalidToolOutput, OutputNotCheckable
-from ferrule.client.results import ToolCallResult, type_from_schema
-from ferrule.client.toolbook import ToolBook
 from ferrule.wire.types import Tool, ToolResult
 
 

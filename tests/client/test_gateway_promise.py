@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from ferrule import Client, MCPError, Server
-from ferrule.client.proxy import proxy
-from ferrule.kernel.bus import LIST_CHANGED_METHODS, RESOURCE_UPDATED, Event
+from ferrule.client.gateway.proxy import proxy
+from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, RESOURCE_UPDATED, Event
 from ferrule.protocol.errors import ResourceNotFound
 from ferrule.wire.revisions import REVISIONS, Revision, project_params, project_result
 from ferrule.wire.struct import OpenBundle

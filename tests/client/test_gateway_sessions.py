@@ -15,10 +15,10 @@ import anyio
 import pytest
 
 from ferrule import Client, Context, Header, MCPError, MCPServer, Server, StdioServer
-from ferrule.client.proxy import proxy
+from ferrule.client.gateway.proxy import proxy
 from ferrule.transports.asgi.endpoint import HttpEndpoint
 from ferrule.transports.asgi.options import HttpOptions
-from ferrule.transports.http_server import serve_http
+from ferrule.transports.hosting.uvicorn_server import serve_http
 from tests.client.session_program import make_server
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from ferrule import Client, StdioServer
 from ferrule.client import sync
 from ferrule.client.config import HttpTarget, InProcessTarget, StdioTarget, read_target
 from ferrule.client.errors import UnknownServer
-from ferrule.client.group import ClientGroup
+from ferrule.client.groups.group import ClientGroup
 from ferrule.client.sync import SyncClient
 from ferrule.protocol.errors import LocalError
 from tests.client.server_program import make_app

@@ -14,8 +14,8 @@ import pytest
 import ferrule
 from ferrule import Client, MCPError
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RequestTimeout
-from ferrule.transports.http_client import HttpConnectFailed
-from ferrule.transports.streamable_client import HttpStatusError, retry_after_s, retry_delay_s
+from ferrule.transports.http.backend import HttpConnectFailed
+from ferrule.transports.http.client import HttpStatusError, retry_after_s, retry_delay_s
 from tests.peers.scripted_http import COMPLETE, DISCOVERED, INITIALIZED, Exchange, ScriptedServer, legacy_basics
 
 pytestmark = pytest.mark.anyio
@@ -106,7 +106,7 @@ async def test_404_without_a_session_is_a_wrong_url() -> None:
 
 async def test_get_stream_that_always_closes_is_not_reopened_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Case 4: the number of attempts does not start again with each clean close."""
-    monkeypatch.setattr("ferrule.transports.http_listening.retry_delay_s", lambda attempt, hint_ms: 0.0)
+    monkeypatch.setattr("ferrule.transports.http.listening.retry_delay_s", lambda attempt, hint_ms: 0.0)
 
     async def handler(exchange: Exchange) -> None:
         if exchange.method == "GET":
@@ -152,7 +152,7 @@ async def test_get_stream_resumes_where_it_broke(monkeypatch: pytest.MonkeyPatch
         delays.append(hint_ms)
         return 0.0
 
-    monkeypatch.setattr("ferrule.transports.http_listening.retry_delay_s", delay)
+    monkeypatch.setattr("ferrule.transports.http.listening.retry_delay_s", delay)
 
     async def handler(exchange: Exchange) -> None:
         if exchange.method == "GET":
@@ -555,7 +555,7 @@ class Polling:
 
 @pytest.fixture
 def no_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ferrule.transports.streamable_client.retry_delay_s", lambda attempt, hint_ms: 0.0)
+    monkeypatch.setattr("ferrule.transports.http.client.retry_delay_s", lambda attempt, hint_ms: 0.0)
 
 
 @pytest.mark.usefixtures("no_back_off")
@@ -606,7 +606,7 @@ async def test_a_session_that_is_lost_during_a_call_does_not_send_the_call_again
 
 async def test_questions_of_a_server_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that floods gets errors, and the call goes on."""
-    monkeypatch.setattr("ferrule.transports.streamable_client.MAX_SERVED", 2)
+    monkeypatch.setattr("ferrule.transports.http.client.MAX_SERVED", 2)
     answers: list[Any] = []
     release = asyncio.Event()
 

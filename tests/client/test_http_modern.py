@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ferrule import Client, MCPError
+from ferrule.client.calls.subscriptions import ChangeEvent
+from ferrule.client.connection.connector import forget_eras
 from ferrule.client.errors import InputNotProvided, InputRequired, InvalidToolOutput, TooManyRounds
-from ferrule.client.opening import forget_eras
-from ferrule.client.subscriptions import ChangeEvent
 from ferrule.protocol.errors import ConnectionClosed, RequestTimeout
 from ferrule.wire.types import ElicitResult
 from tests.peers.scripted_http import CACHED, COMPLETE, DISCOVERED, META, Exchange, ScriptedServer, legacy_basics
@@ -350,7 +350,7 @@ async def test_fresh_results_are_kept_and_cannot_be_spoilt() -> None:
 
 async def test_shared_store_keeps_private_results_apart() -> None:
     """A private result belongs to one credential; a public one to everybody who shares the store."""
-    from ferrule.client.cache import MemoryCacheStore
+    from ferrule.client.calls.cache import MemoryCacheStore
 
     scope = "private"
 
@@ -434,7 +434,7 @@ async def test_subscription_listens_again_and_says_that_something_may_be_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two streams in a row; the change drops what is cached; the gap between them is told."""
-    monkeypatch.setattr("ferrule.client.subscriptions.retry_delay_s", lambda attempt, hint_ms: 0.0)
+    monkeypatch.setattr("ferrule.client.calls.subscriptions.retry_delay_s", lambda attempt, hint_ms: 0.0)
     listens = 0
 
     async def handler(exchange: Exchange) -> None:
@@ -489,7 +489,7 @@ async def test_refused_subscription_raises() -> None:
 
 async def test_redirect_within_the_origin_is_followed_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
     """Case 11, client side: the slash may be added; the credential never goes elsewhere."""
-    from ferrule.transports.streamable_client import HttpStatusError
+    from ferrule.transports.http.client import HttpStatusError
 
     async def handler(exchange: Exchange) -> None:
         if exchange.path == "/mcp":

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ferrule import Client
-from ferrule.client.calls import ClientCalls
+from ferrule.client.calls.methods import ClientCalls
 from ferrule.client.core import ClientCore
 from ferrule.client.options import (
     ClientOptions,
@@ -24,7 +24,7 @@ PROGRAM = """
 from typing import assert_type
 
 from ferrule import Client, ClientGroup, SyncClient
-from ferrule.client.results import ToolCallResult
+from ferrule.client.calls.results import ToolCallResult
 
 
 async def run() -> None:

@@ -67,7 +67,7 @@ class serving:  # noqa: N801
         self._app = app
 
     async def __aenter__(self) -> str:
-        from ferrule.transports.http_server import HttpLimits, serve_http
+        from ferrule.transports.hosting.uvicorn_server import HttpLimits, serve_http
 
         endpoint = self._app.asgi(loopback=True)
         bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()

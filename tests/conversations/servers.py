@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from ferrule.kernel.bus import Event
+from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.server import Server
 from ferrule.protocol.caching import CacheHint

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Final
 
 from ferrule import Context, MCPServer
-from ferrule.app.profile import schema_problems
+from ferrule.app.signatures.schema_profile import schema_problems
 from ferrule.auth.challenges import parse_challenges
 from ferrule.auth.documents import read_authorization_server, read_protected_resource
 from ferrule.auth.urls import canonical_resource, split_url

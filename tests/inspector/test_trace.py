@@ -9,7 +9,7 @@ import pytest
 
 from ferrule.inspector.feed import Feed
 from ferrule.inspector.trace import ENTRY_BYTES, LaneTrace, MessageStore, TracingHttpClient
-from ferrule.transports.http_client import HttpConnectFailed, HttpRequest
+from ferrule.transports.http.backend import HttpConnectFailed, HttpRequest
 from ferrule.wire.codec import decode
 
 URL = "http://server.example/mcp"

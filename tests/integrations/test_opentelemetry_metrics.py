@@ -12,7 +12,7 @@ pytest.importorskip("opentelemetry")
 from opentelemetry import metrics
 
 from ferrule import Context, MCPServer
-from ferrule.app.middleware import RateLimit, RateLimited
+from ferrule.app.middleware.builtin import RateLimit, RateLimited
 from ferrule.integrations import opentelemetry_metrics
 from ferrule.integrations.opentelemetry import Metrics
 from ferrule.kernel.runner import ServerRunner

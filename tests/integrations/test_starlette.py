@@ -11,7 +11,7 @@ from ferrule import MCPServer
 from ferrule.auth import ResourceServer, StaticTokens
 from ferrule.auth.challenges import parse_challenges
 from ferrule.integrations.starlette import mcp_routes
-from ferrule.transports.sse import SseEndpoint
+from ferrule.transports.sse.server import SseEndpoint
 from tests.transports.asgi.support import Call, modern, modern_headers
 
 pytestmark = pytest.mark.anyio

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ferrule import Client
-from ferrule.client.tasks import TASKS_EXTENSION, TaskHandle, TaskState
+from ferrule.client.calls.tasks import TASKS_EXTENSION, TaskHandle, TaskState
 from ferrule.protocol.errors import RemoteError
 
 pytestmark = pytest.mark.anyio

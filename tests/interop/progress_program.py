@@ -75,7 +75,7 @@ def serve_sse(port: int) -> None:
     """Serve the HTTP+SSE transport of 2024-11-05 alone."""
     import uvicorn
 
-    from ferrule.transports.sse import SseEndpoint
+    from ferrule.transports.sse.server import SseEndpoint
 
     uvicorn.run(SseEndpoint(app.lowlevel), host="127.0.0.1", port=port, log_level="warning", lifespan="on")
 

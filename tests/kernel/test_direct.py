@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from ferrule.kernel.bus import Event
+from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.direct import DirectDispatcher
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, TransportContext

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from ferrule.client.links import DirectLink, MemoryLink, PairLink, StdioLink
+from ferrule.client.connection.channels import DirectLink, MemoryLink, PairLink, StdioLink
 from ferrule.kernel.connection import Connection, GuardedDispatch, NotifyOnly
 from ferrule.kernel.direct import DirectDispatcher
 from ferrule.kernel.dispatch import DispatchContext, Outbound
 from ferrule.kernel.duplex import JSONRPCDispatcher
 from ferrule.transports.asgi.exchange import ModernExchange
-from ferrule.transports.asgi.legacy_exchange import LegacyExchange
-from ferrule.transports.streamable_client import StreamableHttp
+from ferrule.transports.asgi.legacy.exchange import LegacyExchange
+from ferrule.transports.http.client import StreamableHttp
 from tests.kernel.harness import FakeDispatch
 
 CHANNELS = [

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 
 from ferrule import Context, MCPServer
-from ferrule.app.inject import Depends
+from ferrule.app.execution.dependencies import Depends
 from tests.app.support import RecordingDispatch, call, text_of
 
 pytestmark = pytest.mark.anyio

@@ -29,7 +29,7 @@ from ferrule.app.errors import RegistrationError
 from ferrule.auth import InvalidToken, Principal, ResourceServer
 from ferrule.auth.challenges import parse_challenges
 from ferrule.transports.asgi.gate import HttpGate
-from ferrule.transports.sse import SseEndpoint
+from ferrule.transports.sse.server import SseEndpoint
 from tests.transports.asgi.support import (
     CAPABILITIES_KEY,
     Answer,
@@ -119,7 +119,7 @@ def gates() -> dict[str, type]:
 
 def run_and_catch(run: Callable[[], object], patch: pytest.MonkeyPatch) -> Any:
     """What a way to run would have served, without serving it."""
-    from ferrule.transports.http_server import run_http
+    from ferrule.transports.hosting.uvicorn_server import run_http
 
     caught: list[Any] = []
 
@@ -127,7 +127,7 @@ def run_and_catch(run: Callable[[], object], patch: pytest.MonkeyPatch) -> Any:
     def catch(app: Any, **options: Any) -> None:
         caught.append(app)
 
-    patch.setattr("ferrule.transports.http_server.run_http", catch)
+    patch.setattr("ferrule.transports.hosting.uvicorn_server.run_http", catch)
     run()
     (app,) = caught
     return app
@@ -200,7 +200,7 @@ DOORS: dict[str, Callable[[MCPServer[Any], pytest.MonkeyPatch], Any]] = {
 
 
 def _payload(app: MCPServer[Any]) -> dict[str, Any]:
-    from ferrule.app.scaling import make_payload
+    from ferrule.app.serving.workers import make_payload
 
     return make_payload(app, "127.0.0.1", 8000, {})
 
@@ -327,16 +327,16 @@ async def test_every_door_tells_the_callers_apart(served: Any, door: str) -> Non
 NO_DOORS = {
     "ferrule.auth.issuer.app.DemoIssuer": "an authorization server: serves no MCP",
     "ferrule.inspector.web.InspectorApp": "a page for the owner of the process, on loopback, behind its own secret",
-    "ferrule.cli.http_tracing.HttpTrace": "passes bytes to a server elsewhere, which judges them",
+    "ferrule.cli.tracing.http_tracing.HttpTrace": "passes bytes to a server elsewhere, which judges them",
 }
 
 OWNERS = {
-    "ferrule.app.local": "calls of the program to its own server",
-    "ferrule.client.links": "a client in the same process; a proxy says on whose behalf",
+    "ferrule.app.serving.in_process": "calls of the program to its own server",
+    "ferrule.client.connection.channels": "a client in the same process; a proxy says on whose behalf",
     "ferrule.testing": "test carriers in the same process",
-    "ferrule.transports.stdio": "the peer started this process",
+    "ferrule.transports.stdio.server": "the peer started this process",
     "ferrule.transports.asgi": "behind HttpGate",
-    "ferrule.transports.sse": "behind HttpGate",
+    "ferrule.transports.sse.server": "behind HttpGate",
     "ferrule.kernel": "the drivers themselves",
 }
 
@@ -374,7 +374,7 @@ def test_every_maker_of_endpoints_is_tried() -> None:
         and value.__module__ == module.__name__
         and getattr(value, "__annotations__", {}).get("return") in (HttpGate, *gates(), *gates().values())
     }
-    assert makers == {"ferrule.app.serving.make_endpoint", "ferrule.transports.running.asgi"}
+    assert makers == {"ferrule.app.serving.http.make_endpoint", "ferrule.transports.hosting.running.asgi"}
 
 
 async def test_in_process_a_client_is_the_owner() -> None:

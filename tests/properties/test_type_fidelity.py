@@ -36,10 +36,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ferrule import Field, MCPServer
-from ferrule.app import adapters
-from ferrule.app.arguments import InvalidArguments
 from ferrule.app.errors import ResultError, SignatureError
-from ferrule.app.results import to_json_value
+from ferrule.app.results.result_plan import to_json_value
+from ferrule.app.signatures import adapters
+from ferrule.app.signatures.coercion import InvalidArguments
 from ferrule.wire.revisions import REVISIONS
 from tests.properties import typed_dicts_plain, typed_dicts_postponed
 

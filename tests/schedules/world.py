@@ -24,7 +24,7 @@ import anyio
 
 from ferrule import Client, Context, MCPServer, StdioServer
 from ferrule.errors import FerruleError
-from ferrule.transports._watch import runs_on_trio
+from ferrule.transports.watch import runs_on_trio
 
 __all__ = ["TRANSPORTS", "make_app", "play"]
 
@@ -139,8 +139,8 @@ class World:
 
     @contextlib.asynccontextmanager
     async def _serving_http(self) -> AsyncIterator[str]:
-        from ferrule.transports.http_server import HttpLimits, serve_http
-        from ferrule.transports.sse import SseEndpoint
+        from ferrule.transports.hosting.uvicorn_server import HttpLimits, serve_http
+        from ferrule.transports.sse.server import SseEndpoint
 
         is_sse = self.transport == "sse"
         self.endpoint = endpoint = SseEndpoint(self.app.lowlevel) if is_sse else self.app.asgi(loopback=True)

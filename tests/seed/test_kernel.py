@@ -17,6 +17,7 @@ from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.direct import DirectDispatcher
 from ferrule.kernel.dispatch import Dispatcher, TransportContext
 from ferrule.kernel.duplex import JSONRPCDispatcher
+from ferrule.kernel.legacy.session import ServerSession
 from ferrule.kernel.runner import (
     CallNext,
     HandlerResult,
@@ -29,7 +30,6 @@ from ferrule.kernel.runner import (
     serve_one,
 )
 from ferrule.kernel.server import InitializationOptions, Server
-from ferrule.kernel.session import ServerSession
 from ferrule.protocol.caching import CacheHint
 from ferrule.protocol.errors import MCPError, MethodNotFound, RemoteError
 from ferrule.types import (
@@ -454,7 +454,7 @@ async def test_serve_connection_over_a_stream_pair_is_a_whole_server() -> None:
         peer.send(result(asked["id"], {"roots": []}))
         await settled()
         assert [len(roots.roots) for roots in found] == [0]
-        from ferrule.kernel.bus import Event
+        from ferrule.kernel.changes.bus import Event
 
         server.bus.publish(Event.list_changed("tools"))
         assert await peer.receive() == note("notifications/tools/list_changed")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.stores.blobs import BlobStore, MemoryBlobs, ValueTooLarge
-from ferrule.stores.sqlite import SqliteBlobs, SqliteFile
+from ferrule.stores.sqlite.store import SqliteBlobs, SqliteFile
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 

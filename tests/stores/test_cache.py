@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.stores.cache import MemoryCacheStore
-from ferrule.stores.sqlite import SqliteCache, SqliteFile
+from ferrule.stores.sqlite.store import SqliteCache, SqliteFile
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from ferrule.stores.cache import MemoryCacheStore
 from ferrule.stores.channel import MemoryChannel
 from ferrule.stores.marks import MemoryMarks
 from ferrule.stores.rates import MemoryRateLimits
-from ferrule.stores.redis import (
+from ferrule.stores.redis.store import (
     RedisBlobs,
     RedisCache,
     RedisChannel,
@@ -26,7 +26,7 @@ from ferrule.stores.redis import (
     RedisTasks,
 )
 from ferrule.stores.sessions import MemorySessions
-from ferrule.stores.sqlite import (
+from ferrule.stores.sqlite.store import (
     SqliteBlobs,
     SqliteCache,
     SqliteChannel,
@@ -49,7 +49,7 @@ from ferrule.testing.contracts import (
     StoreContract,
     TaskStoreContract,
 )
-from ferrule.transports.asgi.events import MemoryEventStore
+from ferrule.transports.asgi.legacy.events import MemoryEventStore
 from tests.stores.turned_redis import Clock, TurnedServer
 
 pytestmark = pytest.mark.anyio

@@ -26,7 +26,7 @@ from ferrule.stores.blobs import MemoryBlobs
 from ferrule.stores.cache import MemoryCacheStore
 from ferrule.stores.marks import MemoryMarks
 from ferrule.stores.rates import MemoryRateLimits
-from ferrule.stores.redis import (
+from ferrule.stores.redis.store import (
     RedisBlobs,
     RedisCache,
     RedisEvents,
@@ -37,7 +37,7 @@ from ferrule.stores.redis import (
     RedisTasks,
 )
 from ferrule.stores.sessions import MemorySessions
-from ferrule.stores.sqlite import (
+from ferrule.stores.sqlite.store import (
     SqliteBlobs,
     SqliteCache,
     SqliteEvents,
@@ -48,7 +48,7 @@ from ferrule.stores.sqlite import (
     SqliteTasks,
 )
 from ferrule.stores.tasks import MemoryTasks, StoredTask, TooManyTasks
-from ferrule.transports.asgi.events import MemoryEventStore
+from ferrule.transports.asgi.legacy.events import MemoryEventStore
 from tests.stores.turned_redis import Clock, TurnedServer
 
 STEP_S = 1000.0

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from ferrule.stores.marks import Mark, MemoryMarks, OneTimeMarks, TooManyMarks
-from ferrule.stores.sqlite import SqliteFile, SqliteMarks
+from ferrule.stores.sqlite.store import SqliteFile, SqliteMarks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ferrule.stores.rates import MemoryRateLimits, next_full_at
-from ferrule.stores.sqlite import SqliteFile, SqliteRateLimits
+from ferrule.stores.sqlite.store import SqliteFile, SqliteRateLimits
 
 
 @given(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ferrule.stores.channel import Channel
-from ferrule.stores.redis import RedisServer, open_redis
+from ferrule.stores.redis.store import RedisServer, open_redis
 from ferrule.stores.store import Store
 from ferrule.testing.contracts import (
     BlobStoreContract,

@@ -7,7 +7,7 @@ import pytest
 from ferrule import MCPServer
 from ferrule.stores.blobs import MemoryBlobs
 from ferrule.stores.marks import MemoryMarks
-from ferrule.stores.sqlite import SqliteMarks
+from ferrule.stores.sqlite.store import SqliteMarks
 from ferrule.stores.store import Store, StoreUrlError, open_store, register_scheme
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrule.stores.redis_server import RedisServer
+from ferrule.stores.redis.server import RedisServer
 
 
 class Clock:

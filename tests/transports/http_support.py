@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 from ferrule import Context, MCPServer
-from ferrule.transports.http_server import HttpLimits, serve_http
+from ferrule.transports.hosting.uvicorn_server import HttpLimits, serve_http
 from tests.transports.asgi.support import LEGACY, legacy_headers, modern, modern_headers, request
 
 LIMITS = HttpLimits(head_timeout_s=0.3, body_timeout_s=0.5, write_timeout_s=0.5, drain_s=3)

@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 
 from ferrule.kernel.server import Server
-from ferrule.transports.stdio import run_stdio, serve_stdio
+from ferrule.transports.stdio.server import run_stdio, serve_stdio
 from ferrule.wire.codec import Encoded
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ferrule import MCPServer
-from ferrule.transports.http_server import HttpLimits
+from ferrule.transports.hosting.uvicorn_server import HttpLimits
 
 app = MCPServer(
     "foundry",

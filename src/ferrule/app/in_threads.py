@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
 from typing import Any, NoReturn, TypeVar, cast
 
-from ferrule.app.threads import calling_loop
+from ferrule.app.execution.threads import calling_loop
 
 __all__ = ["answers", "tells"]
 

@@ -3,7 +3,8 @@
 Registering is `ComponentRegistry`'s, which this class is; here is what a server has beyond its components: identity,
 lifespans, mounts, extensions, calls in process. It is served by the kernel's `Server`, which is `MCPServer.lowlevel`.
 
-Nothing here speaks a transport: `run` and `asgi` hand the low-level server to one, by way of `ferrule.app.serving`.
+Nothing here speaks a transport: `run` and `asgi` hand the low-level server to one, by way of
+`ferrule.app.serving.http`.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Unpack, cast
 import anyio
 
 from ferrule._options import check_options, explains_arguments
-from ferrule.app.context import APP_ATTRIBUTE
-from ferrule.app.encoders import encoder_for
-from ferrule.app.inject import takes_context
-from ferrule.app.options import ToolDefaults
-from ferrule.app.registry import ComponentRegistry
-from ferrule.app.results import DEFAULT_MAX_RESULT_BYTES
+from ferrule.app.components.options import ToolDefaults
+from ferrule.app.components.registry import ComponentRegistry
+from ferrule.app.components.tools import ToolComponent
+from ferrule.app.execution.context import APP_ATTRIBUTE
+from ferrule.app.execution.dependencies import takes_context
+from ferrule.app.execution.threads import DEFAULT_MAX_THREADS
+from ferrule.app.results.encoders import encoder_for
+from ferrule.app.results.result_plan import DEFAULT_MAX_RESULT_BYTES
 from ferrule.app.rounds.settings import RoundsSettings
-from ferrule.app.signature import SchemaMode
-from ferrule.app.threads import DEFAULT_MAX_THREADS
-from ferrule.app.tools import ToolComponent
-from ferrule.kernel.bus import Event
+from ferrule.app.signatures.function import SchemaMode
+from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.context import LifespanT
 from ferrule.kernel.server import Server, check_lifespan
 from ferrule.stores.store import open_store
 
 if TYPE_CHECKING:
-    from ferrule.app.encoders import Encoder, EncoderName
-    from ferrule.app.mounting import Mount
+    from ferrule.app.components.mounting import Mount
+    from ferrule.app.results.encoders import Encoder, EncoderName
     from ferrule.app.rounds.sealing import StateKey
     from ferrule.auth.server.resource_server import ResourceServer
     from ferrule.auth.server.verifiers import TokenVerifier
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from ferrule.protocol.caching import CacheHint
     from ferrule.stores.store import Store
     from ferrule.transports.asgi.endpoint import HttpEndpoint
-    from ferrule.transports.options import AsgiOptions, RunOptions
+    from ferrule.transports.hosting.options import AsgiOptions, RunOptions
     from ferrule.wire.types import (
         GetPromptResult,
         Icon,
@@ -164,7 +165,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         check_lifespan(lifespan)
         protection = None
         if auth is not None:
-            from ferrule.app.protection import Protection, read_auth
+            from ferrule.app.authorization.guards import Protection, read_auth
 
             protection = Protection(read_auth(auth))
         super().__init__(
@@ -223,7 +224,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         nothing: AbstractAsyncContextManager[Any] = nullcontext(cast("Any", {}))
         own = nothing if lifespan is None else lifespan(self)
         if self.mounts:
-            from ferrule.app.mounting import nested_lifespans
+            from ferrule.app.components.mounting import nested_lifespans
 
             own = nested_lifespans(self, own)
         has_channel = self.store is not None and self.store.channel is not None
@@ -235,7 +236,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
             await stack.enter_async_context(self._open_store())
             state = await stack.enter_async_context(own)
             if self.store is not None and self.store.channel is not None:
-                from ferrule.kernel.relay import relayed
+                from ferrule.kernel.changes.relay import relayed
 
                 await stack.enter_async_context(relayed(self.lowlevel.bus, self.store.channel))
             for extension in self.extensions.values():
@@ -267,7 +268,9 @@ class MCPServer(ComponentRegistry[LifespanT]):
     # -- at run time -----------------------------------------------------------------------------------------------
 
     def mount(self, other: MCPServer[Any], *, prefix: str | None = None) -> None:
-        """Serve another server's components as this one's, now and as they change; see `ferrule.app.mounting`.
+        """Serve another server's components as this one's, now and as they change.
+
+        What becomes of names, middleware and lifespans is said in `ferrule.app.components.mounting`.
 
         Args:
             other: keeps its functions, options, lifespan and middleware, which run for what is its own.
@@ -277,7 +280,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
             RegistrationError: a name is taken, the prefix is malformed, ``other`` holds this server, or ``other`` has
                 ``auth=`` and this one has none: what is protected stays so. With both, this server's decides.
         """
-        from ferrule.app.mounting import Mount
+        from ferrule.app.components.mounting import Mount
 
         self.mounts.append(Mount(self, other, prefix))
 
@@ -355,7 +358,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
     def _caller(self) -> Any:
         if self._local is None:
-            from ferrule.app.local import LocalCaller
+            from ferrule.app.serving.in_process import LocalCaller
 
             self._local = LocalCaller(self.lowlevel)
         return self._local
@@ -398,8 +401,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
         Args:
             options: see `HttpOptions`: ``path``, ``allowed_hosts``, ``allowed_origins`` …
         """
-        from ferrule.app.serving import make_endpoint
-        from ferrule.transports.options import AsgiOptions
+        from ferrule.app.serving.http import make_endpoint
+        from ferrule.transports.hosting.options import AsgiOptions
 
         check_options("asgi()", options, AsgiOptions)
 
@@ -431,16 +434,16 @@ class MCPServer(ComponentRegistry[LifespanT]):
             StoreUrlError: the store could never be used where it is said to be.
         """
         self.check()
-        from ferrule.transports.options import HttpRunOptions, StdioOptions
+        from ferrule.transports.hosting.options import HttpRunOptions, StdioOptions
 
         given = cast("dict[str, Any]", options)
         if transport == "stdio":
-            from ferrule.transports.stdio import run_stdio
+            from ferrule.transports.stdio.server import run_stdio
 
             check_options('run("stdio")', given, StdioOptions)
             run_stdio(self.lowlevel, **given)
         elif transport == "http":
-            from ferrule.app.serving import serve_http, serve_workers
+            from ferrule.app.serving.http import serve_http, serve_workers
 
             check_options('run("http")', given, HttpRunOptions, "host", "port", "workers")
             if workers > 1:
@@ -470,16 +473,16 @@ class MCPServer(ComponentRegistry[LifespanT]):
             TypeError: an option that this transport does not have.
         """
         self.check()
-        from ferrule.transports.options import HttpRunOptions, StdioOptions
+        from ferrule.transports.hosting.options import HttpRunOptions, StdioOptions
 
         given = cast("dict[str, Any]", options)
         if transport == "stdio":
-            from ferrule.transports.stdio import serve_stdio
+            from ferrule.transports.stdio.server import serve_stdio
 
             check_options('run_async("stdio")', given, StdioOptions)
             await serve_stdio(self.lowlevel, **given)
         elif transport == "http":
-            from ferrule.transports.running import serve_endpoint
+            from ferrule.transports.hosting.running import serve_endpoint
 
             check_options('run_async("http")', given, HttpRunOptions, "host", "port")
             await serve_endpoint(self.asgi, host, port, given)
@@ -488,8 +491,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
     def serve_worker(self, sockets: list[Any], payload: dict[str, Any], on_started: Callable[..., None]) -> None:
         """Serve on inherited sockets: what a worker process calls; see `run`."""
-        from ferrule.app.scaling import take_payload
-        from ferrule.app.serving import serve_http
+        from ferrule.app.serving.http import serve_http
+        from ferrule.app.serving.workers import take_payload
 
         host, port, options = take_payload(self, payload)
         self.check()

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: without the program's name; ``None`` takes this process's.
     """
-    from ferrule.transports._fds import open_missing_standard_fds
+    from ferrule.transports.stdio.descriptors import open_missing_standard_fds
 
     open_missing_standard_fds()  # before a file or a socket gets their numbers
     for name in ("stdout", "stderr"):

@@ -156,7 +156,7 @@ class Connection:
         if self.verbose:
             options["log_handler"] = self._show_log
         if is_terminal(sys.stdin) and is_terminal(sys.stderr):
-            from ferrule.client.forms import ask_at_terminal, sample_at_terminal
+            from ferrule.client.calls.forms import ask_at_terminal, sample_at_terminal
 
             options["elicitation_handler"] = self._without_bar(ask_at_terminal)
             options["elicitation_modes"] = ("form", "url")

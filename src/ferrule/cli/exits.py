@@ -70,7 +70,7 @@ def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
-        from ferrule.client.harmless import harmless
+        from ferrule.client.calls.terminal_text import harmless
 
         vars(error)["message"] = harmless(error.message)  # it may name what stands in somebody's configuration
         error.show()
@@ -102,7 +102,7 @@ def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
 def explain(error: Exception) -> tuple[int, str]:
     """The status and the sentence for an exception."""
     from ferrule.cli.output import harmless
-    from ferrule.client.authorization import NO_AUTH
+    from ferrule.client.connection.authorization import NO_AUTH
     from ferrule.client.errors import InputNotProvided, InputRequired, ToolFailed
     from ferrule.protocol.errors import LocalError, MCPError, RemoteError, RequestTimeout
     from ferrule.wire.faults import FerruleError
@@ -167,7 +167,7 @@ def _http_status(error: BaseException | None) -> int | None:
 
 
 def _complain(sentence: str) -> None:
-    from ferrule.client.harmless import harmless
+    from ferrule.client.calls.terminal_text import harmless
 
     try:
         click.echo(f"ferrule: {harmless(sentence)}", err=True)
@@ -181,7 +181,7 @@ def _log_harmlessly() -> None:
 
     class Harmless(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
-            from ferrule.client.harmless import harmless
+            from ferrule.client.calls.terminal_text import harmless
 
             return harmless(super().format(record))
 

@@ -4,7 +4,8 @@ A server in front of a `proxy` for each of them. A tool ``search`` of the server
 keep their URIs. Whatever a call brings with it (progress, questions in either era, cancellation, log messages) belongs
 to the one proxy that serves it, so nothing of that is done again here: a request is handed on with another name in it.
 
-A server that cannot be reached is left out and said so; it is tried again in the background (`ferrule.client.keeper`).
+A server that cannot be reached is left out and said so; it is tried again in the background
+(`ferrule.client.groups.supervisor`).
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from typing import Any, Final
 import anyio
 
 from ferrule.client.concurrent import gather
-from ferrule.client.jsonlike import is_list, is_mapping
-from ferrule.client.keeper import Keeper, Sleep
-from ferrule.client.names import NameBook, UriBook
-from ferrule.client.proxy import Proxy, proxy
+from ferrule.client.gateway.proxy import Proxy, proxy
+from ferrule.client.groups.names import NameBook, UriBook
+from ferrule.client.groups.supervisor import Keeper, Sleep
+from ferrule.client.json_types import is_list, is_mapping
 from ferrule.kernel.builtin import listen as builtin_listen
 from ferrule.kernel.builtin import set_level as builtin_set_level
-from ferrule.kernel.bus import Event
+from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.kernel.server import Server
 from ferrule.protocol.errors import (

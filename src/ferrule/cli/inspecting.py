@@ -89,7 +89,7 @@ def cost_of(value: Any) -> TokenCost:
     text = encode_str(value)
     size = len(text.encode("utf-8", "surrogatepass"))
     try:
-        from ferrule.app.encoders.toon import encode_toon
+        from ferrule.app.results.encoders.toon import encode_toon
 
         toon = encode_toon(value)
     except ImportError:

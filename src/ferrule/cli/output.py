@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 import click
 
-from ferrule.client.harmless import harmless
+from ferrule.client.calls.terminal_text import harmless
 
 __all__ = ["Progress", "harmless", "is_terminal", "print_json", "print_json_line", "print_rows", "print_text", "say"]
 

@@ -2,7 +2,7 @@
 
 The supervisor binds once and hands the sockets down, so a server that is replaced never closes the port: connections
 that come meanwhile wait in the kernel's queue and are served by the next one. For development, with one process;
-several are the library's affair (``ferrule.transports.workers``), also when the command line starts them.
+several are the library's affair (``ferrule.transports.hosting.workers``), also when the command line starts them.
 
 POSIX only: Windows cannot hand sockets down in this way.
 """

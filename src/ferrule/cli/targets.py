@@ -111,7 +111,7 @@ def _file(text: str, path: Path, attribute: str | None) -> ServerChoice:
 
     suffix = path.suffix.lower()
     if suffix in (".json", ".jsonc"):
-        from ferrule.cli.hosts import read_servers
+        from ferrule.cli.hosts.places import read_servers
 
         try:
             servers = read_servers(path)
@@ -134,14 +134,14 @@ def _file(text: str, path: Path, attribute: str | None) -> ServerChoice:
 
 def _command(text: str, command: str, arguments: tuple[str, ...]) -> ServerChoice:
     from ferrule.client.config import StdioTarget
-    from ferrule.transports.stdio_client import StdioServer
+    from ferrule.transports.stdio.client import StdioServer
 
     name = Path(arguments[-1] if arguments and not arguments[-1].startswith("-") else command).stem
     return ServerChoice(text, StdioTarget(StdioServer(command, arguments, inherit_env=True)), name)
 
 
 def _from_hosts(text: str) -> ServerChoice | None:
-    from ferrule.cli.hosts import HOSTS, known_servers, read_servers
+    from ferrule.cli.hosts.places import HOSTS, known_servers, read_servers
 
     host_name, colon, server = text.partition(":")
     if colon and host_name in HOSTS:
@@ -169,7 +169,7 @@ def read_group(text: str) -> tuple[str, Mapping[str, Any]] | None:
     Raises:
         click.UsageError: the configuration cannot be read.
     """
-    from ferrule.cli.hosts import HOSTS, read_servers
+    from ferrule.cli.hosts.places import HOSTS, read_servers
     from ferrule.client.config import read_group as read_targets
 
     text = text.strip()
@@ -191,7 +191,7 @@ def read_group(text: str) -> tuple[str, Mapping[str, Any]] | None:
 
 
 def _from_entries(text: str, where: str, servers: Mapping[str, Any], name: str | None) -> ServerChoice:
-    from ferrule.cli.hosts import to_plain_entry
+    from ferrule.cli.hosts.places import to_plain_entry
     from ferrule.client.config import read_group as read_targets
 
     if not servers:
@@ -211,7 +211,7 @@ def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str)
     """Shell completion: servers of hosts where one begins so, files otherwise."""
     from click.shell_completion import CompletionItem
 
-    from ferrule.cli.hosts import known_servers
+    from ferrule.cli.hosts.places import known_servers
 
     names = [f"{host}:{name}" for host, servers in known_servers().items() for name in servers]
     found = [CompletionItem(name) for name in names if incomplete and name.startswith(incomplete)]

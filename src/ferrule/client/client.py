@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ferrule.client.calls.tasks import ClientTasks
 from ferrule.client.config import GroupTarget, read_target
-from ferrule.client.group import ClientGroup
-from ferrule.client.tasks import ClientTasks
+from ferrule.client.groups.group import ClientGroup
 
 __all__ = ["Client"]
 
@@ -21,7 +21,7 @@ class Client(ClientTasks):
             script, or a configuration. One with ``mcpServers`` makes a `ClientGroup` instead, with the same calls.
         mode: ``"auto"`` finds out what the server speaks; ``"legacy"``, or a revision, insists.
         client_info: who we are.
-        elicitation_handler: asks the user; see `ferrule.client.forms` for ready-made ones.
+        elicitation_handler: asks the user; see `ferrule.client.calls.forms` for ready-made ones.
         elicitation_modes: what it can do: ``"form"``, ``"url"``.
         sampling_handler: asks the model. sampling_tools: it can offer tools.
         roots: folders to show, or a function that gives them.

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ferrule.transports._watch import runs_on_trio
+from ferrule.transports.watch import runs_on_trio
 
 __all__ = ["gather"]
 

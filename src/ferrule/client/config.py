@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
 from ferrule.client.addresses import checked_headers, checked_url, has_scheme, is_bare_address
-from ferrule.client.jsonlike import is_mapping
-from ferrule.transports.stdio_client import StdioServer
+from ferrule.client.json_types import is_mapping
+from ferrule.transports.stdio.client import StdioServer
 
 __all__ = [
     "GroupTarget",

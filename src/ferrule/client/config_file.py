@@ -15,9 +15,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ferrule.client.json_types import is_list, is_mapping
 from ferrule.client.jsonc import JsoncError, parse_jsonc
-from ferrule.client.jsonlike import is_list, is_mapping
-from ferrule.transports.stdio_client import StdioServer
+from ferrule.transports.stdio.client import StdioServer
 
 if TYPE_CHECKING:
     from ferrule.client.config import HttpTarget, StdioTarget

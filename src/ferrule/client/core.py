@@ -23,15 +23,15 @@ import anyio
 
 from ferrule._options import explains_arguments
 from ferrule.client.addresses import checked_headers
-from ferrule.client.authorization import bind_auth, explain_refusal
-from ferrule.client.cache import CacheStore, MemoryCacheStore, ResultCache, context_of
-from ferrule.client.callbacks import ElicitationHandler, QuestionHandlers, Roots, SamplingHandler, ServerQuestion
+from ferrule.client.calls.cache import CacheStore, MemoryCacheStore, ResultCache, context_of
+from ferrule.client.calls.callbacks import ElicitationHandler, QuestionHandlers, Roots, SamplingHandler, ServerQuestion
+from ferrule.client.calls.rounds import DEFAULT_MAX_ROUNDS, is_input_required, run_rounds
+from ferrule.client.calls.subscriptions import SubscriptionSet
 from ferrule.client.config import GroupTarget, HttpTarget, InProcessTarget, Target, read_target
+from ferrule.client.connection.authorization import bind_auth, explain_refusal
+from ferrule.client.connection.connector import Opener, Session
+from ferrule.client.connection.negotiation import mutual_versions
 from ferrule.client.errors import BadServerResponse, InputNotProvided, has_facts, note_facts
-from ferrule.client.negotiate import mutual_versions
-from ferrule.client.opening import Opener, Session
-from ferrule.client.rounds import DEFAULT_MAX_ROUNDS, is_input_required, run_rounds
-from ferrule.client.subscriptions import SubscriptionSet
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, OnProgress
 from ferrule.protocol.errors import ConnectionClosed, LocalError, MCPError, MethodNotFound, RemoteError
 from ferrule.protocol.inbound import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
     from ferrule.auth.client.oauth import OAuth
     from ferrule.transports.background import BackgroundTask
-    from ferrule.transports.http_client import HttpClient, TlsOptions
-    from ferrule.transports.streamable_client import HttpAuth
+    from ferrule.transports.http.backend import HttpClient, TlsOptions
+    from ferrule.transports.http.client import HttpAuth
 
 __all__ = ["UNSAID", "ClientCore", "LogHandler", "MessageHandler"]
 
@@ -522,7 +522,7 @@ class ClientCore:
         headers: Callable[[], Mapping[str, str]] | None,
     ) -> dict[str, Any]:
         """One exchange, with the recovery that one exchange may need."""
-        from ferrule.transports.streamable_client import SessionLost
+        from ferrule.transports.http.client import SessionLost
 
         try:
             return await self._send_once(session, method, params, meta, options, headers)
@@ -685,13 +685,13 @@ class ClientCore:
 
     def _http_client(self) -> HttpClient:
         if self._http is None:
-            from ferrule.transports.http_adapters import adapt_http_client
-            from ferrule.transports.http_client import HttpOptions
+            from ferrule.transports.http.adapters import adapt_http_client
+            from ferrule.transports.http.backend import HttpOptions
 
             if self._http_given is not None:
                 self._http = adapt_http_client(self._http_given)
             else:
-                from ferrule.transports.aiohttp_client import AiohttpClient
+                from ferrule.transports.http.aiohttp_backend import AiohttpClient
 
                 self._http = AiohttpClient(
                     HttpOptions(tls=self._tls, proxy=self._proxy, cookies=self._cookies, user_agent=self._user_agent)

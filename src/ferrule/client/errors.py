@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.protocol.errors import FerruleError, LocalError
 
 if TYPE_CHECKING:
-    from ferrule.client.results import ToolCallResult
+    from ferrule.client.calls.results import ToolCallResult
 
 __all__ = [
     "BadServerResponse",

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ferrule.auth.client.oauth import OAuth
-    from ferrule.client.cache import CacheStore
-    from ferrule.client.callbacks import ElicitationHandler, Roots, SamplingHandler
+    from ferrule.client.calls.cache import CacheStore
+    from ferrule.client.calls.callbacks import ElicitationHandler, Roots, SamplingHandler
     from ferrule.client.core import LogHandler, MessageHandler
     from ferrule.kernel.dispatch import OnProgress
-    from ferrule.transports.http_client import HttpClient, TlsOptions
-    from ferrule.transports.streamable_client import HttpAuth
+    from ferrule.transports.http.backend import HttpClient, TlsOptions
+    from ferrule.transports.http.client import HttpAuth
     from ferrule.wire.types import DiscoverResult, Implementation
 
 __all__ = [

@@ -18,13 +18,15 @@ from collections.abc import Coroutine, Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from ferrule.client.calls import ClientCalls
+from ferrule.client.calls.methods import ClientCalls
 from ferrule.client.client import Client
 from ferrule.protocol.errors import LocalError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from ferrule.client.calls.results import ToolCallResult
+    from ferrule.client.calls.subscriptions import ChangeEvent
     from ferrule.client.options import (
         ClientOptions,
         CompleteOptions,
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
         ReadResourceOptions,
         ToolCallOptions,
     )
-    from ferrule.client.results import ToolCallResult
-    from ferrule.client.subscriptions import ChangeEvent
     from ferrule.wire.types import (
         Completion,
         GetPromptResult,

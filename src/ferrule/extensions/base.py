@@ -23,8 +23,8 @@ from ferrule.protocol.errors import MissingRequiredClientCapability
 from ferrule.wire.revisions import Revision
 
 if TYPE_CHECKING:
+    from ferrule.app.components.tools import ToolComponent
     from ferrule.app.server import MCPServer
-    from ferrule.app.tools import ToolComponent
 
 __all__ = ["Extension", "ExtensionMethod"]
 

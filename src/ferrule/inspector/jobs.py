@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
+from ferrule.client.calls.tasks import TaskCancelled, TaskHandle, TaskState
 from ferrule.client.errors import InvalidToolOutput
-from ferrule.client.tasks import TaskCancelled, TaskHandle, TaskState
 from ferrule.protocol.errors import MCPError
 from ferrule.wire.codec import encode, to_builtins
 from ferrule.wire.faults import FerruleError
 
 if TYPE_CHECKING:
+    from ferrule.inspector.connection import TracedClient
     from ferrule.inspector.feed import Feed
-    from ferrule.inspector.lane import TracedClient
     from ferrule.inspector.trace import MessageStore
     from ferrule.transports.background import BackgroundTask
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ferrule.client.callbacks import SamplingRefused
+from ferrule.client.calls.callbacks import SamplingRefused
 from ferrule.wire.codec import to_builtins
 
 if TYPE_CHECKING:

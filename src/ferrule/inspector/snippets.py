@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ferrule.client.jsonlike import is_list, is_mapping
+from ferrule.client.json_types import is_list, is_mapping
 from ferrule.inspector.target import import_of, shown_path
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, NAME_PARAMS, PROTOCOL_VERSION_KEY
 from ferrule.wire.codec import decode, encode_str
@@ -26,8 +26,8 @@ from ferrule.wire.headers import (
 )
 
 if TYPE_CHECKING:
+    from ferrule.inspector.connection import Lane
     from ferrule.inspector.jobs import Job
-    from ferrule.inspector.lane import Lane
     from ferrule.inspector.target import InspectedTarget
 
 __all__ = ["write_snippet"]

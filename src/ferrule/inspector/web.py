@@ -4,10 +4,10 @@
 ``GET /``             the page; ``GET /NAME`` its other files
 ``GET /api/events``   the feed, as server-sent events (read with ``fetch``, since the token travels in a header)
 ``POST /api/ticket``  a ticket for the token, once
-``POST /api/NAME``    an action of `ferrule.inspector.bench.Bench`, JSON in and out
+``POST /api/NAME``    an action of `ferrule.inspector.controller.Bench`, JSON in and out
 ====================  ================================================================================================
 
-Everything but the files and the ticket needs the token; see `ferrule.inspector.gate`.
+Everything but the files and the ticket needs the token; see `ferrule.inspector.access`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from ferrule.client.jsonlike import is_mapping
-from ferrule.inspector.bench import BadCall, Bench
-from ferrule.inspector.gate import PAGE_HEADERS, Gate, Refused
+from ferrule.client.json_types import is_mapping
+from ferrule.inspector.access import PAGE_HEADERS, Gate, Refused
+from ferrule.inspector.controller import BadCall, Bench
 from ferrule.inspector.target import InspectedTarget
 from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
 from ferrule.transports.asgi.replies import Receive, Send, send_body
@@ -80,7 +80,7 @@ class InspectorApp:
             await self._serve(scope, receive, send)
 
     def make_ticket(self) -> str:
-        """For the address that a browser is started with; see `ferrule.inspector.gate`."""
+        """For the address that a browser is started with; see `ferrule.inspector.access`."""
         return self._gate.make_ticket()
 
     async def drain(self) -> None:
@@ -220,6 +220,6 @@ def run_inspector(app: InspectorApp, *, port: int = 0, on_started: Callable[[str
     Raises:
         OSError: the port cannot be bound.
     """
-    from ferrule.transports.http_server import HttpLimits, run_http
+    from ferrule.transports.hosting.uvicorn_server import HttpLimits, run_http
 
     run_http(app, host="127.0.0.1", port=port, limits=HttpLimits(drain_s=2), on_drain=app.drain, on_started=on_started)

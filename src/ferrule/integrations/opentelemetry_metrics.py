@@ -28,8 +28,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ferrule._version import __version__
-from ferrule.app.context import APP_ATTRIBUTE
-from ferrule.app.middleware import name_of, outcome_of
+from ferrule.app.execution.context import APP_ATTRIBUTE
+from ferrule.app.middleware.builtin import name_of, outcome_of
 from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.kernel.gauges import gauges_of
 from ferrule.kernel.server import Server

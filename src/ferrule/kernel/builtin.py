@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ferrule.kernel.bus import ListenFilter
+from ferrule.kernel.changes.bus import ListenFilter
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.errors import InvalidParams, MethodNotFound, ResourceNotFound
 from ferrule.protocol.handshake import negotiate_initialize

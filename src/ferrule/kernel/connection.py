@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
-from ferrule.kernel.bus import Listener
+from ferrule.kernel.changes.bus import Listener
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, Outbound, TransportContext
 from ferrule.kernel.turns import let_the_loop_turn
 from ferrule.protocol.errors import CapabilityNotDeclared, ClientNotAskable, LocalError, NoBackChannel

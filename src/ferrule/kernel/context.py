@@ -17,8 +17,8 @@ from ferrule.wire.jsonrpc import RequestId
 from ferrule.wire.revisions import Revision
 
 if TYPE_CHECKING:
+    from ferrule.kernel.legacy.session import ServerSession
     from ferrule.kernel.server import Server
-    from ferrule.kernel.session import ServerSession
 
 __all__ = ["CallNext", "Handler", "HandlerResult", "ServerMiddleware", "ServerRequestContext"]
 

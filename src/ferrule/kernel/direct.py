@@ -23,7 +23,7 @@ from ferrule.kernel.dispatch import (
     ProgressSender,
     TransportContext,
 )
-from ferrule.kernel.pump import forward_changes, open_listener
+from ferrule.kernel.legacy.change_forwarder import forward_changes, open_listener
 from ferrule.kernel.questions import progress_off_the_clock
 from ferrule.protocol.correlation import IdSequence
 from ferrule.protocol.errors import (

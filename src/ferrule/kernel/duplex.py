@@ -29,9 +29,9 @@ from ferrule.kernel.dispatch import (
     TransportContext,
     WriteStream,
 )
-from ferrule.kernel.pump import forward_changes, open_listener
+from ferrule.kernel.legacy.change_forwarder import forward_changes, open_listener
 from ferrule.kernel.questions import Question
-from ferrule.kernel.tasks import TaskHandle, Tasks, tasks_for_this_loop
+from ferrule.kernel.spawner import TaskHandle, Tasks, tasks_for_this_loop
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
     ClientNotAskable,

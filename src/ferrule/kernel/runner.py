@@ -26,8 +26,8 @@ from ferrule.kernel.context import (
 from ferrule.kernel.dispatch import DispatchContext, Dispatcher, OnNotify, OnRequest, ReadStream, WriteStream
 from ferrule.kernel.duplex import JSONRPCDispatcher
 from ferrule.kernel.finish import bad_result, check_result, finish_result
+from ferrule.kernel.legacy.session import LOG_LEVELS, ServerSession
 from ferrule.kernel.server import HandlerEntry, InitializationOptions, Server
-from ferrule.kernel.session import LOG_LEVELS, ServerSession
 from ferrule.protocol.capabilities import declares_extension
 from ferrule.protocol.era import Era, EraLock, MessageEra, Verdict, message_era
 from ferrule.protocol.errors import (

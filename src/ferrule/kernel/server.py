@@ -13,7 +13,7 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ferrule.kernel.builtin import register_builtins
-from ferrule.kernel.bus import SubscriptionBus
+from ferrule.kernel.changes.bus import SubscriptionBus
 from ferrule.kernel.context import CallNext, Handler, LifespanT, ServerMiddleware, ServerRequestContext
 from ferrule.kernel.protection import ServerProtection
 from ferrule.protocol.caching import CacheHint

@@ -1,7 +1,7 @@
 """What was sent on the event streams of legacy sessions, so that a client that lost one can ask for the rest.
 
-The interface; `ferrule.transports.asgi.events.MemoryEventStore` is the bounded default of one process, and
-`ferrule.stores.redis.RedisEvents` is shared.
+The interface; `ferrule.transports.asgi.legacy.events.MemoryEventStore` is the bounded default of one process, and
+`ferrule.stores.redis.store.RedisEvents` is shared.
 
 Rule a newcomer would break: an event is replayed only to the session, and only for the stream, that it was written
 for. The id that a client presents is input from outside; the store finds the stream *inside the given session* or

@@ -79,11 +79,11 @@ def _open_memory(url: str) -> Store:
 
 _schemes: dict[str, OpenStore | str] = {
     "memory": _open_memory,
-    "sqlite": "ferrule.stores.sqlite:open_sqlite",
-    "redis": "ferrule.stores.redis:open_redis",
-    "rediss": "ferrule.stores.redis:open_redis",
-    "redis+cluster": "ferrule.stores.redis:open_redis",
-    "rediss+cluster": "ferrule.stores.redis:open_redis",
+    "sqlite": "ferrule.stores.sqlite.store:open_sqlite",
+    "redis": "ferrule.stores.redis.store:open_redis",
+    "rediss": "ferrule.stores.redis.store:open_redis",
+    "redis+cluster": "ferrule.stores.redis.store:open_redis",
+    "rediss+cluster": "ferrule.stores.redis.store:open_redis",
 }
 
 _EXTRAS: Final = {

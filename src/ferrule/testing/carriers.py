@@ -29,8 +29,8 @@ from ferrule.wire.revisions import Revision
 
 if TYPE_CHECKING:
     from ferrule.kernel.server import Server
-    from ferrule.transports._pipes import Inbox, Outbox
     from ferrule.transports.memory import MemoryEnd
+    from ferrule.transports.stdio.pipes import Inbox, Outbox
 
 __all__ = ["Carrier", "each_byte", "open_carrier"]
 
@@ -288,8 +288,8 @@ class _MemoryCarrier:
 
 @asynccontextmanager
 async def _open_bytes(server: Server[Any], chunks: Callable[[bytes], Iterable[bytes]]) -> AsyncGenerator[Carrier]:
-    from ferrule.transports._pipes import Inbox, Outbox
-    from ferrule.transports.stdio import StdioReadStream, StdioWriteStream
+    from ferrule.transports.stdio.pipes import Inbox, Outbox
+    from ferrule.transports.stdio.server import StdioReadStream, StdioWriteStream
 
     reader, writer = _ByteReader(Inbox(_MAX_BYTES)), _ByteWriter(Outbox())
     reading = StdioReadStream(reader, writer, max_message_bytes=_MAX_BYTES, drain_s=5.0)

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import anyio
 
 from ferrule.kernel.dispatch import StreamMessage, TransportContext
-from ferrule.transports._watch import runs_on_trio
+from ferrule.transports.watch import runs_on_trio
 from ferrule.wire.codec import decode, encode
 
 __all__ = ["MemoryEnd", "MemoryReadStream", "MemoryWriteStream", "memory_pair"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.app.encoders import encoder_for
-from ferrule.app.encoders.json import encode_json
-from ferrule.app.encoders.toon import encode_auto, encode_toon
+from ferrule.app.results.encoders import encoder_for
+from ferrule.app.results.encoders.json import encode_json
+from ferrule.app.results.encoders.toon import encode_auto, encode_toon
 
 toons = pytest.importorskip("toons")
 

@@ -9,8 +9,8 @@ from typing import Any
 from ferrule import MCPServer
 from ferrule.protocol.errors import InternalError, MethodNotFound
 from ferrule.transports.asgi.options import HttpOptions
-from ferrule.transports.http_server import run_http
-from ferrule.transports.sse import SseEndpoint
+from ferrule.transports.hosting.uvicorn_server import run_http
+from ferrule.transports.sse.server import SseEndpoint
 
 app = MCPServer("broken")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ferrule import Context, MCPServer
-from ferrule.app.middleware import RateLimit, Timing, TimingOf
+from ferrule.app.middleware.builtin import RateLimit, Timing, TimingOf
 from ferrule.app.rounds.manual import InputRequired
 from ferrule.extensions.tasks import Tasks, current_task_id
 from ferrule.extensions.tasks.run import TaskRun

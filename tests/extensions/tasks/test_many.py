@@ -9,7 +9,8 @@ import pytest
 
 from bench.tasks import run
 from ferrule import MCPServer
-from ferrule.extensions.tasks import Tasks, upkeep
+from ferrule.extensions.tasks import Tasks
+from ferrule.extensions.tasks import scheduler as upkeep
 from tests.extensions.tasks.support import Modern
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ferrule import Context, MCPServer
+from ferrule.app.execution.running_task import current_task_id
 from ferrule.app.rounds.errors import QuestionExpired
 from ferrule.app.rounds.settings import settings_of
-from ferrule.app.running_task import current_task_id
 from ferrule.extensions.tasks import Tasks
 from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound, MissingRequiredClientCapability
 from tests.extensions.tasks.support import TASKS, Modern

@@ -21,7 +21,7 @@ from ferrule.stores.sessions import MemorySessions
 from ferrule.stores.store import Store
 from ferrule.testing import ManualClock
 from ferrule.transports.asgi import HttpEndpoint, HttpOptions
-from ferrule.transports.asgi.events import MemoryEventStore
+from ferrule.transports.asgi.legacy.events import MemoryEventStore
 from tests.transports.asgi.support import Answer, Call
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]

@@ -1,4 +1,4 @@
-"""ferrule.transports.asgi.legacy, .session, .channel: event streams, batches and the stateless option."""
+"""ferrule.transports.asgi.legacy.endpoint, .session, .channel: event streams, batches and the stateless option."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ferrule.kernel.bus import Event
+from ferrule.kernel.changes.bus import Event
 from ferrule.transports.asgi import HttpEndpoint, HttpOptions
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
 from tests.transports.asgi.support import (

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ferrule.kernel.bus import Event
+from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.server import Server
 from ferrule.protocol.errors import MCPError, MissingRequiredClientCapability
 from ferrule.transports.asgi import HttpEndpoint, HttpOptions
@@ -423,7 +423,7 @@ async def test_a_shutdown_ends_subscriptions_with_their_result() -> None:
 
 async def test_a_subscriber_that_cannot_keep_up_is_ended_not_skipped() -> None:
     """The buffer is bounded; a client that listens again knows that it may have missed something."""
-    from ferrule.kernel.bus import SubscriptionBus
+    from ferrule.kernel.changes.bus import SubscriptionBus
 
     steered = Steered(resource_updates=True, bus=SubscriptionBus(max_events=4))
     app = steered.endpoint()

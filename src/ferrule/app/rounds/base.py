@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar, cast
 
 import anyio
 
-from ferrule.app.limits import paused_time
+from ferrule.app.execution.limits import paused_time
 from ferrule.app.rounds.errors import (
     AmbiguousKey,
     Divergence,
@@ -463,7 +463,7 @@ async def _call(
 
 async def _shielded(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run to the end whatever happens to the caller; a cancelled caller waits and is then cancelled."""
-    from ferrule.kernel.tasks import is_asyncio
+    from ferrule.kernel.spawner import is_asyncio
 
     if not is_asyncio():
         with anyio.CancelScope(shield=True):

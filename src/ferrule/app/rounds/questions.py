@@ -173,10 +173,10 @@ def _in_order(schema: Any) -> Any:
 
 
 def _make_form(wanted: Any) -> Form:
-    from ferrule.app.annotations import shape_of
-    from ferrule.app.arguments import lenient
-    from ferrule.app.profile import FORM_FORMATS, model_profile
-    from ferrule.app.schema import exact_schema
+    from ferrule.app.signatures.annotations import shape_of
+    from ferrule.app.signatures.coercion import lenient
+    from ferrule.app.signatures.json_schema import exact_schema
+    from ferrule.app.signatures.schema_profile import FORM_FORMATS, model_profile
 
     shape = shape_of(wanted)
     exact = exact_schema(shape)
@@ -207,7 +207,7 @@ def _make_form(wanted: Any) -> Form:
 
 def _takes_null(exact: dict[str, Any], name: str) -> bool:
     """Whether null is a value of a property."""
-    from ferrule.app.validation import problems_by
+    from ferrule.app.signatures.validation import problems_by
 
     schema: Any = exact.get("properties", {}).get(name, True)
     if not isinstance(schema, dict):
@@ -259,7 +259,7 @@ def _checked_by(schema: dict[str, Any]) -> Callable[[Any], Any]:
         if not isinstance(content, Mapping):
             raise MisfitAnswer("the content is no object")
         if not made:
-            from ferrule.app.validation import problems_by
+            from ferrule.app.signatures.validation import problems_by
 
             made.append(problems_by(schema))
         problems = made[0](content)

@@ -26,9 +26,9 @@ from ferrule.app.rounds.errors import ClientLacks, Divergence, InvalidAnswer, Qu
 from ferrule.app.rounds.journal import Entry, Journal, Outstanding
 from ferrule.app.rounds.keys import scoped
 from ferrule.app.rounds.questions import MisfitAnswer, Question
+from ferrule.app.rounds.quiescence import QUIET_PASSES, Stillness
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.app.rounds.state import open_state, seal_inline, seal_state
-from ferrule.app.rounds.stillness import QUIET_PASSES, Stillness
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.finish import finish_result
 from ferrule.protocol.errors import InternalError

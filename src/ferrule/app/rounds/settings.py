@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.app.threads import DEFAULT_MAX_THREADS, WorkerThreads
+from ferrule.app.execution.threads import DEFAULT_MAX_THREADS, WorkerThreads
 from ferrule.stores.blobs import BlobStore
 from ferrule.stores.marks import MemoryMarks, OneTimeMarks
 

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from typing import Any, Final, cast
 
-from ferrule.app.principals import principal_id, principal_of
+from ferrule.app.authorization.principals import principal_id, principal_of
 from ferrule.app.rounds.errors import (
     StateExpired,
     StateForeignCall,

@@ -47,7 +47,7 @@ def command(connection: Connection, as_json: bool, tool: str | None, arguments: 
 
 
 async def _look(connection: Connection, tool: str | None, arguments: dict[str, Any]) -> dict[str, Any]:
-    from ferrule.app.profile import schema_hints, schema_problems
+    from ferrule.app.signatures.schema_profile import schema_hints, schema_problems
     from ferrule.wire.codec import to_builtins
 
     revisions = await _capabilities(connection)

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from ferrule.cli.exits import EXIT_USAGE, Quit
-from ferrule.cli.hosts import HOSTS, Host
-from ferrule.cli.installing import Change, Journal, apply_change, plan_install, plan_removal, plan_undo
+from ferrule.cli.hosts.installing import Change, Journal, apply_change, plan_install, plan_removal, plan_undo
+from ferrule.cli.hosts.places import HOSTS, Host
 from ferrule.cli.output import print_text, say
 from ferrule.cli.targets import ServerChoice, complete_target, python_command, read_choice
 from ferrule.client.jsonc import JsoncError

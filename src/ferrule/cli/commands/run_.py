@@ -126,7 +126,7 @@ def _serve_file(
     descriptors: tuple[int, ...],
 ) -> int:
     from ferrule.cli.loading import load_app
-    from ferrule.transports.running import run
+    from ferrule.transports.hosting.running import run
 
     app = load_app(path, attribute)
     if not http:
@@ -141,9 +141,9 @@ def _serve_workers(path: Path, attribute: str | None, host: str, port: int, work
     from functools import partial
 
     from ferrule.app.server import MCPServer
-    from ferrule.app.serving import serve_workers
+    from ferrule.app.serving.http import serve_workers
     from ferrule.cli.loading import load_app
-    from ferrule.transports.workers import WorkerError
+    from ferrule.transports.hosting.workers import WorkerError
 
     found = load_app(path, attribute)  # here, too: what workers must share is asked of it; its mistakes show once
     if not isinstance(found, MCPServer):
@@ -172,7 +172,7 @@ def _supervise(choice: ServerChoice, path: Path, host: str, port: int, web: dict
         raise click.UsageError("--reload over HTTP hands sockets to another process: not on Windows")
     from ferrule.cli.supervisor import Supervisor
     from ferrule.cli.watching import SourceWatch
-    from ferrule.transports.http_server import bind
+    from ferrule.transports.hosting.uvicorn_server import bind
 
     sockets = bind(host, port)
     port = sockets[0].getsockname()[1]
@@ -199,7 +199,7 @@ def _reloading(choice: ServerChoice, path: Path) -> ServerChoice:
 
 
 def _proxy(choice: ServerChoice, connection: Connection) -> Any:
-    from ferrule.client.proxy import proxy
+    from ferrule.client.gateway.proxy import proxy
 
     try:
         return proxy(_heard(choice.target), **connection.client_options())
@@ -224,7 +224,7 @@ def _heard(target: Any) -> Any:
 
 def _bridge(server: Any, label: str, http: bool, host: str, port: int, web: dict[str, Any]) -> int:
     try:
-        from ferrule.transports.running import run
+        from ferrule.transports.hosting.running import run
 
         if http:
             run(server, "http", host=host, port=port, on_started=_announce(web), **web)

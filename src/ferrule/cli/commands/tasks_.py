@@ -64,7 +64,7 @@ def command(connection: Connection, action: str, task: str | None, given: str | 
 
 
 async def _tasks(connection: Connection, action: str, task: str, given: dict[str, Any]) -> int:
-    from ferrule.client.tasks import TASKS_EXTENSION
+    from ferrule.client.calls.tasks import TASKS_EXTENSION
     from ferrule.protocol.errors import RemoteError
     from ferrule.wire.jsonrpc import JsonRpcErrorCode
 
@@ -101,9 +101,9 @@ async def _tasks(connection: Connection, action: str, task: str, given: dict[str
 
 async def _wait(connection: Connection, handle: Any, *, shows: bool) -> int:
     """Until the end: each change on the way, the questions to the terminal, the result at the end."""
+    from ferrule.client.calls.tasks import TaskCancelled
     from ferrule.client.concurrent import gather
     from ferrule.client.errors import InputNotProvided
-    from ferrule.client.tasks import TaskCancelled
 
     async def follow() -> None:
         async for state in handle.events():

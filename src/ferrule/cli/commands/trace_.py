@@ -18,7 +18,7 @@ from ferrule.cli.output import print_text, say
 from ferrule.cli.targets import ServerChoice, complete_target, python_command, read_choice
 
 if TYPE_CHECKING:
-    from ferrule.cli.recording import Recorder
+    from ferrule.cli.tracing.recording import Recorder
 
 __all__ = ["command"]
 
@@ -71,7 +71,7 @@ def command(
             _show(show)
             return EXIT_OK
         if conversation is not None:
-            from ferrule.cli.recording import conversation_of, read_recording
+            from ferrule.cli.tracing.recording import conversation_of, read_recording
 
             print_text(conversation_of(read_recording(conversation)).rstrip("\n"))
             return EXIT_OK
@@ -90,10 +90,10 @@ def command(
 
 
 def _record_http(choice: ServerChoice, to: Path, host: str, port: int, headers: Mapping[str, str]) -> int:
-    from ferrule.cli.http_tracing import HttpTrace
-    from ferrule.transports.aiohttp_client import AiohttpClient
+    from ferrule.cli.tracing.http_tracing import HttpTrace
     from ferrule.transports.asgi.security import is_loopback_name
-    from ferrule.transports.http_server import run_http
+    from ferrule.transports.hosting.uvicorn_server import run_http
+    from ferrule.transports.http.aiohttp_backend import AiohttpClient
 
     if not choice.is_http:
         raise click.UsageError("--http traces a URL; serve a file with: ferrule run FILE --http")
@@ -116,7 +116,7 @@ def _record_http(choice: ServerChoice, to: Path, host: str, port: int, headers: 
 
 
 def _recorder(to: Path) -> Recorder:
-    from ferrule.cli.recording import Recorder
+    from ferrule.cli.tracing.recording import Recorder
 
     try:
         return Recorder(to)
@@ -125,8 +125,8 @@ def _recorder(to: Path) -> Recorder:
 
 
 def _record(choice: ServerChoice, to: Path, headers: tuple[str, ...]) -> int:
-    from ferrule.cli.recording import relay
-    from ferrule.transports.stdio_client import safe_environment
+    from ferrule.cli.tracing.recording import relay
+    from ferrule.transports.stdio.client import safe_environment
 
     target: Any = choice.target
     if choice.is_http:
@@ -137,7 +137,7 @@ def _record(choice: ServerChoice, to: Path, headers: tuple[str, ...]) -> int:
         argv = [server.command, *server.args]
         env, cwd = safe_environment(server.env, inherit=True), server.cwd
     recorder = _recorder(to)
-    from ferrule.transports._process import found_program
+    from ferrule.transports.stdio.process import found_program
 
     argv = [found_program(argv[0], None if env is None else env.get("PATH")), *argv[1:]]
     try:
@@ -169,7 +169,7 @@ def _record(choice: ServerChoice, to: Path, headers: tuple[str, ...]) -> int:
 
 
 def _show(path: Path) -> None:
-    from ferrule.cli.recording import read_recording
+    from ferrule.cli.tracing.recording import read_recording
     from ferrule.wire.codec import encode_str
 
     asked: dict[tuple[str, str], float] = {}
@@ -195,7 +195,7 @@ def _show(path: Path) -> None:
 
 def _replay(choice: ServerChoice, path: Path) -> int:
     from ferrule.cli.loading import load_app, lowlevel_of
-    from ferrule.cli.recording import conversation_of, read_recording
+    from ferrule.cli.tracing.recording import conversation_of, read_recording
     from ferrule.testing.conversations import (
         ConversationMismatch,
         load_conversation,

@@ -121,7 +121,7 @@ def _report_others(report: Report, worked: list[str], reasons: dict[str, str], t
 
 async def examine_tools(report: Report, target: Any, options: Mapping[str, Any]) -> None:
     """Names and schemas, once, in whatever era works."""
-    from ferrule.app.profile import schema_problems
+    from ferrule.app.signatures.schema_profile import schema_problems
     from ferrule.cli.inspecting import name_problems
     from ferrule.client.client import Client
 

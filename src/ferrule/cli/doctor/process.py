@@ -116,7 +116,7 @@ async def _start_once(
     """The first connection, timed; whether there is one."""
     from ferrule.client.client import Client
     from ferrule.protocol.errors import FerruleError, RequestTimeout
-    from ferrule.transports.stdio_client import ServerProcessEnded
+    from ferrule.transports.stdio.client import ServerProcessEnded
 
     started = time.monotonic()
     try:
@@ -153,7 +153,7 @@ async def _blame_environment(report: Report, server: Any, options: Mapping[str, 
     """It ended at once. Does it live with this shell's variables?"""
     from ferrule.client.client import Client
     from ferrule.protocol.errors import FerruleError
-    from ferrule.transports.stdio_client import SAFE_ENVIRONMENT
+    from ferrule.transports.stdio.client import SAFE_ENVIRONMENT
 
     if report.has("silent") or report.has("no-connection"):
         return
@@ -203,7 +203,7 @@ def _cause(error: BaseException | None, kind: type[BaseException]) -> BaseExcept
 
 async def _watch_end(report: Report, server: Any) -> None:
     """Close its stdin as a host does and see whether it goes by itself."""
-    from ferrule.transports.stdio_client import connect_stdio
+    from ferrule.transports.stdio.client import connect_stdio
 
     process = await connect_stdio(server)
     try:

@@ -51,7 +51,7 @@ async def examine_url(
     report: Report, choice: ServerChoice, options: Mapping[str, Any], *, origin: str | None, wait_s: float
 ) -> None:
     """Everything about a URL."""
-    from ferrule.transports.aiohttp_client import AiohttpClient
+    from ferrule.transports.http.aiohttp_backend import AiohttpClient
 
     target: Any = choice.target
     http = AiohttpClient()
@@ -90,8 +90,8 @@ class _Probe:
 
     async def post(self, url: str | None = None, **headers: str) -> _Answer:
         """The handshake, which every server of either era understands well enough to answer."""
-        from ferrule.transports.fetching import fetch_bounded
-        from ferrule.transports.http_client import HttpRequest
+        from ferrule.transports.http.backend import HttpRequest
+        from ferrule.transports.http.fetching import fetch_bounded
 
         params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "doctor", "version": "1"}}
         body = encode({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
@@ -203,7 +203,7 @@ async def _other_paths(report: Report, probe: _Probe, status: int) -> bool:
 
 async def _try_sse(report: Report, probe: _Probe) -> bool:
     """A server of 2024-11-05: two endpoints, the first a stream."""
-    from ferrule.transports.http_client import HttpRequest
+    from ferrule.transports.http.backend import HttpRequest
 
     try:
         with anyio.move_on_after(probe.wait_s):
@@ -275,7 +275,7 @@ async def _buffering(report: Report, probe: _Probe, target: Any, options: Mappin
 
 async def _legacy_buffering(report: Report, probe: _Probe) -> None:
     """Whether the standing stream of a session begins when it is opened; what comes on it later is up to the server."""
-    from ferrule.transports.http_client import HttpRequest
+    from ferrule.transports.http.backend import HttpRequest
 
     opened = await probe.post()
     session = opened.headers.get("mcp-session-id")
@@ -360,7 +360,7 @@ async def _explain_auth(report: Report, probe: _Probe, answer: _Answer) -> None:
 
 async def _drive(flow: Any, probe: _Probe, steps: list[str]) -> Any:
     """A flow over this probe's HTTP, each request noted."""
-    from ferrule.client.authorization import fetch_over
+    from ferrule.client.connection.authorization import fetch_over
 
     fetch = fetch_over(lambda: probe.http)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.app.running_task import current_task_id
+from ferrule.app.execution.running_task import current_task_id
 from ferrule.extensions.tasks.executor import Delivery, InProcess, RunTask, TaskExecutor
 from ferrule.extensions.tasks.extension import Tasks
 from ferrule.extensions.tasks.worker import NotATaskServer, run_worker, work

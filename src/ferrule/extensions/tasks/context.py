@@ -13,7 +13,7 @@ from ferrule.kernel.cancellation import Interruptible
 from ferrule.kernel.connection import Connection, NotifyOnly
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, TransportContext
-from ferrule.kernel.session import ServerSession
+from ferrule.kernel.legacy.session import ServerSession
 from ferrule.protocol.errors import NoBackChannel
 from ferrule.wire.revisions import REVISIONS
 from ferrule.wire.types import CallToolRequestParams

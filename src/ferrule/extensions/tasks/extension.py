@@ -25,21 +25,21 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from ferrule.app.principals import principal_id, principal_of
+from ferrule.app.authorization.principals import principal_id, principal_of
 from ferrule.app.rounds.journal import Journal
 from ferrule.app.rounds.settings import settings_of
-from ferrule.app.rounds.waiting import WaitingRounds
+from ferrule.app.rounds.suspension import WaitingRounds
 from ferrule.extensions.base import Extension, ExtensionMethod
-from ferrule.extensions.tasks.desk import CHANGED, Desk, TaskGone, new_task_id, owner_of
-from ferrule.extensions.tasks.echo import LegacyEcho
 from ferrule.extensions.tasks.executor import InProcess, TaskExecutor
 from ferrule.extensions.tasks.legacy import LegacyTasks
+from ferrule.extensions.tasks.legacy_notifications import LegacyEcho
 from ferrule.extensions.tasks.record import TaskRecord, legacy_task, modern_task, related_meta
+from ferrule.extensions.tasks.repository import CHANGED, Desk, TaskGone, new_task_id, owner_of
 from ferrule.extensions.tasks.run import TaskRun
-from ferrule.extensions.tasks.upkeep import Upkeep
+from ferrule.extensions.tasks.scheduler import Upkeep
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.server import GrantTopics, Server
-from ferrule.kernel.tasks import is_asyncio
+from ferrule.kernel.spawner import is_asyncio
 from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound
 from ferrule.stores.tasks import MemoryTasks, StoredTask, TaskStore
 from ferrule.wire.codec import to_builtins
@@ -54,8 +54,8 @@ from ferrule.wire.types.tasks import (
 )
 
 if TYPE_CHECKING:
+    from ferrule.app.components.tools import Run, ToolComponent
     from ferrule.app.server import MCPServer
-    from ferrule.app.tools import Run, ToolComponent
     from ferrule.stores.marks import OneTimeMarks
 
 __all__ = ["Tasks"]

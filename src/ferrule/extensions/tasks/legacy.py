@@ -13,7 +13,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ferrule.extensions.tasks.desk import owner_of
 from ferrule.extensions.tasks.record import (
     KeptQuestion,
     TaskRecord,
@@ -22,7 +21,8 @@ from ferrule.extensions.tasks.record import (
     read_record,
     related_meta,
 )
-from ferrule.kernel.bus import Listener
+from ferrule.extensions.tasks.repository import owner_of
+from ferrule.kernel.changes.bus import Listener
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.errors import InvalidParams, LocalError, MCPError, RemoteError
 from ferrule.wire.types.tasks import CancelTaskResult, GetTaskResult, ListTasksResult

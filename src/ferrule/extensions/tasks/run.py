@@ -22,20 +22,20 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ferrule.app.execution.running_task import running_task
 from ferrule.app.rounds.journal import Journal
 from ferrule.app.rounds.settings import settings_of
 from ferrule.app.rounds.state import open_state
-from ferrule.app.rounds.waiting import AskedQuestion, WaitingRounds
-from ferrule.app.running_task import running_task
+from ferrule.app.rounds.suspension import AskedQuestion, WaitingRounds
 from ferrule.extensions.tasks.context import TaskDispatch
-from ferrule.extensions.tasks.desk import Desk, TaskGone, legacy_status_params
 from ferrule.extensions.tasks.record import KeptQuestion, TaskRecord, modern_task, related_meta
+from ferrule.extensions.tasks.repository import Desk, TaskGone, legacy_status_params
 from ferrule.kernel.cancellation import attended
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import DispatchContext
 from ferrule.kernel.finish import finish_result
-from ferrule.kernel.session import ServerSession
+from ferrule.kernel.legacy.session import ServerSession
 from ferrule.protocol.errors import InternalError, LocalError, MCPError, error_from_exception
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
@@ -43,7 +43,7 @@ from ferrule.wire.types import InputRequiredResult
 from ferrule.wire.types.tasks import DetailedTask
 
 if TYPE_CHECKING:
-    from ferrule.app.tools import Run
+    from ferrule.app.components.tools import Run
     from ferrule.stores.tasks import StoredTask
 
 Promote: TypeAlias = "Callable[[Journal], Awaitable[tuple[StoredTask, TaskRecord]]]"

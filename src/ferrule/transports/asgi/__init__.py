@@ -1,7 +1,8 @@
 """Streamable HTTP as a plain ASGI callable: both eras on one URL.
 
-``HttpEndpoint(server, HttpOptions(...))`` is the callable; ``ferrule.transports.http_server.run_http`` serves it.
-Names are loaded on first use, because the HTTP server needs one small module of this package before anything else.
+``HttpEndpoint(server, HttpOptions(...))`` is the callable; ``ferrule.transports.hosting.uvicorn_server.run_http``
+serves it. Names are loaded on first use, because the HTTP server needs one small module of this package before anything
+else.
 """
 
 from importlib import import_module
@@ -11,17 +12,17 @@ if TYPE_CHECKING:
     from ferrule.transports.asgi.context import HttpContext as HttpContext
     from ferrule.transports.asgi.context import HttpRefusal as HttpRefusal
     from ferrule.transports.asgi.endpoint import HttpEndpoint as HttpEndpoint
-    from ferrule.transports.asgi.events import EventStore as EventStore
-    from ferrule.transports.asgi.events import MemoryEventStore as MemoryEventStore
+    from ferrule.transports.asgi.legacy.events import EventStore as EventStore
+    from ferrule.transports.asgi.legacy.events import MemoryEventStore as MemoryEventStore
     from ferrule.transports.asgi.options import HttpOptions as HttpOptions
 
 _MODULES = {
-    "EventStore": "events",
+    "EventStore": "legacy.events",
     "HttpContext": "context",
     "HttpEndpoint": "endpoint",
     "HttpOptions": "options",
     "HttpRefusal": "context",
-    "MemoryEventStore": "events",
+    "MemoryEventStore": "legacy.events",
 }
 
 __all__ = ["EventStore", "HttpContext", "HttpEndpoint", "HttpOptions", "HttpRefusal", "MemoryEventStore"]

@@ -31,7 +31,7 @@ from ferrule.protocol.handshake import is_handshake_version
 from ferrule.protocol.inbound import MCP_PROTOCOL_VERSION_HEADER, has_modern_envelope
 from ferrule.transports.asgi.exchange import HttpRequest
 from ferrule.transports.asgi.gate import HttpGate
-from ferrule.transports.asgi.legacy import LegacySide
+from ferrule.transports.asgi.legacy.endpoint import LegacySide
 from ferrule.transports.asgi.media import accepts, is_json_content_type
 from ferrule.transports.asgi.modern import ModernSide
 from ferrule.transports.asgi.options import HttpOptions

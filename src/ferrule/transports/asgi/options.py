@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from ferrule.stores.store import Store
 from ferrule.transports.asgi.context import HttpContext
-from ferrule.transports.asgi.events import EventStore, MemoryEventStore
 from ferrule.transports.asgi.health import ReadyCheck
+from ferrule.transports.asgi.legacy.events import EventStore, MemoryEventStore
 
 __all__ = ["Authenticate", "Documents", "HttpOptions"]
 

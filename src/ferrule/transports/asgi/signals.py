@@ -5,7 +5,7 @@ themselves: uvicorn without ``--timeout-graceful-shutdown`` waits for ever, also
 the signals that end a process, beside the server's own handler and before it, and ends its streams then.
 
 Nothing is done where no server handles SIGTERM (a program of its own, tests), in another thread than the main one, and
-under `ferrule.transports.http_server`, which ends the streams itself when their turn has come.
+under `ferrule.transports.hosting.uvicorn_server`, which ends the streams itself when their turn has come.
 
 Rule a newcomer would break: a handler that others have put around ours may call it long after we have left.
 """

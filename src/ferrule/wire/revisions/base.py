@@ -14,18 +14,18 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from msgspec import Struct, structs
 
 from ferrule.wire.types.base import NotificationParams, PaginatedRequestParams
-from ferrule.wire.types.completion import CompleteRequestParams, CompleteResult
-from ferrule.wire.types.logging import LoggingMessageNotificationParams
 from ferrule.wire.types.notifications import CancelledNotificationParams, ProgressNotificationParams
-from ferrule.wire.types.prompts import GetPromptRequestParams, GetPromptResult, ListPromptsResult
-from ferrule.wire.types.resources import (
+from ferrule.wire.types.server_features.completion import CompleteRequestParams, CompleteResult
+from ferrule.wire.types.server_features.logging import LoggingMessageNotificationParams
+from ferrule.wire.types.server_features.prompts import GetPromptRequestParams, GetPromptResult, ListPromptsResult
+from ferrule.wire.types.server_features.resources import (
     ListResourcesResult,
     ListResourceTemplatesResult,
     ReadResourceRequestParams,
     ReadResourceResult,
     ResourceUpdatedNotificationParams,
 )
-from ferrule.wire.types.tools import CallToolRequestParams, ListToolsResult, ToolResult
+from ferrule.wire.types.server_features.tools import CallToolRequestParams, ListToolsResult, ToolResult
 
 __all__ = [
     "CHANGE_NOTIFICATIONS",

@@ -7,7 +7,7 @@ progress notifications.
 from ferrule.wire.revisions.base import derive
 from ferrule.wire.revisions.r2025_03_26 import REVISION as NEWER
 from ferrule.wire.types.notifications import ProgressNotificationParams
-from ferrule.wire.types.tools import Tool
+from ferrule.wire.types.server_features.tools import Tool
 
 __all__ = ["REVISION"]
 

@@ -7,12 +7,12 @@ definitions and content, the version header.
 from ferrule.wire.revisions.base import derive, without
 from ferrule.wire.revisions.r2025_06_18 import REVISION as NEWER
 from ferrule.wire.types.base import Annotations, Implementation
-from ferrule.wire.types.completion import CompleteRequestParams, PromptReference
+from ferrule.wire.types.client_features.roots import Root
 from ferrule.wire.types.content import ResourceContents, ToolContentBlock
-from ferrule.wire.types.prompts import Prompt, PromptArgument
-from ferrule.wire.types.resources import Resource, ResourceTemplate
-from ferrule.wire.types.roots import Root
-from ferrule.wire.types.tools import Tool, ToolResult
+from ferrule.wire.types.server_features.completion import CompleteRequestParams, PromptReference
+from ferrule.wire.types.server_features.prompts import Prompt, PromptArgument
+from ferrule.wire.types.server_features.resources import Resource, ResourceTemplate
+from ferrule.wire.types.server_features.tools import Tool, ToolResult
 
 __all__ = ["REVISION"]
 

@@ -8,12 +8,12 @@ from ferrule.wire.revisions.base import derive, without
 from ferrule.wire.revisions.r2025_11_25 import REVISION as NEWER
 from ferrule.wire.revisions.r2025_11_25 import TASK_METHODS
 from ferrule.wire.types.base import Implementation
+from ferrule.wire.types.client_features.elicitation import ElicitRequestParams
+from ferrule.wire.types.client_features.sampling import CreateMessageRequestParams, SamplingMessage
 from ferrule.wire.types.content import ToolContentBlock
-from ferrule.wire.types.elicitation import ElicitRequestParams
-from ferrule.wire.types.prompts import Prompt
-from ferrule.wire.types.resources import Resource, ResourceTemplate
-from ferrule.wire.types.sampling import CreateMessageRequestParams, SamplingMessage
-from ferrule.wire.types.tools import CallToolRequestParams, Tool
+from ferrule.wire.types.server_features.prompts import Prompt
+from ferrule.wire.types.server_features.resources import Resource, ResourceTemplate
+from ferrule.wire.types.server_features.tools import CallToolRequestParams, Tool
 
 __all__ = ["REVISION"]
 

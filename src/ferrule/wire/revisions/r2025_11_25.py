@@ -16,14 +16,18 @@ from ferrule.wire.types.base import (
     RequestParams,
     Result,
 )
+from ferrule.wire.types.client_features.elicitation import (
+    ElicitationCompleteNotificationParams,
+    ElicitRequestParams,
+    ElicitResult,
+)
+from ferrule.wire.types.client_features.roots import ListRootsResult
+from ferrule.wire.types.client_features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ferrule.wire.types.content import CONTENT_KINDS, SAMPLING_CONTENT_KINDS
-from ferrule.wire.types.elicitation import ElicitationCompleteNotificationParams, ElicitRequestParams, ElicitResult
 from ferrule.wire.types.initialize import InitializeParams, InitializeResult
-from ferrule.wire.types.logging import SetLevelRequestParams
 from ferrule.wire.types.notifications import CancelledNotificationParams, ProgressNotificationParams
-from ferrule.wire.types.resources import SubscribeRequestParams, UnsubscribeRequestParams
-from ferrule.wire.types.roots import ListRootsResult
-from ferrule.wire.types.sampling import CreateMessageRequestParams, CreateMessageResult
+from ferrule.wire.types.server_features.logging import SetLevelRequestParams
+from ferrule.wire.types.server_features.resources import SubscribeRequestParams, UnsubscribeRequestParams
 from ferrule.wire.types.tasks import (
     CancelTaskRequestParams,
     CancelTaskResult,

@@ -9,18 +9,18 @@ from types import MappingProxyType
 
 from ferrule.wire.revisions.base import CHANGE_NOTIFICATIONS, LISTS_AND_CALLS, Revision, merge
 from ferrule.wire.types.base import RequestParams
+from ferrule.wire.types.client_features.elicitation import ElicitRequestParams, ElicitResult
+from ferrule.wire.types.client_features.roots import ListRootsResult
+from ferrule.wire.types.client_features.sampling import CreateMessageRequestParams
 from ferrule.wire.types.content import CONTENT_KINDS, SAMPLING_CONTENT_KINDS
 from ferrule.wire.types.discover import DiscoverResult
-from ferrule.wire.types.elicitation import ElicitRequestParams, ElicitResult
 from ferrule.wire.types.notifications import CancelledNotificationParams
-from ferrule.wire.types.roots import ListRootsResult
-from ferrule.wire.types.sampling import CreateMessageRequestParams
+from ferrule.wire.types.server_features.tools import CallToolRequestParams, Tool
 from ferrule.wire.types.subscriptions import (
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
 )
-from ferrule.wire.types.tools import CallToolRequestParams, Tool
 
 __all__ = ["REVISION"]
 

@@ -16,12 +16,12 @@ from ferrule.wire.codec import encode_str
 from ferrule.wire.faults import FerruleError
 from ferrule.wire.revisions.base import Revision
 from ferrule.wire.struct import WireStruct
+from ferrule.wire.types.client_features.elicitation import ElicitRequestParams
+from ferrule.wire.types.client_features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ferrule.wire.types.content import CONTENT_KINDS, SAMPLING_CONTENT_KINDS, ToolContentBlock
-from ferrule.wire.types.elicitation import ElicitRequestParams
 from ferrule.wire.types.rounds import InputRequiredResult
-from ferrule.wire.types.sampling import CreateMessageRequestParams, CreateMessageResult
+from ferrule.wire.types.server_features.tools import Tool, ToolResult
 from ferrule.wire.types.tasks import CreateTaskResult, DetailedTask, Task
-from ferrule.wire.types.tools import Tool, ToolResult
 
 __all__ = ["NotExpressible", "Step", "needs_output_wrapping", "rewrite_for", "wrap_output_schema"]
 

@@ -47,14 +47,23 @@ from ferrule.wire.types.capabilities import (
     ToolsCapability,
     ToolTasks,
 )
-from ferrule.wire.types.completion import (
-    CompleteRequestParams,
-    CompleteResult,
-    Completion,
-    CompletionArgument,
-    CompletionContext,
-    PromptReference,
-    ResourceTemplateReference,
+from ferrule.wire.types.client_features.elicitation import (
+    ElicitationCompleteNotificationParams,
+    ElicitRequestParams,
+    ElicitResult,
+    PrimitiveSchemaDefinition,
+)
+from ferrule.wire.types.client_features.roots import (
+    ListRootsResult,
+    Root,
+)
+from ferrule.wire.types.client_features.sampling import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ModelHint,
+    ModelPreferences,
+    SamplingMessage,
+    ToolChoice,
 )
 from ferrule.wire.types.content import (
     CONTENT_KINDS,
@@ -74,12 +83,6 @@ from ferrule.wire.types.content import (
 from ferrule.wire.types.discover import (
     DiscoverResult,
 )
-from ferrule.wire.types.elicitation import (
-    ElicitationCompleteNotificationParams,
-    ElicitRequestParams,
-    ElicitResult,
-    PrimitiveSchemaDefinition,
-)
 from ferrule.wire.types.errors import (
     MissingRequiredClientCapabilityData,
     UnsupportedProtocolVersionData,
@@ -90,37 +93,9 @@ from ferrule.wire.types.initialize import (
     InitializeRequestParams,
     InitializeResult,
 )
-from ferrule.wire.types.logging import (
-    LoggingLevel,
-    LoggingMessageNotificationParams,
-    SetLevelRequestParams,
-)
 from ferrule.wire.types.notifications import (
     CancelledNotificationParams,
     ProgressNotificationParams,
-)
-from ferrule.wire.types.prompts import (
-    GetPromptRequestParams,
-    GetPromptResult,
-    ListPromptsResult,
-    Prompt,
-    PromptArgument,
-    PromptMessage,
-)
-from ferrule.wire.types.resources import (
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-    ResourceUpdatedNotificationParams,
-    SubscribeRequestParams,
-    UnsubscribeRequestParams,
-)
-from ferrule.wire.types.roots import (
-    ListRootsResult,
-    Root,
 )
 from ferrule.wire.types.rounds import (
     CreateMessageRequest,
@@ -132,13 +107,47 @@ from ferrule.wire.types.rounds import (
     InputResponses,
     ListRootsRequest,
 )
-from ferrule.wire.types.sampling import (
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ModelHint,
-    ModelPreferences,
-    SamplingMessage,
-    ToolChoice,
+from ferrule.wire.types.server_features.completion import (
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    CompletionArgument,
+    CompletionContext,
+    PromptReference,
+    ResourceTemplateReference,
+)
+from ferrule.wire.types.server_features.logging import (
+    LoggingLevel,
+    LoggingMessageNotificationParams,
+    SetLevelRequestParams,
+)
+from ferrule.wire.types.server_features.prompts import (
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+)
+from ferrule.wire.types.server_features.resources import (
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    ResourceUpdatedNotificationParams,
+    SubscribeRequestParams,
+    UnsubscribeRequestParams,
+)
+from ferrule.wire.types.server_features.tools import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    Tool,
+    ToolAnnotations,
+    ToolExecution,
+    ToolResult,
 )
 from ferrule.wire.types.subscriptions import (
     SubscriptionFilter,
@@ -161,15 +170,6 @@ from ferrule.wire.types.tasks import (
     TaskStatus,
     TaskStatusNotificationParams,
     UpdateTaskRequestParams,
-)
-from ferrule.wire.types.tools import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    Tool,
-    ToolAnnotations,
-    ToolExecution,
-    ToolResult,
 )
 
 __all__ = [

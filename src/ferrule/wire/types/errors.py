@@ -2,7 +2,7 @@
 
 from ferrule.wire.struct import WireStruct
 from ferrule.wire.types.capabilities import ClientCapabilities
-from ferrule.wire.types.elicitation import ElicitRequestParams
+from ferrule.wire.types.client_features.elicitation import ElicitRequestParams
 
 __all__ = [
     "MissingRequiredClientCapabilityData",

@@ -10,9 +10,9 @@ from msgspec import field
 
 from ferrule.wire.struct import WireStruct
 from ferrule.wire.types.base import RequestParams
-from ferrule.wire.types.elicitation import ElicitRequestParams, ElicitResult
-from ferrule.wire.types.roots import ListRootsResult
-from ferrule.wire.types.sampling import CreateMessageRequestParams, CreateMessageResult
+from ferrule.wire.types.client_features.elicitation import ElicitRequestParams, ElicitResult
+from ferrule.wire.types.client_features.roots import ListRootsResult
+from ferrule.wire.types.client_features.sampling import CreateMessageRequestParams, CreateMessageResult
 
 __all__ = [
     "CreateMessageRequest",

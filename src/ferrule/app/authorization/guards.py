@@ -1,0 +1,240 @@
+"""Between an `MCPServer` and `ferrule.auth`: who sends each HTTP request, and who may use which component.
+
+Two questions per component, because they have different answers for whom they exclude:
+
+* ``scopes=``: what the token must allow. The component is listed all the same; using it without them is HTTP 403 with a
+  challenge, and a client may step up.
+* ``allow=``: a function of the principal. Where it says no the component does not exist: not listed, not served, not
+  completed.
+
+Neither is asked on stdio and in process, where the peer started this program or is part of it (2026-07-28,
+"Authorization", applicability). Over HTTP without ``auth=`` a component with scopes is refused to everybody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from ferrule.app.errors import RegistrationError
+from ferrule.auth.server.refusals import AuthRefusal, InsufficientScope
+from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
+
+if TYPE_CHECKING:
+    from ferrule.auth.http import AuthRequest, AuthResponse
+    from ferrule.auth.server.resource_server import ResourceServer
+    from ferrule.kernel.context import ServerRequestContext
+    from ferrule.transports.asgi.context import HttpContext
+
+__all__ = [
+    "Allow",
+    "Guard",
+    "Protection",
+    "Scopes",
+    "ScopesUnknown",
+    "fetch_alone",
+    "make_guard",
+    "read_auth",
+    "require_scopes",
+]
+
+Scopes: TypeAlias = str | Iterable[str] | Callable[[Any, dict[str, Any]], Iterable[str]]
+"""Scopes that a component needs: written down, or a function ``(principal, arguments) -> scopes``."""
+
+Allow: TypeAlias = Callable[[Any], bool]
+"""Whether a component exists for a principal."""
+
+logger = logging.getLogger("ferrule.app")
+
+_ABSENT: Final = object()
+
+
+def read_auth(auth: Any) -> ResourceServer:
+    """What a program passed as ``auth=``: a `ResourceServer`, an issuer's URL, or what judges tokens."""
+    from ferrule.auth.server.resource_server import ResourceServer
+
+    return auth if isinstance(auth, ResourceServer) else ResourceServer(auth)
+
+
+class Protection:
+    """The `ResourceServer` of one server as its `ServerProtection`: every HTTP door of the server asks it.
+
+    Attributes:
+        resource_server: judges requests.
+    """
+
+    def __init__(self, resource_server: ResourceServer) -> None:
+        self.resource_server = resource_server
+        resource_server.use(fetch_alone)
+
+    async def authenticate(self, context: HttpContext) -> Any:
+        """The endpoint's hook; refuses by `HttpRefusal`."""
+        try:
+            return await self.resource_server.authenticate(context)
+        except AuthRefusal as refusal:
+            from ferrule.transports.asgi.context import HttpRefusal
+
+            raise HttpRefusal(refusal.status, refusal.message, refusal.headers) from None
+
+    def document_for(self, context: HttpContext, path: str) -> tuple[int, bytes, list[tuple[str, str]]] | None:
+        """The metadata of the protected resource, where a request asks for them; see `ServerProtection`."""
+        return self.resource_server.document_for(context, path)
+
+    def document_paths(self, path: str) -> list[str]:
+        """Where the metadata are; see `ServerProtection`."""
+        return self.resource_server.document_paths(path)
+
+
+async def fetch_alone(request: AuthRequest) -> AuthResponse:
+    """Fetches keys and asks about tokens over a connection of its own: rare, and no connection outlives its loop."""
+    from ferrule.auth.http import AuthResponse
+    from ferrule.transports.http.aiohttp_backend import AiohttpClient
+    from ferrule.transports.http.backend import HttpRequest
+    from ferrule.transports.http.fetching import fetch_bounded
+
+    http = AiohttpClient()
+    try:
+        status, headers, body = await fetch_bounded(
+            http,
+            HttpRequest(request.method, request.url, dict(request.headers), request.body),
+            timeout_s=request.timeout_s,
+            max_bytes=request.max_bytes,
+            judge=request.judge_address,
+        )
+    finally:
+        await http.aclose()
+    return AuthResponse(status, headers, body)
+
+
+class ScopesUnknown(InvalidParams):
+    """Which scopes are needed depends on an argument that is missing, or has a value that nothing is known of."""
+
+
+class Guard:
+    """Who may see a component, and who may use it.
+
+    A function of the author that fails answers no: the component is hidden, or not used, and the log says why.
+
+    Args:
+        scopes, allow: see the module.
+    """
+
+    __slots__ = ("_allow", "_scopes")
+
+    def __init__(
+        self,
+        scopes: tuple[str, ...] | Callable[[Any, dict[str, Any]], Iterable[str]],
+        allow: Allow | None,
+    ) -> None:
+        self._scopes = scopes
+        self._allow = allow
+
+    def is_visible(self, ctx: ServerRequestContext[Any]) -> bool:
+        """Whether the component exists for the sender of this request."""
+        if self._allow is None:
+            return True
+        principal = getattr(ctx.transport, "principal", _ABSENT)
+        return principal is _ABSENT or self.exists_for(principal)
+
+    def exists_for(self, principal: Any) -> bool:
+        """Whether the component exists for a principal."""
+        allow = self._allow
+        if allow is None:
+            return True
+        try:
+            found: Any = allow(principal)
+            if hasattr(found, "__await__"):  # which is true, whatever it would give
+                raise TypeError("allow= gave something to await; it is a plain function")
+            return bool(found)
+        except Exception:
+            logger.exception("allow=%s failed, so that its component is hidden", _name_of(allow))
+            return False
+
+    def check_completion(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any]) -> bool:
+        """As `check`, while arguments are being filled in; false where a function of scopes lacks one to judge by.
+
+        Raises:
+            InsufficientScope: they do not suffice.
+        """
+        try:
+            self.check(ctx, arguments)
+        except ScopesUnknown:
+            return False
+        return True
+
+    def may_hear(self, principal: Any, arguments: dict[str, Any]) -> bool:
+        """Whether a principal may be told that the component changed: it exists for it, and its scopes suffice."""
+        if not self.exists_for(principal):
+            return False
+        try:
+            needed = self._needed(principal, arguments)
+        except MCPError:
+            return False
+        return set(getattr(principal, "scopes", ())).issuperset(needed)
+
+    def check(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> None:
+        """Refuse a use for which the token's scopes do not suffice.
+
+        Raises:
+            InsufficientScope: they do not.
+            ScopesUnknown: an argument is missing that decides which are needed.
+            InternalError: the function that says which are needed failed.
+        """
+        principal: Any = getattr(ctx.transport, "principal", _ABSENT)
+        if principal is not _ABSENT:
+            require_scopes(ctx, self._needed(principal, arguments or {}))
+
+    def _needed(self, principal: Any, arguments: dict[str, Any]) -> tuple[str, ...]:
+        scopes = self._scopes
+        if not callable(scopes):
+            return scopes
+        try:
+            found: Any = scopes(principal, arguments)
+            return tuple(found.split() if isinstance(found, str) else found)
+        except MCPError:
+            raise
+        except LookupError as error:
+            raise ScopesUnknown("Invalid arguments: which scopes this needs cannot be told from them") from error
+        except Exception as error:
+            logger.exception("scopes=%s failed, so that nobody may use its component", _name_of(scopes))
+            raise InternalError() from error
+
+
+def require_scopes(ctx: ServerRequestContext[Any], needed: tuple[str, ...]) -> None:
+    """Refuse the request unless its token allows all of these; off HTTP nothing is refused.
+
+    The challenge is that of the server which serves the request, also for a component of one that is mounted there.
+
+    Raises:
+        InsufficientScope: it does not.
+    """
+    principal: Any = getattr(ctx.transport, "principal", _ABSENT)
+    if principal is _ABSENT or not needed:
+        return
+    granted: Iterable[str] = getattr(principal, "scopes", ())
+    if not set(granted).issuperset(needed):
+        protection = ctx.server.protection
+        if not isinstance(protection, Protection):
+            raise InsufficientScope(needed)
+        raise protection.resource_server.insufficient_scope(cast("Any", ctx.transport), needed)
+
+
+def make_guard(scopes: Scopes, allow: Allow | None) -> Guard | None:
+    """The guard of a component; ``None`` if everybody who may use the server may use it.
+
+    Raises:
+        RegistrationError: a function of these is async: what it gives would be taken for yes.
+    """
+    for word, function in (("scopes", scopes), ("allow", allow)):
+        if iscoroutinefunction(function):
+            raise RegistrationError(f"{word}= takes a plain function: {_name_of(function)} is async")
+    if isinstance(scopes, str):
+        scopes = scopes.split()
+    written = scopes if callable(scopes) else tuple(scopes)
+    return Guard(written, allow) if written or allow is not None else None
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__name__))

@@ -1,0 +1,1 @@
+"""Tools, resources and prompts: what an author registers, in one index per kind, mounted or own."""

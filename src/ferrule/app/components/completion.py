@@ -1,0 +1,182 @@
+"""Completion of prompt arguments and template variables.
+
+A parameter that is a ``Literal`` or an enum completes itself. For any other, a function is registered for one argument
+of one prompt or template; it gets what has been typed, and by name or type whatever else it asks for: ``arguments``
+(the ones already filled in) and a `Context`. At most 100 values go out (CO-2); the rest is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import ValidationError
+
+from ferrule.app.components.index import Component, shown_name
+from ferrule.app.errors import RegistrationError, SignatureError
+from ferrule.app.execution.invoke import call_function
+from ferrule.app.execution.threads import WorkerThreads
+from ferrule.app.signatures.coercion import lenient
+from ferrule.app.signatures.function import FunctionSpec, compile_function
+from ferrule.app.signatures.shapes import FieldShape, Shape, flat_members
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.errors import InvalidParams
+from ferrule.wire.codec import encode_str, to_builtins
+from ferrule.wire.types import CompleteResult, Completion, PromptReference
+
+if TYPE_CHECKING:
+    from ferrule.app.components.mount_path import Home
+    from ferrule.app.components.prompts import PromptComponent, PromptSet
+    from ferrule.app.components.resources import ResourceComponent, ResourceSet
+    from ferrule.kernel.server import Server
+
+__all__ = ["MAX_VALUES", "CompletionSet"]
+
+MAX_VALUES = 100
+"""Values in one answer, by the specification."""
+
+
+class CompletionSet:
+    """The completers of one server, and ``completion/complete``."""
+
+    def __init__(self, server: Server[Any], prompts: PromptSet, resources: ResourceSet, threads: WorkerThreads) -> None:
+        self._server = server
+        self._prompts = prompts
+        self._resources = resources
+        self._threads = threads
+        self._completers: dict[tuple[str, str], tuple[FunctionSpec, Home | None]] = {}
+        self.followers: list[Callable[[], None]] = []
+
+    def add(self, owner: str, argument: str, function: Callable[..., Any]) -> None:
+        """Register a completer; see `MCPServer.complete`.
+
+        Raises:
+            SignatureError: it does not take the typed text first.
+            RegistrationError: the argument has a completer.
+        """
+        spec = compile_function(function)
+        names = [part.name for part in spec.parameters]
+        if not names or names[0] == "arguments" or set(names[1:]) - {"arguments"}:
+            raise SignatureError(
+                "a completer takes the typed text, and may take `arguments` and a Context", function=spec.name
+            )
+        if (owner, argument) in self._completers:
+            raise RegistrationError(f"There is already a completer for {argument!r} of {owner!r}")
+        self._completers[owner, argument] = spec, None
+        self.serve()
+        for follower in self.followers:
+            follower()
+
+    def take_over(
+        self,
+        other: CompletionSet,
+        prompt_name: Callable[[str], str],
+        template_uri: Callable[[str], str],
+        home_of: Callable[[Home | None], Home | None],
+    ) -> None:
+        """Complete what another server completes, under the names that its prompts and templates have here.
+
+        Args:
+            home_of: the way to a completer, by the way to it within ``other``.
+        """
+        for (owner, argument), (spec, home) in other._completers.items():
+            name = template_uri(owner) if owner in other._resources.templates else prompt_name(owner)
+            self._completers[name, argument] = spec, home_of(home)
+        if other._server.get_request_handler("completion/complete") is not None:
+            self.serve()
+        for follower in self.followers:
+            follower()
+
+    def serve(self) -> None:
+        """Announce completion; called once something can be completed, here or in a server mounted here."""
+        self._server.add_request_handler("completion/complete", self._complete, trusted=True)
+
+    def notice(self, spec: FunctionSpec) -> None:
+        """Announce completion if a parameter of ``spec`` completes itself."""
+        if any(member.values for part in spec.parameters for member in flat_members(part.shape)):
+            self.serve()
+
+    async def _complete(self, ctx: ServerRequestContext[Any]) -> CompleteResult:
+        owner, component = self._owner(ctx.params.ref, ctx)
+        name = ctx.params.argument.name
+        parameter = next((part for part in component.spec.finish().parameters if part.name == name), None)
+        if parameter is None:
+            raise InvalidParams(f"{owner} has no argument {name!r}")
+        if component.guard is not None:  # what a completer knows is as secret as what it helps to ask for
+            context = ctx.params.context
+            filled: Mapping[str, Any] = {} if context is None else context.arguments or {}
+            if not component.guard.check_completion(ctx, {**filled, name: ctx.params.argument.value}):
+                return CompleteResult(Completion([]))
+        completer, home = self._completers.get((owner, name), (None, component.home))
+
+        async def answer(inner: ServerRequestContext[Any], _: Mapping[str, Any]) -> CompleteResult:
+            return CompleteResult(await self._values(completer, parameter, inner))
+
+        if home is None:
+            return await answer(ctx, {})
+        return cast("CompleteResult", await home.enter(ctx, ctx.method, to_builtins(ctx.params), answer))
+
+    async def _values(
+        self, completer: FunctionSpec | None, parameter: FieldShape, ctx: ServerRequestContext[Any]
+    ) -> Completion:
+        params = ctx.params
+        typed = params.argument.value
+        if completer is not None:
+            filled: Mapping[str, str] = (params.context.arguments if params.context is not None else None) or {}
+            return await self._ask(completer, typed, filled, ctx)
+        return _bounded([text for text in _choices(parameter.shape) if text.startswith(typed)])
+
+    def _owner(self, ref: Any, ctx: ServerRequestContext[Any]) -> tuple[str, PromptComponent | ResourceComponent]:
+        if isinstance(ref, PromptReference):
+            prompt = self._prompts.index.live.get(ref.name)
+            if prompt is None or not _is_visible(prompt, ctx):
+                raise self._prompts.index.unknown(ref.name, ctx)
+            return ref.name, prompt
+        template = self._resources.templates.live.get(ref.uri)
+        if template is None or not _is_visible(template, ctx):
+            found = self._resources.find(ref.uri, lambda guard: guard.is_visible(ctx))
+            if found is None:
+                raise InvalidParams(f"Unknown resource template: {shown_name(ref.uri)}")
+            template = found[0]
+        return template.uri, template
+
+    async def _ask(
+        self, completer: FunctionSpec, typed: str, filled: Mapping[str, str], ctx: ServerRequestContext[Any]
+    ) -> Completion:
+        names = [part.name for part in completer.parameters]
+        arguments: dict[str, Any] = {names[0]: typed}
+        if "arguments" in names[1:]:
+            arguments["arguments"] = dict(filled)
+        value = await call_function(completer, arguments, ctx, self._threads)
+        if isinstance(value, Completion):
+            return value if len(value.values) <= MAX_VALUES else _bounded(value.values, value.total)
+        return _bounded([str(item) for item in cast("Iterable[Any]", value or ())])
+
+
+def _choices(shape: Shape) -> list[str]:
+    """The texts that a closed set of values is asked for by: those, and only those, that are taken."""
+    found: list[str] = []
+    for member in flat_members(shape):
+        for value in member.values:
+            plain = value.value if isinstance(value, Enum) else value
+            if plain is None:
+                continue
+            text = plain if isinstance(plain, str) else encode_str(plain)
+            try:
+                lenient(text, shape)
+            except ValidationError:
+                continue
+            if text not in found:
+                found.append(text)
+    return found
+
+
+def _is_visible(component: Component, ctx: ServerRequestContext[Any]) -> bool:
+    return component.guard is None or component.guard.is_visible(ctx)
+
+
+def _bounded(values: list[str], total: int | None = None) -> Completion:
+    if len(values) <= MAX_VALUES:
+        return Completion(values, total=len(values) if total is None else total)
+    return Completion(values[:MAX_VALUES], total=total or len(values), has_more=True)

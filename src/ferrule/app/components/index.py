@@ -1,0 +1,240 @@
+"""The index of one kind of component: by key, in the order of registration, each enabled or not.
+
+Every change drops the encoded pages and is published once the server is running, so a client that listens hears of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from ferrule._options import suggestion
+from ferrule.app.components.pagination import LruCache, paginate
+from ferrule.app.errors import RegistrationError
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.finish import finish_result
+from ferrule.protocol.errors import InvalidParams
+from ferrule.wire.codec import Encoded, encode
+from ferrule.wire.revisions import Revision
+
+if TYPE_CHECKING:
+    from ferrule.app.authorization.guards import Allow, Guard, Scopes
+    from ferrule.app.components.mount_path import Home
+
+__all__ = ["Component", "ComponentIndex", "shown_name"]
+
+_MAX_CACHED_PAGES = 32
+_MAX_SHOWN_CHARS = 200
+
+
+class Component(Protocol):
+    """What the index needs of its members.
+
+    Attributes:
+        number: in the order of registration.
+        enabled: whether this server shows it.
+        is_offered: whether the server shows it that it is mounted from; always so for a server's own.
+        tags: free words.
+        guard: who may see and use it.
+        home: the way into the server that it is mounted from.
+    """
+
+    number: int
+    enabled: bool
+    is_offered: bool
+    tags: frozenset[str]
+    guard: Guard | None
+    home: Home | None
+
+
+ComponentT = TypeVar("ComponentT", bound=Component)
+
+
+def shown_name(name: str) -> str:
+    """The name that a peer sent as an error repeats it: a megabyte of it helps nobody."""
+    return name if len(name) <= _MAX_SHOWN_CHARS else name[:_MAX_SHOWN_CHARS] + "…"
+
+
+class ComponentIndex(Generic[ComponentT]):
+    """Components of one kind.
+
+    Args:
+        kind: for messages: ``"tool"``.
+        on_change: called after every change.
+        is_private: the server knows who asks, so that no cache may share its lists.
+
+    Attributes:
+        live: key → component, enabled ones only; what a call looks into.
+        is_guarded: some component has a guard, so that lists differ by who asks.
+        followers: called after every change, before the list is published; see `ferrule.app.components.mounting`.
+        checks: called before a key is added; what they raise refuses it.
+        hidden_tags: tags that were disabled last: what a mounted server adds later with one of them stays hidden.
+    """
+
+    def __init__(self, kind: str, on_change: Callable[[], None], is_private: bool = False) -> None:
+        self.kind = kind
+        self.live: dict[str, ComponentT] = {}
+        self._all: dict[str, ComponentT] = {}
+        self._on_change = on_change
+        self._last_number = 0
+        self._pages: LruCache[Encoded] = LruCache(_MAX_CACHED_PAGES)
+        self.followers: list[Callable[[], None]] = []
+        self.checks: list[Callable[[str], None]] = []
+        self.hidden_tags: set[str] = set()
+        self._hidden_keys: set[str] = set()
+        self.is_guarded = False
+        self.is_private = is_private
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[ComponentT]:
+        return iter(self._all.values())
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._all
+
+    def items(self) -> list[tuple[str, ComponentT]]:
+        """Keys and components, enabled or not, as they are now."""
+        return list(self._all.items())
+
+    def touch(self) -> None:
+        """A member's facts changed after it was added."""
+        for follower in self.followers:
+            follower()
+
+    def unknown(self, key: str, ctx: ServerRequestContext[Any]) -> InvalidParams:
+        """The error for a key that names nothing that the sender of a request may see; it suggests what they may."""
+        names = (
+            name for name, component in self.live.items() if component.guard is None or component.guard.is_visible(ctx)
+        )
+        close = suggestion(key, names)
+        return InvalidParams(
+            f"Unknown {self.kind}: {shown_name(key)}" + (f"; did you mean {close!r}?" if close else "")
+        )
+
+    def get(self, key: str) -> ComponentT | None:
+        """A component, enabled or not."""
+        return self._all.get(key)
+
+    def guard(self, component: ComponentT, scopes: Scopes, allow: Allow | None) -> None:
+        """Say who may see and use a component, before it is added; see `ferrule.app.authorization.guards`."""
+        if scopes or allow is not None:
+            from ferrule.app.authorization.guards import make_guard
+
+            component.guard = make_guard(scopes, allow)
+            self.is_guarded = self.is_guarded or component.guard is not None
+
+    def check_free(self, key: str) -> None:
+        """Refuse a key that is taken, here or where this server is mounted.
+
+        Raises:
+            RegistrationError: it is.
+        """
+        if key in self._all:
+            raise RegistrationError(f"There is already a {self.kind} {key!r}; remove it first")
+        for check in self.checks:
+            check(key)
+
+    def add(self, key: str, component: ComponentT, *, is_mounted: bool = False) -> None:
+        """Add one at the end.
+
+        Args:
+            is_mounted: it comes from a server mounted here: what was disabled here stays so.
+
+        Raises:
+            RegistrationError: the key is taken.
+        """
+        self.check_free(key)
+        self._last_number += 1
+        component.number = self._last_number
+        if is_mounted:
+            component.enabled = key not in self._hidden_keys and self.hidden_tags.isdisjoint(component.tags)
+        self._all[key] = component
+        if component.enabled and component.is_offered:
+            self.live[key] = component
+        self._changed()
+
+    def remove(self, key: str, *, is_mounted: bool = False) -> ComponentT:
+        """Take one away.
+
+        Args:
+            is_mounted: it went away in the server that it was mounted from, and may come back.
+
+        Raises:
+            KeyError: there is none.
+        """
+        component = self._all.pop(key)
+        self.live.pop(key, None)
+        if not is_mounted:
+            self._hidden_keys.discard(key)
+        self._changed()
+        return component
+
+    def set_enabled(self, key: str, enabled: bool) -> None:
+        """Show or hide one; a hidden one is neither listed nor served.
+
+        Raises:
+            KeyError: there is none.
+        """
+        component = self._all[key]
+        if enabled:
+            self._hidden_keys.discard(key)
+        else:
+            self._hidden_keys.add(key)
+        if component.enabled is not enabled:
+            component.enabled = enabled
+            self._shown_anew(key)
+
+    def set_offered(self, key: str, is_offered: bool) -> None:
+        """The server that it is mounted from shows or hides it."""
+        component = self._all[key]
+        if component.is_offered is not is_offered:
+            component.is_offered = is_offered
+            self._shown_anew(key)
+
+    def _shown_anew(self, key: str) -> None:
+        component = self._all[key]
+        if component.enabled and component.is_offered:  # back to its place in the order of registration
+            self.live = {name: member for name, member in self._all.items() if member.enabled and member.is_offered}
+        elif self.live.pop(key, None) is None:
+            return
+        self._changed()
+
+    def _changed(self) -> None:
+        self._pages.clear()
+        for follower in self.followers:
+            follower()
+        self._on_change()
+
+    def page(
+        self,
+        ctx: ServerRequestContext[Any],
+        cursor: str | None,
+        page_size: int | None,
+        make: Callable[[list[ComponentT], str | None, Revision], Any],
+    ) -> Encoded:
+        """One page of the list as finished bytes, from memory where it was made before.
+
+        Args:
+            make: members, the next cursor and the revision → the result to finish and encode.
+        """
+        server, connection = ctx.server, ctx.session.connection
+        hints = server.cache_hints
+        members: Collection[ComponentT] = self.live.values()
+        visible: tuple[int, ...] | None = None
+        if self.is_guarded:
+            members = [member for member in members if member.guard is None or member.guard.is_visible(ctx)]
+            visible = tuple(member.number for member in members)
+        key = (connection.protocol_version, cursor, hints.get(ctx.method), hints.get("*"), visible)
+        found = self._pages.get(key)
+        if found is None:
+            page = paginate(members, cursor, page_size)
+            result = make(page.members, page.next_cursor, connection.revision)
+            if self.is_private or visible is not None:
+                result = replace(result, cache_scope="private")
+            found = Encoded(encode(finish_result(server, connection, ctx.method, result)))
+            self._pages.put(key, found)
+        return found

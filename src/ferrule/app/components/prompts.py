@@ -1,0 +1,264 @@
+"""Prompts: functions as ``prompts/list`` and ``prompts/get``.
+
+A prompt's arguments are text on the wire; each is converted by its parameter's declared type, as a tool's JSON text
+would be. What the function returns becomes messages: text is one of the user's, a list is several, ``(role, text)``
+names the role, and every content helper is a message of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.app.components.index import ComponentIndex
+from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
+from ferrule.app.execution.invoke import call_function, check_dependencies
+from ferrule.app.execution.threads import WorkerThreads
+from ferrule.app.results.content import Content
+from ferrule.app.results.result_plan import to_json_value
+from ferrule.app.signatures.coercion import InvalidArguments
+from ferrule.app.signatures.function import FunctionSpec, compile_function
+from ferrule.app.signatures.json_types import is_array, is_object, is_pair
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
+from ferrule.wire.codec import Encoded, convert, encode_str
+from ferrule.wire.faults import ConvertError
+from ferrule.wire.revisions import Revision
+from ferrule.wire.types import (
+    GetPromptResult,
+    Icon,
+    InputRequiredResult,
+    ListPromptsResult,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    ResourceContents,
+    ToolContentBlock,
+)
+
+if TYPE_CHECKING:
+    from ferrule.app.authorization.guards import Allow, Guard, Scopes
+    from ferrule.app.components.mount_path import Home
+    from ferrule.kernel.server import Server
+
+__all__ = ["PromptComponent", "PromptSet"]
+
+logger = logging.getLogger("ferrule.app")
+
+
+class PromptComponent:
+    """One registered prompt; ``spec`` is the compiled function."""
+
+    __slots__ = (
+        "_description",
+        "enabled",
+        "guard",
+        "home",
+        "icons",
+        "is_offered",
+        "meta",
+        "name",
+        "number",
+        "spec",
+        "tags",
+        "title",
+    )
+
+    def __init__(
+        self,
+        spec: FunctionSpec,
+        name: str,
+        *,
+        title: str | None,
+        description: str | None,
+        icons: list[Icon] | None,
+        meta: dict[str, Any] | None,
+        tags: frozenset[str],
+    ) -> None:
+        self.spec = spec
+        self.name = name
+        self.title = title
+        self._description = description
+        self.icons = icons
+        self.meta = meta
+        self.tags = tags
+        self.enabled = True
+        self.is_offered = True
+        self.guard: Guard | None = None
+        self.home: Home | None = None
+        self.number = 0
+
+    @property
+    def description(self) -> str | None:
+        """As registered, else the docstring up to its first section."""
+        return self._description if self._description is not None else self.spec.description()
+
+    def definition(self) -> Prompt:
+        """As listed."""
+        self.spec.finish()
+        told = self.spec.parameter_descriptions()
+        arguments: list[PromptArgument] = []
+        for part in self.spec.parameters:
+            words = part.shape.words()
+            arguments.append(
+                PromptArgument(
+                    part.name,
+                    description=words.get("description", told.get(part.name)),
+                    required=True if part.required else None,
+                    title=words.get("title"),
+                )
+            )
+        return Prompt(
+            self.name,
+            description=self.description,
+            arguments=arguments or None,
+            title=self.title,
+            icons=self.icons,
+            meta=self.meta,
+        )
+
+
+class PromptSet:
+    """The prompts of one server, and the two methods that serve them; see `ToolSet` for the arguments."""
+
+    def __init__(
+        self,
+        server: Server[Any],
+        threads: WorkerThreads,
+        *,
+        page_size: int | None,
+        on_change: Callable[[], None],
+        is_private: bool,
+    ) -> None:
+        self.index: ComponentIndex[PromptComponent] = ComponentIndex("prompt", on_change, is_private)
+        self._server = server
+        self._threads = threads
+        self._page_size = page_size
+
+    def add(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        scopes: Scopes = (),
+        allow: Allow | None = None,
+    ) -> PromptComponent:
+        """Register a function; see `MCPServer.prompt`.
+
+        Raises:
+            SignatureError: the function cannot be served.
+            RegistrationError: the name is taken or empty.
+        """
+        spec = compile_function(function)
+        if spec.kind not in ("sync", "async"):
+            raise SignatureError("a generator cannot be a prompt; return a list of messages", function=spec.name)
+        name = spec.name if name is None else name
+        if not name or name == "<lambda>":
+            raise RegistrationError("A prompt needs a name: app.prompt(name=…)")
+        component = PromptComponent(
+            spec, name, title=title, description=description, icons=icons, meta=meta, tags=frozenset(tags)
+        )
+        check_dependencies(spec)
+        self.index.guard(component, scopes, allow)
+        self.index.add(name, component)
+        self.serve()
+        return component
+
+    def serve(self) -> None:
+        """Answer the two methods from now on."""
+        if self._server.get_request_handler("prompts/get") is None:
+            self._server.add_request_handler("prompts/list", self._list, trusted=True)
+            self._server.add_request_handler("prompts/get", self._get, trusted=True)
+
+    async def get(self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, str] | None) -> GetPromptResult:
+        """Fill in a prompt within a request that is being served.
+
+        Raises:
+            InvalidParams: no such prompt, or its arguments do not fit (PR-2).
+        """
+        prompt = self.index.live.get(name)
+        if prompt is None or (prompt.guard is not None and not prompt.guard.is_visible(ctx)):
+            raise self.index.unknown(name, ctx)
+        if prompt.guard is not None:
+            prompt.guard.check(ctx, dict(arguments or {}))
+        if prompt.home is None:
+            return await self._fill_in(prompt, ctx, arguments)
+        params = {"name": name, "arguments": arguments or {}}
+        filled = prompt.home.enter(
+            ctx, "prompts/get", params, lambda inner, params: self._fill_in(prompt, inner, params.get("arguments"))
+        )
+        return cast("GetPromptResult", await filled)
+
+    async def _fill_in(
+        self, prompt: PromptComponent, ctx: ServerRequestContext[Any], arguments: dict[str, str] | None
+    ) -> GetPromptResult:
+        try:
+            value = await call_function(prompt.spec, arguments or {}, ctx, self._threads)
+        except InvalidArguments as error:
+            raise InvalidParams(f"Invalid arguments for prompt `{prompt.name}`:\n{error}") from error
+        except ToolError as error:
+            raise MCPError(error.text) from error
+        if isinstance(value, GetPromptResult | InputRequiredResult):
+            return cast("GetPromptResult", value)
+        try:
+            return GetPromptResult(_messages(value), description=prompt.description)
+        except (ResultError, ValueError) as error:
+            raise InternalError() from error
+
+    async def _get(self, ctx: ServerRequestContext[Any]) -> Any:
+        return await self.get(ctx, ctx.params.name, ctx.params.arguments)
+
+    async def _list(self, ctx: ServerRequestContext[Any]) -> Encoded:
+        return self.index.page(ctx, ctx.params.cursor, self._page_size, _prompts_page)
+
+
+def _prompts_page(members: list[PromptComponent], next_cursor: str | None, _: Revision) -> ListPromptsResult:
+    listed: list[Prompt] = []
+    for member in members:
+        try:
+            listed.append(member.definition())
+        except SignatureError as error:  # registered while the server runs, so nothing could refuse it at the start
+            logger.error("Prompt %r is left out of the list, since it cannot be described: %s", member.name, error)
+    return ListPromptsResult(listed, next_cursor=next_cursor)
+
+
+def _messages(value: Any) -> list[PromptMessage]:
+    if is_array(value) and not _is_role_pair(value):
+        return [_message(item) for item in value]
+    return [_message(value)]
+
+
+def _message(value: Any) -> PromptMessage:
+    if isinstance(value, PromptMessage):
+        return value
+    if _is_role_pair(value):
+        return PromptMessage(value[0], _block(value[1]))
+    if is_object(value) and value.keys() == {"role", "content"}:
+        content: Any = value["content"]
+        if isinstance(content, dict):
+            try:
+                content = convert(content, ToolContentBlock)
+            except ConvertError as error:
+                raise ResultError(f"a message's content is no content block: {error}") from error
+        return PromptMessage(value["role"], _block(content))
+    return PromptMessage("user", _block(value))
+
+
+def _is_role_pair(value: Any) -> bool:
+    return is_pair(value) and value[0] in ("user", "assistant")
+
+
+def _block(value: Any) -> ToolContentBlock:
+    if isinstance(value, ToolContentBlock):
+        return value
+    if isinstance(value, Content):
+        return value.block()
+    if isinstance(value, ResourceContents):
+        return ToolContentBlock("resource", resource=value)
+    return ToolContentBlock("text", value if isinstance(value, str) else encode_str(to_json_value(value)))

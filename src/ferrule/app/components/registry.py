@@ -1,0 +1,345 @@
+"""Where an author registers: functions become tools, resources, prompts and completers of one server.
+
+The decorators give the function back as it is: it stays callable, typed and testable. Everything they know is kept in
+the `ToolSet`, `ResourceSet` and `PromptSet`, which serve it. `MCPServer` is this and a life: lifespans, mounts,
+extensions, transports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+
+from ferrule._options import check_options
+from ferrule.app.components.completion import CompletionSet
+from ferrule.app.components.options import PromptOptions, ResourceOptions, ToolDefaults, ToolOptions
+from ferrule.app.components.prompts import PromptComponent, PromptSet
+from ferrule.app.components.resources import ResourceComponent, ResourceSet
+from ferrule.app.components.tools import ToolComponent, ToolSet
+from ferrule.app.errors import RegistrationError
+from ferrule.app.execution.threads import WorkerThreads
+from ferrule.kernel.changes.bus import Event
+from ferrule.kernel.context import LifespanT
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ferrule.app.authorization.guards import Protection
+    from ferrule.app.components.index import ComponentIndex
+    from ferrule.kernel.server import Server
+
+__all__ = ["ComponentRegistry"]
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class ComponentRegistry(Generic[LifespanT]):
+    """The components of one server and the decorators that add to them; the base of `MCPServer`.
+
+    Args:
+        lowlevel: the kernel's registry, which serves them.
+        max_threads, page_size: as given to `MCPServer`.
+        protection: of the server; keeps lists out of shared caches. ``None`` without.
+        tool_defaults: for every tool that does not say otherwise.
+    """
+
+    def __init__(
+        self,
+        lowlevel: Server[LifespanT],
+        *,
+        max_threads: int,
+        page_size: int | None,
+        protection: Protection | None,
+        tool_defaults: ToolDefaults,
+    ) -> None:
+        self.lowlevel: Server[LifespanT] = lowlevel
+        self.protection: Protection | None = protection
+        self.threads = WorkerThreads(max_threads)
+
+        def changed(kind: str) -> Callable[[], None]:
+            return lambda: self._list_changed(kind)
+
+        self.tools = ToolSet(
+            lowlevel,
+            self.threads,
+            page_size=page_size,
+            on_change=changed("tools"),
+            is_private=protection is not None,
+            defaults=tool_defaults,
+        )
+        self.resources = ResourceSet(
+            lowlevel,
+            self.threads,
+            page_size=page_size,
+            on_change=changed("resources"),
+            is_private=protection is not None,
+        )
+        self.prompts = PromptSet(
+            lowlevel, self.threads, page_size=page_size, on_change=changed("prompts"), is_private=protection is not None
+        )
+        self.completions = CompletionSet(lowlevel, self.prompts, self.resources, self.threads)
+
+    def _list_changed(self, kind: str) -> None:
+        self.lowlevel.list_changed.add(kind)
+        if kind == "resources":
+            self.lowlevel.resource_updates = True
+        self.lowlevel.bus.publish(Event.list_changed(kind))
+
+    def _added_tool(self, tool: ToolComponent) -> None:
+        """A tool is registered; before its first call."""
+
+    # -- tools -----------------------------------------------------------------------------------------------------
+
+    @overload
+    def tool(self, function: FunctionT, /) -> FunctionT: ...
+
+    @overload
+    def tool(
+        self, called: str | None = None, /, **options: Unpack[ToolOptions]
+    ) -> Callable[[FunctionT], FunctionT]: ...
+
+    def tool(self, function: Any = None, /, **options: Any) -> Any:
+        """Serve a function as a tool: ``@app.tool``, ``@app.tool("name", title=…)``, or ``app.tool(function)``.
+
+        The function is given back unchanged. Its parameters become the input schema, its docstring the descriptions,
+        its return annotation the output schema.
+
+        Args:
+            name: the tool's name; the function's own if not given.
+            title: for display.
+            description: for the model; the docstring up to its first section if not given.
+            annotations: hints, such as ``{"readOnlyHint": True}``.
+            icons, meta: published as they stand.
+            tags: free words, kept here and not published.
+            scopes: that a token must allow for using it (HTTP); or ``(principal, arguments) -> scopes``. Without them
+                the answer is 403 with a challenge for exactly these.
+            allow: a function of the principal (HTTP); where it says no, the tool does not exist.
+            schema: ``"model"`` or ``"exact"``; the server's if not given.
+            input_schema: your own 2020-12 schema, published untouched and enforced; the function may then take
+                ``**kwargs``.
+            output_schema: your own schema of the result, published untouched and enforced.
+            structured: ``False``: no output schema, results are text only.
+            text: the server's if not given.
+            max_result_bytes: the server's if not given.
+            timeout_s: seconds that one run may take, without the time in which a question waits for its answer.
+            max_concurrent: runs at the same time in this process; more wait their turn.
+            task: ``"optional"``: a call becomes a task where client and era allow it; ``"required"``: it is refused
+                otherwise. Either turns the tasks extension on (`add_extension` to set it up).
+            task_after_s: when a call becomes a task (2026-07-28): 0 at once; after so many seconds, until which the
+                client waits for the result; ``None`` only when the function calls ``ctx.begin_task()``. A legacy
+                client decides itself.
+            resumable: after a crash another process may run the function again: its recorded steps and answers are
+                replayed, and all else happens once more.
+
+        Raises:
+            SignatureError: the function cannot be served.
+            RegistrationError: the name is taken or malformed, or a schema cannot be used.
+        """
+        if function is None or isinstance(function, str):
+            named: Any = options if function is None else dict(name=function, **options)
+
+            def register(target: FunctionT) -> FunctionT:
+                self.add_tool(target, **named)
+                return target
+
+            return register
+        self.add_tool(function, **options)
+        return function
+
+    def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> ToolComponent:
+        """`tool` without the decorator: gives the component."""
+        check_options("A tool", options, ToolOptions)
+        component = self.tools.add(function, **options)
+        self._added_tool(component)
+        return component
+
+    def remove_tool(self, name: str) -> None:
+        """Take a tool away; clients that listen are told.
+
+        Raises:
+            KeyError: there is none.
+        """
+        self.tools.remove(name)
+
+    # -- resources -------------------------------------------------------------------------------------------------
+
+    def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[FunctionT], FunctionT]:
+        """Serve a function as a resource: ``@app.resource("data://stock")`` or ``@app.resource("data://{metal}")``.
+
+        The variables of a template are the function's parameters. It may return text, bytes, JSON-shaped data,
+        `ResourceContents`, `File` or `Embedded`, or a list of them; ``None`` means that there is no such resource.
+
+        Args:
+            uri: a URI, or an RFC 6570 template.
+            name: the function's own if not given.
+            title, description, icons, annotations, meta, tags, scopes, allow: as for a tool.
+            mime_type: ``text/plain``, ``application/json`` or ``application/octet-stream`` by what is returned, if not
+                given; announced only when given.
+            size: in bytes, when known.
+            guard_paths: refuse variables that hold ``..`` segments, absolute paths or NUL.
+            ttl_ms, cache_scope: how long, and by whom, the contents may be cached (2026-07-28).
+
+        Raises:
+            SignatureError: the parameters are not the template's variables.
+            RegistrationError: the URI is malformed or taken.
+        """
+        if not isinstance(cast("Any", uri), str):
+            raise RegistrationError("@app.resource needs a URI: @app.resource('data://…')")
+
+        def register(function: FunctionT) -> FunctionT:
+            self.add_resource(uri, function, **options)
+            return function
+
+        return register
+
+    def add_resource(
+        self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
+    ) -> ResourceComponent:
+        """`resource` without the decorator: gives the component."""
+        check_options("A resource", options, ResourceOptions)
+        component = self.resources.add(uri, function, **options)
+        if component.template is not None:
+            self.completions.notice(component.spec)
+        return component
+
+    def remove_resource(self, uri: str) -> None:
+        """Take a resource or a template away; clients that listen are told.
+
+        Raises:
+            KeyError: there is none.
+        """
+        self.resources.index_of(uri).remove(uri)
+
+    # -- prompts ---------------------------------------------------------------------------------------------------
+
+    @overload
+    def prompt(self, function: FunctionT, /) -> FunctionT: ...
+
+    @overload
+    def prompt(
+        self, called: str | None = None, /, **options: Unpack[PromptOptions]
+    ) -> Callable[[FunctionT], FunctionT]: ...
+
+    def prompt(self, function: Any = None, /, **options: Any) -> Any:
+        """Serve a function as a prompt: ``@app.prompt``, ``@app.prompt("name", title=…)``, or ``app.prompt(function)``.
+
+        It may return text (one message of the user), a `PromptMessage`, ``(role, text)``, a content helper, or a list
+        of them. For the arguments see `tool`.
+
+        Raises:
+            SignatureError: the function cannot be served.
+            RegistrationError: the name is taken or empty.
+        """
+        if function is None or isinstance(function, str):
+            named: Any = options if function is None else dict(name=function, **options)
+
+            def register(target: FunctionT) -> FunctionT:
+                self.add_prompt(target, **named)
+                return target
+
+            return register
+        self.add_prompt(function, **options)
+        return function
+
+    def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> PromptComponent:
+        """`prompt` without the decorator: gives the component."""
+        check_options("A prompt", options, PromptOptions)
+        component = self.prompts.add(function, **options)
+        self.completions.notice(component.spec)
+        return component
+
+    def remove_prompt(self, name: str) -> None:
+        """Take a prompt away; clients that listen are told.
+
+        Raises:
+            KeyError: there is none.
+        """
+        self.prompts.index.remove(name)
+
+    def complete(self, owner: str | Callable[..., Any], argument: str, /) -> Callable[[FunctionT], FunctionT]:
+        """Complete one argument of a prompt, or one variable of a template.
+
+        The decorated function takes what has been typed and gives values; it may also take ``arguments`` (those already
+        filled in) and a `Context`. ``Literal`` and enum parameters complete themselves.
+
+        Args:
+            owner: the prompt's name or function, or the template's text.
+            argument: the parameter's name.
+
+        Raises:
+            RegistrationError: there is no such prompt, template or argument, or it has a completer.
+        """
+        name = self._completed_name(owner, argument)
+
+        def register(function: FunctionT) -> FunctionT:
+            self.completions.add(name, argument, function)
+            return function
+
+        return register
+
+    def _completed_name(self, owner: str | Callable[..., Any], argument: str) -> str:
+        components: list[tuple[str, Any]] = [(prompt.name, prompt.spec) for prompt in self.prompts.index]
+        components += [(template.uri, template.spec) for template in self.resources.templates]
+        for name, spec in components:
+            if owner == name or owner is spec.function:
+                if any(part.name == argument for part in spec.finish().parameters):
+                    return name
+                raise RegistrationError(f"{name!r} has no argument {argument!r}")
+        raise RegistrationError(f"There is no prompt and no template {owner!r} to complete")
+
+    # -- at run time -----------------------------------------------------------------------------------------------
+
+    def enable(
+        self,
+        *,
+        tool: str | None = None,
+        resource: str | None = None,
+        prompt: str | None = None,
+        tag: str | None = None,
+    ) -> None:
+        """Show a component, or all that have a tag, again; clients that listen are told.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        self._set_enabled(True, tool, resource, prompt, tag)
+
+    def disable(
+        self,
+        *,
+        tool: str | None = None,
+        resource: str | None = None,
+        prompt: str | None = None,
+        tag: str | None = None,
+    ) -> None:
+        """Neither list nor serve a component, or all that have a tag, until enabled again; listeners are told.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        self._set_enabled(False, tool, resource, prompt, tag)
+
+    def _set_enabled(
+        self, enabled: bool, tool: str | None, resource: str | None, prompt: str | None, tag: str | None
+    ) -> None:
+        if tag is not None:
+            indexes: list[ComponentIndex[Any]] = [
+                self.tools.index,
+                self.resources.fixed,
+                self.resources.templates,
+                self.prompts.index,
+            ]
+            for index in indexes:
+                if enabled:
+                    index.hidden_tags.discard(tag)
+                else:
+                    index.hidden_tags.add(tag)
+                for key, component in index.items():
+                    if tag in component.tags:
+                        index.set_enabled(key, enabled)
+        if tool is not None:
+            self.tools.index.set_enabled(tool, enabled)
+        if resource is not None:
+            self.resources.index_of(resource).set_enabled(resource, enabled)
+        if prompt is not None:
+            self.prompts.index.set_enabled(prompt, enabled)

@@ -1,0 +1,452 @@
+"""Resources: functions behind a URI or a URI template.
+
+A URI without variables is looked up; one with variables is matched against the templates in the order of registration
+(RFC 6570, escapes decoded once). Matched variables are a function's arguments, converted by their declared types; what
+does not convert names no resource. A missing resource is always an error, never empty contents (RE-6): returning
+``None`` says that there is none.
+
+Values of variables come from a peer and may hold ``..`` or ``/`` after decoding. By default a value that could leave a
+directory is refused as not found; ``guard_paths=False`` turns that off for templates whose variables are never paths.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ferrule.app.components.index import ComponentIndex
+from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
+from ferrule.app.execution.invoke import call_function, check_dependencies
+from ferrule.app.execution.threads import WorkerThreads
+from ferrule.app.results.content import Content, resource_contents
+from ferrule.app.results.result_plan import to_json_value
+from ferrule.app.signatures.coercion import InvalidArguments
+from ferrule.app.signatures.function import FunctionSpec, compile_function
+from ferrule.app.signatures.json_types import is_array, is_object
+from ferrule.app.signatures.shapes import kinds_of
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.errors import InternalError, MCPError, ResourceNotFound
+from ferrule.wire.codec import Encoded, encode_str
+from ferrule.wire.revisions import Revision
+from ferrule.wire.types import (
+    Annotations,
+    Icon,
+    InputRequiredResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceResult,
+    Resource,
+    ResourceContents,
+    ResourceTemplate,
+)
+from ferrule.wire.uri_template import MAX_URI_CHARS, MatchedValue, UriTemplate, UriTemplateError, normal_uri
+
+if TYPE_CHECKING:
+    from ferrule.app.authorization.guards import Allow, Guard, Scopes
+    from ferrule.app.components.mount_path import Home
+    from ferrule.kernel.server import Server
+
+__all__ = ["ResourceComponent", "ResourceSet", "is_safe_path"]
+
+logger = logging.getLogger("ferrule.app")
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+class ResourceComponent:
+    """One registered resource or template.
+
+    Attributes:
+        uri: the URI, or the template's text.
+        template: ``None`` for a single resource.
+        spec: the compiled function.
+    """
+
+    __slots__ = (
+        "_description",
+        "annotations",
+        "cache_scope",
+        "enabled",
+        "guard",
+        "guard_paths",
+        "home",
+        "icons",
+        "is_offered",
+        "meta",
+        "mime_type",
+        "name",
+        "number",
+        "size",
+        "spec",
+        "tags",
+        "template",
+        "title",
+        "ttl_ms",
+        "uri",
+    )
+
+    def __init__(
+        self,
+        spec: FunctionSpec,
+        uri: str,
+        template: UriTemplate | None,
+        *,
+        name: str | None,
+        title: str | None,
+        description: str | None,
+        mime_type: str | None,
+        size: int | None,
+        annotations: Annotations | None,
+        icons: list[Icon] | None,
+        meta: dict[str, Any] | None,
+        tags: frozenset[str],
+        guard_paths: bool,
+        ttl_ms: int | None,
+        cache_scope: Literal["public", "private"] | None,
+    ) -> None:
+        self.spec = spec
+        self.uri = uri
+        self.template = template
+        self.name = name or spec.name
+        self.title = title
+        self._description = description
+        self.mime_type = mime_type
+        self.size = size
+        self.annotations = annotations
+        self.icons = icons
+        self.meta = meta
+        self.tags = tags
+        self.guard_paths = guard_paths
+        self.ttl_ms = ttl_ms
+        self.cache_scope: Literal["public", "private"] | None = cache_scope
+        self.enabled = True
+        self.is_offered = True
+        self.guard: Guard | None = None
+        self.home: Home | None = None
+        self.number = 0
+
+    @property
+    def description(self) -> str | None:
+        """As registered, else the docstring up to its first section."""
+        return self._description if self._description is not None else self.spec.description()
+
+    def resource(self) -> Resource:
+        """As listed, if it is a single resource."""
+        return Resource(
+            self.uri,
+            self.name,
+            title=self.title,
+            description=self.description,
+            mime_type=self.mime_type,
+            size=self.size,
+            annotations=self.annotations,
+            icons=self.icons,
+            meta=self.meta,
+        )
+
+    def resource_template(self) -> ResourceTemplate:
+        """As listed, if it is a template."""
+        return ResourceTemplate(
+            self.uri,
+            self.name,
+            title=self.title,
+            description=self.description,
+            mime_type=self.mime_type,
+            annotations=self.annotations,
+            icons=self.icons,
+            meta=self.meta,
+        )
+
+
+class ResourceSet:
+    """The resources of one server, and the three methods that serve them; see `ToolSet` for the arguments."""
+
+    def __init__(
+        self,
+        server: Server[Any],
+        threads: WorkerThreads,
+        *,
+        page_size: int | None,
+        on_change: Callable[[], None],
+        is_private: bool,
+    ) -> None:
+        self.fixed: ComponentIndex[ResourceComponent] = ComponentIndex("resource", on_change, is_private)
+        self.templates: ComponentIndex[ResourceComponent] = ComponentIndex("resource template", on_change, is_private)
+        self._server = server
+        self._threads = threads
+        self._page_size = page_size
+        self._by_normal_uri: dict[str, ResourceComponent] | None = None
+        self.fixed.followers.append(self._forget_normal_uris)
+        server.hearing_rule = self._hearing_rule
+        server.has_resource = self._has_resource
+
+    def _hearing_rule(self, principal: Any) -> Callable[[str], bool]:
+        """Updates of a resource are for those who may read it."""
+
+        def may_hear(uri: str) -> bool:
+            if not (self.fixed.is_guarded or self.templates.is_guarded):
+                return True
+            found = self.find(uri, lambda guard: guard.exists_for(principal))
+            if found is None:  # what is hidden is not heard of; what nobody serves may be anything
+                return self.find(uri) is None
+            return found[0].guard is None or found[0].guard.may_hear(principal, found[1])
+
+        return may_hear
+
+    def add(
+        self,
+        uri: str,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        size: int | None = None,
+        annotations: Annotations | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        scopes: Scopes = (),
+        allow: Allow | None = None,
+        guard_paths: bool = True,
+        ttl_ms: int | None = None,
+        cache_scope: Literal["public", "private"] | None = None,
+    ) -> ResourceComponent:
+        """Register a function; see `MCPServer.resource`.
+
+        Raises:
+            SignatureError: its parameters are not the template's variables.
+            RegistrationError: the URI is malformed or taken.
+        """
+        spec = compile_function(function)
+        if spec.kind not in ("sync", "async"):
+            raise SignatureError("a generator cannot be a resource; return the contents", function=spec.name)
+        if not _SCHEME.match(uri):
+            raise RegistrationError(f"{uri!r} is not a URI: it has no scheme, such as data:// or file://")
+        template = _template(uri)
+        _check_parameters(spec, template)
+        if template is None and normal_uri(uri) in self._fixed_by_normal_uri():
+            taken = self._fixed_by_normal_uri()[normal_uri(uri)].uri
+            raise RegistrationError(f"There is already a resource {taken!r}; remove it first")
+        component = ResourceComponent(
+            spec,
+            uri,
+            template,
+            name=name,
+            title=title,
+            description=description,
+            mime_type=mime_type,
+            size=size,
+            annotations=annotations,
+            icons=icons,
+            meta=meta,
+            tags=frozenset(tags),
+            guard_paths=guard_paths,
+            ttl_ms=ttl_ms,
+            cache_scope=cache_scope,
+        )
+        check_dependencies(spec)
+        index = self.fixed if template is None else self.templates
+        index.guard(component, scopes, allow)
+        index.add(uri, component)
+        self.serve()
+        return component
+
+    def serve(self) -> None:
+        """Answer the three methods from now on."""
+        if self._server.get_request_handler("resources/read") is None:
+            self._server.add_request_handler("resources/list", self._list, trusted=True)
+            self._server.add_request_handler("resources/templates/list", self._list_templates, trusted=True)
+            self._server.add_request_handler("resources/read", self._read, trusted=True)
+
+    def index_of(self, uri: str) -> ComponentIndex[ResourceComponent]:
+        """The index that holds a URI or a template's text.
+
+        Raises:
+            KeyError: none does.
+        """
+        for index in (self.fixed, self.templates):
+            if uri in index:
+                return index
+        raise KeyError(uri)
+
+    def find(
+        self, uri: str, exists: Callable[[Guard], bool] | None = None
+    ) -> tuple[ResourceComponent, dict[str, Any]] | None:
+        """What serves a URI, with the variables; ``None`` when nothing does.
+
+        Args:
+            exists: whether a component with this guard exists for whoever asks; one that does not hides no other.
+        """
+        normal = normal_uri(uri) if len(uri) <= MAX_URI_CHARS else uri
+        found = self.fixed.live.get(uri) or self._fixed_by_normal_uri().get(normal)
+        if found is not None and (exists is None or found.guard is None or exists(found.guard)):
+            return found, {}
+        for component in self.templates.live.values():
+            template = cast("UriTemplate", component.template)
+            values = template.match(uri)
+            if values is None and normal != uri:
+                values = template.match(normal)
+            if values is None or (component.guard_paths and not is_safe_path(values)):
+                continue
+            if exists is None or component.guard is None or exists(component.guard):
+                return component, dict(values)
+        return None
+
+    def _fixed_by_normal_uri(self) -> dict[str, ResourceComponent]:
+        if self._by_normal_uri is None:
+            self._by_normal_uri = {normal_uri(uri): component for uri, component in self.fixed.live.items()}
+        return self._by_normal_uri
+
+    def _forget_normal_uris(self) -> None:
+        self._by_normal_uri = None
+
+    def _has_resource(self, ctx: ServerRequestContext[Any], uri: str) -> bool:
+        """Whether a URI, or something below it, is there for whoever asks."""
+        if self.find(uri, lambda guard: guard.is_visible(ctx)) is not None:
+            return True
+        below = f"{uri.rstrip('/')}/"
+        return any(
+            key.startswith(below) and (component.guard is None or component.guard.is_visible(ctx))
+            for index in (self.fixed, self.templates)
+            for key, component in index.live.items()
+        )
+
+    async def read(self, ctx: ServerRequestContext[Any], uri: str) -> ReadResourceResult:
+        """Read a resource within a request that is being served.
+
+        Raises:
+            ResourceNotFound: there is none; with the revision's code.
+        """
+        found = self.find(uri, lambda guard: guard.is_visible(ctx))
+        if found is None:
+            raise self._missing(ctx, uri)
+        component, values = found
+        if component.guard is not None:
+            component.guard.check(ctx, values)
+        if component.home is None:
+            return await self._contents_of(component, ctx, uri, values)
+        read = component.home.enter(
+            ctx, "resources/read", {"uri": uri}, lambda inner, _: self._contents_of(component, inner, uri, values)
+        )
+        return cast("ReadResourceResult", await read)
+
+    async def _contents_of(
+        self, component: ResourceComponent, ctx: ServerRequestContext[Any], uri: str, values: dict[str, Any]
+    ) -> ReadResourceResult:
+        try:
+            value = await call_function(component.spec, values, ctx, self._threads)
+        except InvalidArguments as error:
+            raise self._missing(ctx, uri) from error
+        except ResourceNotFound as error:  # the author does not know the revision's code
+            raise self._missing(ctx, error.data.get("uri", uri) if is_object(error.data) else uri) from error
+        except ToolError as error:
+            raise MCPError(error.text) from error
+        if value is None:
+            raise self._missing(ctx, uri)
+        if isinstance(value, ReadResourceResult | InputRequiredResult):
+            return cast("ReadResourceResult", value)
+        try:
+            contents = _contents(value, uri, component.mime_type)
+        except ResultError as error:
+            raise InternalError() from error
+        return ReadResourceResult(contents, ttl_ms=component.ttl_ms, cache_scope=component.cache_scope)
+
+    def _missing(self, ctx: ServerRequestContext[Any], uri: str) -> ResourceNotFound:
+        return ResourceNotFound(uri, code=ctx.session.connection.revision.missing_resource_code)
+
+    async def _read(self, ctx: ServerRequestContext[Any]) -> Any:
+        return await self.read(ctx, ctx.params.uri)
+
+    async def _list(self, ctx: ServerRequestContext[Any]) -> Encoded:
+        return self.fixed.page(ctx, ctx.params.cursor, self._page_size, _resources_page)
+
+    async def _list_templates(self, ctx: ServerRequestContext[Any]) -> Encoded:
+        return self.templates.page(ctx, ctx.params.cursor, self._page_size, _templates_page)
+
+
+def _resources_page(members: list[ResourceComponent], next_cursor: str | None, _: Revision) -> ListResourcesResult:
+    return ListResourcesResult([member.resource() for member in members], next_cursor=next_cursor)
+
+
+def _templates_page(
+    members: list[ResourceComponent], next_cursor: str | None, _: Revision
+) -> ListResourceTemplatesResult:
+    return ListResourceTemplatesResult([member.resource_template() for member in members], next_cursor=next_cursor)
+
+
+def _template(uri: str) -> UriTemplate | None:
+    if "{" not in uri and "}" not in uri:
+        return None
+    try:
+        template = UriTemplate(uri)
+    except UriTemplateError as error:
+        raise RegistrationError(str(error)) from error
+    for name, before in template.never_filled():
+        raise RegistrationError(
+            f"{uri!r}: the variable {name!r} would never be filled, since {before!r} right before it takes everything; "
+            "put text between the two"
+        )
+    return template if template.variables else None
+
+
+def _check_parameters(spec: FunctionSpec, template: UriTemplate | None) -> None:
+    if spec.is_pending:
+        return
+    variables = set(template.variables) if template is not None else set[str]()
+    exploded = template.exploded() if template is not None else set[str]()
+    for part in spec.parameters:
+        if part.name in exploded and not {"array", "object", "any"} & set(kinds_of(part.shape)):
+            raise SignatureError(
+                f"`{{{part.name}*}}` gives a list of values, and this parameter takes none; for a path with slashes "
+                f"write `{{+{part.name}}}`",
+                function=spec.name,
+                parameter=part.name,
+            )
+    names = {part.name for part in spec.parameters}
+    if unknown := sorted(variables - names):
+        raise SignatureError(f"it has no parameter for the template's {', '.join(unknown)}", function=spec.name)
+    needed = {part.name for part in spec.parameters if part.required}
+    if missing := sorted(needed - variables):
+        raise SignatureError(f"the template has no variable for {', '.join(missing)}", function=spec.name)
+
+
+def is_safe_path(values: Mapping[str, MatchedValue]) -> bool:
+    """Whether no value could leave the directory that it is joined to: no ``..``, no absolute path, no NUL."""
+    for value in values.values():
+        texts: list[str] = (
+            [value] if isinstance(value, str) else [*value.values()] if isinstance(value, dict) else value
+        )
+        for text in texts:
+            if "\0" in text or text.startswith(("/", "\\")) or _DRIVE.match(text):
+                return False
+            if ".." in text and ".." in re.split(r"[/\\]", text):
+                return False
+    return True
+
+
+def _contents(value: Any, uri: str, mime_type: str | None) -> list[ResourceContents]:
+    if is_array(value) and any(isinstance(item, ResourceContents | Content | bytes) for item in value):
+        return [_one(item, uri, mime_type) for item in value]
+    return [_one(value, uri, mime_type)]
+
+
+def _one(value: Any, uri: str, mime_type: str | None) -> ResourceContents:
+    if isinstance(value, ResourceContents):
+        return value
+    if isinstance(value, str):
+        return ResourceContents(uri, mime_type=mime_type or "text/plain", text=value)
+    if isinstance(value, bytes | bytearray):
+        return resource_contents(uri, bytes(value), mime_type)
+    if isinstance(value, Content):
+        block = value.block()
+        if block.resource is not None:
+            return block.resource
+        if block.data is not None:
+            return ResourceContents(uri, mime_type=mime_type or block.mime_type, blob=block.data)
+        raise ResultError(f"a {type(value).__name__} is not the contents of a resource")
+    return ResourceContents(uri, mime_type=mime_type or "application/json", text=encode_str(to_json_value(value)))

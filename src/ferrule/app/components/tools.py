@@ -1,0 +1,583 @@
+"""Tools: functions as ``tools/list`` and ``tools/call``.
+
+A call is three steps: `FunctionSpec.bind` (one native conversion), the function, `ResultPlan.project`. What each tool
+needs for them is made on its first call, and its definition on the first list, so registering is cheap.
+
+What becomes what:
+
+==============================================  ====================================================================
+arguments that do not fit                       a result with ``isError`` that says what to send
+`ToolError`                                     a result with ``isError`` and the error's text
+a result that breaks the declared type          a result with ``isError``, logged as the author's mistake
+`MCPError` and its kind                         a protocol error, as raised
+anything else                                   a result with ``isError`` without details, logged in full
+what is no ``Exception`` and nobody asked for   as anything else; see `ferrule.kernel.cancellation`
+several at once, from a task group              as anything else; one alone in a group, as itself
+an unknown tool                                 -32602
+==============================================  ====================================================================
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ferrule.app.components.index import ComponentIndex, shown_name
+from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
+from ferrule.app.execution.context import Context, current_request
+from ferrule.app.execution.invoke import check_dependencies, runner_of
+from ferrule.app.execution.limits import Limits, limited
+from ferrule.app.execution.threads import WorkerThreads
+from ferrule.app.results.encoders import encoder_for
+from ferrule.app.results.result_plan import ResultPlan, error_result, plan_result, wrap_schema
+from ferrule.app.rounds.run import run_body
+from ferrule.app.signatures.coercion import InvalidArguments
+from ferrule.app.signatures.function import FunctionSpec, SchemaMode, compile_function
+from ferrule.kernel.cancellation import BodyExit
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.errors import CapabilityNotDeclared, InvalidParams, MCPError, sole_error
+from ferrule.wire.codec import Encoded
+from ferrule.wire.headers import InvalidHeaderAnnotation, compile_param_plan
+from ferrule.wire.revisions import Revision
+from ferrule.wire.types import (
+    Icon,
+    InputRequiredResult,
+    ListToolsResult,
+    Tool,
+    ToolAnnotations,
+    ToolExecution,
+    ToolResult,
+)
+
+if TYPE_CHECKING:
+    from ferrule.app.authorization.guards import Allow, Guard, Scopes
+    from ferrule.app.components.mount_path import Home
+    from ferrule.app.components.options import ToolDefaults
+    from ferrule.app.results.encoders import Encoder, EncoderName
+    from ferrule.kernel.server import Server
+
+__all__ = ["TaskSupport", "ToolComponent", "ToolSet"]
+
+logger = logging.getLogger(__name__)
+
+Run = Callable[[ServerRequestContext[Any], dict[str, Any] | None], Awaitable[Any]]
+
+TaskSupport = Literal["forbidden", "optional", "required"]
+"""Whether a call of a tool may, or must, become a task."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_HEADER_KEYWORD = "x-mcp-header"
+_ALWAYS_DESCRIBED = frozenset({"scalar", "enum", "literal", "any"})
+_NO_ARGUMENTS: dict[str, Any] = {}
+_PLAIN_RETURNS = frozenset({str, int, float, bool, dict, list})
+
+
+def at_home(home: Home, name: str, run: Run) -> Run:
+    """``run`` as the server sees it that the tool comes from."""
+    if not home.has_middleware:
+        return lambda ctx, arguments: run(home.lead(ctx), arguments)
+
+    def run_at_home(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Awaitable[Any]:
+        params = {"name": name, "arguments": arguments or {}}
+        return home.enter(ctx, "tools/call", params, lambda inner, params: run(inner, params.get("arguments")))
+
+    return run_at_home
+
+
+class ToolComponent:
+    """One registered tool.
+
+    Attributes:
+        spec: the compiled function.
+        name, title, annotations, icons, meta, tags: as registered.
+        enabled: whether it is listed and served.
+        task, task_after_s, resumable: whether and when a call becomes a task; see `MCPServer.tool`.
+        wrap: an extension's ``(tool, run) -> run`` around the body; set before the first call.
+        guard: who may see and use it; ``None`` for everybody.
+        limits: what one call may take; ``None`` for no limits.
+        home: the way to the server that a mounted tool comes from; ``None`` for a tool of this server.
+        has_own_schema: whether the author wrote the input schema.
+        run: ``await run(ctx, arguments)`` → the result; made on first use.
+    """
+
+    __slots__ = (
+        "_description",
+        "_input_schema",
+        "_mask_errors",
+        "_plan",
+        "_plan_options",
+        "_threads",
+        "annotations",
+        "enabled",
+        "guard",
+        "has_own_schema",
+        "home",
+        "icons",
+        "is_offered",
+        "limits",
+        "meta",
+        "name",
+        "number",
+        "resumable",
+        "run",
+        "schema_mode",
+        "spec",
+        "tags",
+        "task",
+        "task_after_s",
+        "title",
+        "wrap",
+    )
+
+    run: Run
+
+    def __init__(
+        self,
+        spec: FunctionSpec,
+        name: str,
+        *,
+        title: str | None,
+        description: str | None,
+        annotations: ToolAnnotations | None,
+        icons: list[Icon] | None,
+        meta: dict[str, Any] | None,
+        tags: frozenset[str],
+        schema_mode: SchemaMode,
+        input_schema: dict[str, Any] | None,
+        plan_options: dict[str, Any],
+        mask_errors: bool,
+        threads: WorkerThreads,
+        limits: Limits | None,
+    ) -> None:
+        self.spec = spec
+        self.name = name
+        self.title = title
+        self.annotations = annotations
+        self.icons = icons
+        self.meta = meta
+        self.tags = tags
+        self.enabled = True
+        self.is_offered = True
+        self.guard: Guard | None = None
+        self.limits = limits
+        self.home: Home | None = None
+        self.number = 0
+        self.task: TaskSupport = "forbidden"
+        self.task_after_s: float | None = 0.0
+        self.resumable = False
+        self.wrap: Callable[[ToolComponent, Run], Run] | None = None
+        self.schema_mode: SchemaMode = schema_mode
+        self._description = description
+        self._input_schema = input_schema
+        self.has_own_schema = input_schema is not None
+        self._plan: ResultPlan | None = None
+        self._plan_options = plan_options
+        self._mask_errors = mask_errors
+        self._threads = threads
+        self.run = self._first_run
+
+    # -- describing ------------------------------------------------------------------------------------------------
+
+    @property
+    def description(self) -> str | None:
+        """As registered, else the docstring up to its first section."""
+        return self._description if self._description is not None else self.spec.description()
+
+    @property
+    def plan(self) -> ResultPlan:
+        """How return values become results; made on first use."""
+        if self._plan is None:
+            try:
+                return self._make_plan()
+            except NameError as error:
+                raise SignatureError(f"the return type: {error}", function=self.spec.name) from error
+        return self._plan
+
+    def _make_plan(self) -> ResultPlan:
+        self.spec.finish()
+        try:
+            self._plan = plan_result(self.spec.returns, mode=self.schema_mode, **self._plan_options)
+        except SignatureError as error:
+            raise SignatureError(f"the return type: {error.reason}", function=self.spec.name) from error
+        return self._plan
+
+    def input_schema(self) -> dict[str, Any]:
+        """As published."""
+        if self._input_schema is None:
+            self._input_schema = self.spec.input_schema(self.schema_mode)
+        return self._input_schema
+
+    def definition(self, revision: Revision | None = None) -> Tool:
+        """The tool as listed to a revision; ``None`` means the latest."""
+        output = self.plan.output_schema()
+        if output is not None and self.plan.wraps and revision is not None and revision.structured_output != "any":
+            output = wrap_schema(output)
+        return Tool(
+            self.name,
+            self.input_schema(),
+            description=self.description,
+            title=self.title,
+            output_schema=output,
+            annotations=self.annotations,
+            icons=self.icons,
+            execution=None if self.task == "forbidden" else ToolExecution(task_support=self.task),
+            meta=self.meta,
+        )
+
+    def can_be_described(self, *, at_last: bool = False) -> bool:
+        """Whether its schemas can be made; ``False`` while they name something that is not defined yet.
+
+        Args:
+            at_last: what is not defined now is an error.
+
+        Raises:
+            SignatureError: they never can.
+        """
+        spec = self.spec
+        try:
+            if not self.has_own_schema:
+                for part in spec.parameters:
+                    if part.shape.kind not in _ALWAYS_DESCRIBED and part.shape.has_opaque_part():
+                        self.input_schema()
+                        break
+            returns = spec.returns
+            if (
+                not (type(returns) is type and returns in _PLAIN_RETURNS)
+                and (plan := self._plan or self._make_plan()).has_opaque_part
+            ):
+                plan.output_schema()
+        except NameError as error:
+            self._plan = None
+            if at_last:
+                raise SignatureError(str(error), function=spec.name) from error
+            return False
+        except SignatureError as error:
+            raise error if error.function else SignatureError(error.reason, function=spec.name) from error
+        return True
+
+    def check(self) -> None:
+        """Resolve what was pending when it was registered.
+
+        Raises:
+            SignatureError: it cannot be served.
+        """
+        self.spec.finish()
+        self.can_be_described(at_last=True)
+
+    # -- calling ---------------------------------------------------------------------------------------------------
+
+    async def _first_run(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
+        run = self._compile()
+        self.run = run if self.wrap is None else self.wrap(self, run)
+        return await self.run(ctx, arguments)
+
+    def body(self) -> Run:
+        """What runs the function, without `wrap`: for whoever stands around it."""
+        return self._compile()
+
+    def _compile(self) -> Run:
+        spec, project, failed = self.spec.finish(), self.plan.project, self._failed
+        context_name = spec.context_parameter
+        check = self._argument_check()
+        function = runner_of(spec, self._threads)
+        if self.limits:
+            function = limited(self.name, function, self.limits)
+
+        guest = None if self.home is None else self.home.guest
+
+        async def run(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
+            if guest is not None:
+                ctx.home = guest  # of this call alone: one within a call has a context of its own
+            token = current_request.set(ctx)
+            try:
+                if check is not None:
+                    check(arguments or _NO_ARGUMENTS)
+                kwargs = spec.bind(_NO_ARGUMENTS if arguments is None else arguments)
+                if context_name is not None:
+                    kwargs[context_name] = Context(ctx)
+                value = await run_body(ctx, function, kwargs)
+                return value if type(value) is InputRequiredResult else project(value, ctx.session.connection.revision)
+            except Exception as error:
+                return failed(error)
+            finally:
+                current_request.reset(token)
+
+        home = self.home
+        return run if home is None or not (home.has_middleware or home.has_state) else at_home(home, self.name, run)
+
+    def _argument_check(self) -> Callable[[dict[str, Any]], None] | None:
+        """The author's own input schema, enforced; ours is enforced by the conversion."""
+        if not self.has_own_schema:
+            return None
+        from ferrule.app.signatures.coercion import ArgumentProblem
+        from ferrule.app.signatures.validation import problems_by
+
+        problems = problems_by(self.input_schema())
+        names = ", ".join(self.input_schema().get("properties", {})) or "see the schema"
+
+        def check(arguments: dict[str, Any]) -> None:
+            found = problems(arguments)
+            if found:
+                raise InvalidArguments([ArgumentProblem("arguments", line) for line in found], names)
+
+        return check
+
+    def refusal(self, error: InvalidArguments) -> ToolResult:
+        """The result for arguments that do not fit."""
+        return error_result(f"Invalid arguments for tool `{self.name}`:\n{error}")
+
+    def _failed(self, raised: Exception) -> ToolResult:
+        """The result for what a call raised; protocol errors go on."""
+        error = sole_error(raised)
+        if isinstance(error, ToolError):
+            return error_result(error.text)
+        if isinstance(error, InvalidArguments):
+            return self.refusal(error)
+        if isinstance(error, ResultError):
+            logger.error("Tool %r returned what it may not: %s", self.name, error)
+            return error_result(f"The result of tool `{self.name}` cannot be given: {error}")
+        if isinstance(error, MCPError):
+            raise error
+        if isinstance(error, CapabilityNotDeclared):
+            return error_result(f"Tool `{self.name}` cannot be used: {error}")
+        from ferrule.app.rounds.errors import InvalidAnswer, QuestionExpired  # loaded by the question, if there was one
+
+        if isinstance(error, InvalidAnswer | QuestionExpired):
+            return error_result(f"Tool `{self.name}` got no answer: {error}")
+        logger.error("Tool %r failed", self.name, exc_info=raised)
+        if self._mask_errors:
+            return error_result(f"Tool `{self.name}` failed")
+        if isinstance(error, BodyExit):  # its text says what it stands for
+            return error_result(f"Tool `{self.name}` failed: {error}")
+        return error_result(f"Tool `{self.name}` failed: {type(error).__name__}: {error}")
+
+
+class ToolSet:
+    """The tools of one server, and the two methods that serve them.
+
+    Args:
+        server: where the handlers are registered once there is a tool.
+        threads: for sync functions.
+        page_size: tools on a page of the list; ``None`` for all.
+        on_change: called after every change.
+        is_private: the server knows who asks; see `ComponentIndex`.
+        defaults: for every tool that does not say otherwise.
+
+    Attributes:
+        unchecked: tools that name something which was not defined when they were registered.
+    """
+
+    def __init__(
+        self,
+        server: Server[Any],
+        threads: WorkerThreads,
+        *,
+        page_size: int | None,
+        on_change: Callable[[], None],
+        is_private: bool,
+        defaults: ToolDefaults,
+    ) -> None:
+        self.index: ComponentIndex[ToolComponent] = ComponentIndex("tool", on_change, is_private)
+        self.unchecked: list[ToolComponent] = []
+        self._defaults = defaults
+        self._server = server
+        self._threads = threads
+        self._page_size = page_size
+
+    def add(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        annotations: ToolAnnotations | Mapping[str, Any] | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        scopes: Scopes = (),
+        allow: Allow | None = None,
+        schema: SchemaMode | None = None,
+        input_schema: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        structured: bool = True,
+        text: EncoderName | Encoder | None = None,
+        max_result_bytes: int | None = None,
+        timeout_s: float | None = None,
+        max_concurrent: int | None = None,
+        task: TaskSupport = "forbidden",
+        task_after_s: float | None = 0.0,
+        resumable: bool = False,
+    ) -> ToolComponent:
+        """Register a function; see `MCPServer.tool`.
+
+        Raises:
+            SignatureError: the function cannot be served.
+            RegistrationError: the name is taken or malformed, or a schema cannot be used.
+        """
+        spec = compile_function(function, allow_keywords=input_schema is not None)
+        if spec.kind not in ("sync", "async"):
+            raise SignatureError("a generator cannot be a tool; return a list", function=spec.name)
+        name = spec.name if name is None else name
+        check_name(name)
+        defaults = self._defaults
+        component = ToolComponent(
+            spec,
+            name,
+            title=title,
+            description=description,
+            annotations=None if annotations is None else ToolAnnotations(annotations),
+            icons=icons,
+            meta=meta,
+            tags=frozenset(tags),
+            schema_mode=defaults.schema if schema is None else schema,
+            input_schema=None if input_schema is None else _own_schema(input_schema),
+            plan_options={
+                "encoder": defaults.encoder if text is None else encoder_for(text),
+                "structured": structured,
+                "output_schema": output_schema,
+                "max_bytes": defaults.max_result_bytes if max_result_bytes is None else max_result_bytes,
+            },
+            mask_errors=defaults.mask_errors,
+            threads=self._threads,
+            limits=None if timeout_s is None and max_concurrent is None else Limits(timeout_s, max_concurrent),
+        )
+        component.task, component.task_after_s, component.resumable = task, task_after_s, resumable
+        self._check(component, output_schema)
+        self.index.guard(component, scopes, allow)
+        self.index.add(name, component)
+        self.serve()
+        return component
+
+    def serve(self) -> None:
+        """Answer the two methods from now on."""
+        if self._server.get_request_handler("tools/call") is None:
+            self._server.add_request_handler("tools/list", self._list, trusted=True)
+            self._server.add_request_handler("tools/call", self._call, trusted=True)
+
+    def _check(self, component: ToolComponent, output_schema: Mapping[str, Any] | None) -> None:
+        """What would fail at the first list or call fails here, where the cost is small."""
+        spec = component.spec
+        check_dependencies(spec)
+        if output_schema is not None:
+            from ferrule.app.signatures.validation import check_schema
+
+            check_schema(dict(output_schema))
+        if spec.is_pending or not component.can_be_described():
+            self.unchecked.append(component)
+        mirrored = False
+        for part in spec.parameters:
+            if _HEADER_KEYWORD in part.shape.keywords:
+                mirrored = True
+        if mirrored or component.has_own_schema:
+            try:
+                plan = compile_param_plan(component.input_schema())
+            except InvalidHeaderAnnotation as error:
+                raise RegistrationError(f"Tool {component.name!r}: {error}") from error
+            if plan:
+                self._server.param_headers[component.name] = plan
+
+    def remove(self, name: str) -> None:
+        """Take a tool away.
+
+        Raises:
+            KeyError: there is none.
+        """
+        self.index.remove(name)
+        self._server.param_headers.pop(name, None)
+
+    def find(self, name: str) -> ToolComponent:
+        """An enabled tool.
+
+        Raises:
+            InvalidParams: there is none (TO-27).
+        """
+        tool = self.index.live.get(name)
+        if tool is None:
+            raise InvalidParams(f"Unknown tool: {shown_name(name)}")
+        return tool
+
+    def _pass_guard(
+        self, ctx: ServerRequestContext[Any], tool: ToolComponent, arguments: dict[str, Any] | None
+    ) -> None:
+        """Refuse a tool that does not exist for the sender of this request, or that its token does not allow.
+
+        Raises:
+            InvalidParams: it does not exist, or it cannot be told which scopes it needs.
+            InvalidArguments: the latter, because of arguments that do not fit its parameters.
+            InsufficientScope: the token does not allow it.
+        """
+        guard = cast("Guard", tool.guard)
+        if not guard.is_visible(ctx):
+            raise self.index.unknown(tool.name, ctx)
+        try:
+            guard.check(ctx, arguments)
+        except InvalidParams:
+            tool.spec.finish().bind(arguments or {})
+            raise
+
+    async def call(self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, Any] | None) -> ToolResult:
+        """Call a tool within a request that is being served."""
+        tool = self.find(name)
+        if tool.guard is None:
+            return cast("ToolResult", await tool.run(ctx, arguments))
+        return cast("ToolResult", await self._call_guarded(ctx, tool, arguments))
+
+    def _call(self, ctx: ServerRequestContext[Any]) -> Awaitable[Any]:
+        params = ctx.params
+        tool = self.index.live.get(params.name)
+        if tool is None:
+            raise self.index.unknown(params.name, ctx)
+        if tool.guard is not None:
+            return self._call_guarded(ctx, tool, params.arguments)
+        return tool.run(ctx, params.arguments)
+
+    async def _call_guarded(
+        self, ctx: ServerRequestContext[Any], tool: ToolComponent, arguments: dict[str, Any] | None
+    ) -> Any:
+        try:
+            self._pass_guard(ctx, tool, arguments)
+        except InvalidArguments as error:
+            return tool.refusal(error)
+        return await tool.run(ctx, arguments)
+
+    async def _list(self, ctx: ServerRequestContext[Any]) -> Encoded:
+        return self.index.page(ctx, ctx.params.cursor, self._page_size, _tools_page)
+
+
+def _tools_page(members: list[ToolComponent], next_cursor: str | None, revision: Revision) -> ListToolsResult:
+    listed: list[Tool] = []
+    for member in members:
+        try:
+            listed.append(member.definition(revision))
+        except Exception as error:  # registered while the server runs, so nothing could refuse it at the start
+            logger.error("Tool %r is left out of the list, since it cannot be described: %s", member.name, error)
+    return ListToolsResult(listed, next_cursor=next_cursor)
+
+
+def check_name(name: str) -> None:
+    """Refuse what the specification refuses in a tool's name; warn of what model APIs refuse (TO-5).
+
+    Raises:
+        RegistrationError: empty, longer than 128, or with other characters than letters, digits, ``_``, ``-``, ``.``.
+    """
+    if _SAFE_NAME.fullmatch(name):
+        return
+    if name == "<lambda>":
+        raise RegistrationError("A lambda has no name; give one: app.tool(name=…)")
+    if not _NAME.fullmatch(name):
+        raise RegistrationError(f"The tool name {name!r} is not 1 to 128 of: letters, digits, '_', '-', '.'")
+    logger.warning("The tool name %r has a dot or more than 64 characters, which some model APIs refuse", name)
+
+
+def _own_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    made = dict(schema)
+    if made.get("type") != "object":
+        raise RegistrationError('input_schema describes an object: {"type": "object", …} (TO-2)')
+    from ferrule.app.signatures.validation import check_schema
+
+    check_schema(made)
+    return made

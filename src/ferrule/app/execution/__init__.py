@@ -1,0 +1,1 @@
+"""Running a registered function within its request: context, dependencies, threads, limits."""

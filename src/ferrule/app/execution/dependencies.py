@@ -1,0 +1,175 @@
+"""Dependencies: parameters that the server fills in, and a client never sees.
+
+``db: Annotated[Db, Depends(connect)]`` (or ``db: Db = Depends(connect)``) calls ``connect`` before the function and
+puts in what it gives. A dependency may take a `Context` and dependencies of its own; each is called once per call,
+however often it is named. Written as a generator it yields its value, and what follows the ``yield`` runs after the
+function, in reverse order, with the function's exception thrown in.
+
+Everything is read when the function is registered: a call runs through a flat list. An async dependency may ask the
+user as the function itself may, and like the function it runs once per round. A sync one runs on the event loop, where
+it must not block; ``Depends(read_file, thread=True)`` runs it in a worker thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from ferrule.app.errors import SignatureError
+from ferrule.app.execution.context import Context, current_request
+from ferrule.app.signatures.function import FunctionSpec, compile_function
+from ferrule.app.signatures.introspection import FunctionKind
+
+if TYPE_CHECKING:
+    from ferrule.app.execution.threads import WorkerThreads
+
+__all__ = ["Dependency", "Depends", "check_plan", "inject"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A parameter's mark; made by `Depends`.
+
+    Attributes:
+        function: gives the value, or yields it.
+        thread: a sync function runs in a worker thread.
+    """
+
+    __ferrule_dependency__: ClassVar[bool] = True
+
+    function: Callable[..., Any]
+    thread: bool = False
+
+
+def Depends(function: Callable[..., Any], *, thread: bool = False) -> Any:  # noqa: N802 - reads like a declaration
+    """Mark a parameter as filled in by ``function``: as its default, or in ``Annotated``.
+
+    Args:
+        function: sync or async, plain or generator; may take a `Context` and other dependencies.
+        thread: run a sync function in a worker thread (generators cannot be).
+    """
+    return Dependency(function, thread)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One dependency of a plan: where its value goes and where its arguments come from."""
+
+    call: Callable[..., Any]
+    kind: FunctionKind
+    in_thread: bool
+    context_name: str | None
+    sources: tuple[tuple[str, int], ...]
+
+
+class _Plan:
+    """The dependencies of one function in the order of their calls; values are kept by position."""
+
+    def __init__(self, spec: FunctionSpec) -> None:
+        self.steps: list[_Step] = []
+        self._places: dict[tuple[Callable[..., Any], bool], int] = {}
+        self._open: list[Callable[..., Any]] = []
+        self.parameters = tuple((name, self._place(marker, spec)) for name, marker in spec.dependencies.items())
+        self.has_cleanup = any(step.kind in ("generator", "async_generator") for step in self.steps)
+
+    def _place(self, marker: Any, owner: FunctionSpec) -> int:
+        if not isinstance(marker, Dependency):
+            raise SignatureError(f"{marker!r} is not made by Depends", function=owner.name)
+        key = marker.function, marker.thread
+        found = self._places.get(key)
+        if found is not None:
+            return found
+        if marker.function in self._open:
+            raise SignatureError(f"the dependency {owner.name} depends on itself", function=owner.name)
+        spec = compile_function(marker.function).finish()
+        if needed := [part.name for part in spec.parameters if part.required]:
+            raise SignatureError(
+                f"the parameter {needed[0]!r} of a dependency is neither a Context nor a dependency and has no default",
+                function=spec.name,
+            )
+        if marker.thread and spec.kind != "sync":
+            raise SignatureError("thread=True is for plain sync functions", function=spec.name)
+        self._open.append(marker.function)
+        sources = tuple((name, self._place(inner, spec)) for name, inner in spec.dependencies.items())
+        self._open.pop()
+        call: Callable[..., Any] = spec.call_with if spec.has_positional_only else spec.function
+        if spec.kind == "generator":
+            call = contextmanager(call)
+        elif spec.kind == "async_generator":
+            call = asynccontextmanager(call)
+        self.steps.append(_Step(call, spec.kind, marker.thread, spec.context_parameter, sources))
+        self._places[key] = len(self.steps) - 1
+        return len(self.steps) - 1
+
+    async def resolve(self, threads: WorkerThreads, stack: AsyncExitStack | None) -> list[Any]:
+        """The values, in the order of the steps."""
+        values: list[Any] = []
+        for step in self.steps:
+            kwargs: dict[str, Any] = {name: values[place] for name, place in step.sources}
+            if step.context_name is not None:
+                kwargs[step.context_name] = Context(current_request.get())
+            kind = step.kind
+            if step.in_thread:
+                value = await threads.run(step.call, kwargs)
+            elif kind == "async":
+                value = await step.call(**kwargs)
+            elif kind == "sync":
+                value = step.call(**kwargs)
+            elif kind == "generator":
+                value = cast("AsyncExitStack", stack).enter_context(step.call(**kwargs))
+            else:
+                value = await cast("AsyncExitStack", stack).enter_async_context(step.call(**kwargs))
+            values.append(value)
+        return values
+
+
+def inject(
+    spec: FunctionSpec, function: Callable[..., Awaitable[Any]], threads: WorkerThreads
+) -> Callable[..., Awaitable[Any]]:
+    """``function`` with its dependencies filled in; ``function`` itself if it has none.
+
+    Args:
+        spec: the compiled function.
+        function: how it is called: async, takes keyword arguments.
+        threads: for dependencies with ``thread=True``.
+
+    Raises:
+        SignatureError: a dependency cannot be called as it is written, or depends on itself.
+    """
+    if not spec.dependencies:
+        return function
+    plan = _Plan(spec)
+    parameters = plan.parameters
+    resolve = plan.resolve
+
+    async def plain(**kwargs: Any) -> Any:
+        values = await resolve(threads, None)
+        for name, place in parameters:
+            kwargs[name] = values[place]
+        return await function(**kwargs)
+
+    async def with_cleanup(**kwargs: Any) -> Any:
+        async with AsyncExitStack() as stack:
+            values = await resolve(threads, stack)
+            for name, place in parameters:
+                kwargs[name] = values[place]
+            return await function(**kwargs)
+        raise RuntimeError("A dependency swallowed the exception of its function; let it go on")
+
+    return with_cleanup if plan.has_cleanup else plain
+
+
+def takes_context(spec: FunctionSpec) -> bool:
+    """Whether a function, or what it depends on, takes a `Context`; yes as long as that cannot be said."""
+    if spec.is_pending or spec.context_parameter is not None:
+        return True
+    if not spec.dependencies:
+        return False
+    return any(step.context_name is not None for step in _Plan(spec).steps)
+
+
+def check_plan(spec: FunctionSpec) -> None:
+    """Raise what `inject` would."""
+    _Plan(spec)

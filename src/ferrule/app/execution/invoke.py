@@ -1,0 +1,80 @@
+"""Calling a compiled function within a request: bind, inject, and run it on the loop or in a thread.
+
+Tools have this inlined, because their call is the hot path; resources, prompts and completers share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from ferrule.app.execution.context import Context, current_request
+from ferrule.app.execution.threads import WorkerThreads
+from ferrule.app.rounds.run import run_body
+from ferrule.app.signatures.function import FunctionSpec
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.finish import INPUT_METHODS
+from ferrule.protocol.errors import sole_error
+
+__all__ = ["call_function", "check_dependencies", "runner_of"]
+
+
+def runner_of(spec: FunctionSpec, threads: WorkerThreads) -> Callable[..., Awaitable[Any]]:
+    """``await run(**kwargs)``: the function, on the loop or in a thread, with its dependencies.
+
+    Raises:
+        SignatureError: a dependency cannot be called.
+    """
+    function: Callable[..., Any] = spec.call_with if spec.has_positional_only else spec.function
+    if spec.is_async:
+        run = function
+    else:
+
+        async def in_thread(**kwargs: Any) -> Any:
+            value = await threads.run(function, kwargs)
+            return await value if hasattr(value, "__await__") else value  # a plain function that wraps an async one
+
+        run = in_thread
+    if not spec.dependencies:
+        return run
+    from ferrule.app.execution.dependencies import inject
+
+    return inject(spec, run, threads)
+
+
+def check_dependencies(spec: FunctionSpec) -> None:
+    """Find out at registration what would fail at the first call.
+
+    Raises:
+        SignatureError: a dependency cannot be called as it is written, or depends on itself.
+    """
+    if spec.dependencies and not spec.is_pending:
+        from ferrule.app.execution.dependencies import check_plan
+
+        check_plan(spec)
+
+
+async def call_function(
+    spec: FunctionSpec, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any], threads: WorkerThreads
+) -> Any:
+    """What the function returns for these arguments.
+
+    Raises:
+        InvalidArguments: they do not fit its parameters.
+        Whatever the function raises; one exception alone in a group without it.
+    """
+    token = current_request.set(ctx)
+    try:
+        kwargs = spec.bind(arguments)
+        if spec.context_parameter is not None:
+            kwargs[spec.context_parameter] = Context(ctx)
+        run = spec.runner
+        if run is None:
+            run = spec.runner = runner_of(spec, threads)
+        if ctx.method not in INPUT_METHODS:
+            return await run(**kwargs)
+        return await run_body(ctx, run, kwargs)
+    except ExceptionGroup as group:
+        raise sole_error(group)  # noqa: B904 - its own cause stays its cause
+    finally:
+        current_request.reset(token)

@@ -1,0 +1,166 @@
+"""Time-outs and concurrency limits of one tool, prompt or resource; made around it only where they were asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+
+from ferrule.app.errors import ToolError
+from ferrule.kernel.cancellation import take_back_left_over
+
+__all__ = ["Limits", "TooManyCalls", "ToolTimeout", "limited", "paused_time"]
+
+
+class ToolTimeout(ToolError):
+    """A tool did not end within its ``timeout_s``."""
+
+
+class TooManyCalls(ToolError):
+    """A tool has as many calls running and waiting as it may."""
+
+
+class Limits:
+    """What a component may take.
+
+    Args:
+        timeout_s: seconds that one run may take; the time in which a question waits for its answer does not count.
+            ``None`` for no limit. A sync function is given up, not stopped: Python cannot end a thread.
+        max_concurrent: runs at the same time; more wait their turn. ``None`` for no limit.
+        max_waiting: how many may wait; more are refused.
+
+    Raises:
+        ValueError: a limit is not positive (the author's mistake).
+    """
+
+    __slots__ = ("max_concurrent", "max_waiting", "timeout_s")
+
+    def __init__(
+        self, timeout_s: float | None = None, max_concurrent: int | None = None, max_waiting: int = 1000
+    ) -> None:
+        if timeout_s is not None and not timeout_s > 0:
+            raise ValueError("timeout_s is more than 0")
+        if max_concurrent is not None and max_concurrent < 1:
+            raise ValueError("max_concurrent is at least 1")
+        self.timeout_s = timeout_s
+        self.max_concurrent = max_concurrent
+        self.max_waiting = max_waiting
+
+    def __bool__(self) -> bool:
+        return self.timeout_s is not None or self.max_concurrent is not None
+
+
+class _Clock:
+    """The time-out of one run, which stands still while a question is out."""
+
+    __slots__ = ("_left_s", "_outer", "_questions", "_scope")
+
+    def __init__(self, scope: anyio.CancelScope, outer: _Clock | None) -> None:
+        self._scope = scope
+        self._outer = outer  # of a tool that calls this one
+        self._questions = 0
+        self._left_s = math.inf
+
+    def __enter__(self) -> None:
+        if not self._questions:
+            self._left_s = self._scope.deadline - anyio.current_time()
+            self._scope.deadline = math.inf
+        self._questions += 1
+        if self._outer is not None:
+            self._outer.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        if self._outer is not None:
+            self._outer.__exit__()
+        self._questions -= 1
+        if not self._questions:
+            self._scope.deadline = anyio.current_time() + self._left_s
+
+
+class _NoClock:
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+_NO_CLOCK = _NoClock()
+_clock: ContextVar[_Clock | None] = ContextVar("ferrule_clock", default=None)
+
+
+def paused_time() -> _Clock | _NoClock:
+    """``with paused_time():`` around the wait for an answer of the client."""
+    return _clock.get() or _NO_CLOCK
+
+
+def limited(name: str, function: Callable[..., Awaitable[Any]], limits: Limits) -> Callable[..., Awaitable[Any]]:
+    """``function`` within its limits; ``function`` itself when there are none."""
+    call = function
+    if limits.timeout_s is not None:
+        call = _timed(name, call, limits.timeout_s)
+    if limits.max_concurrent is not None:
+        call = _bounded(name, call, limits.max_concurrent, limits.max_waiting)
+    return call
+
+
+def _timed(name: str, function: Callable[..., Awaitable[Any]], timeout_s: float) -> Callable[..., Awaitable[Any]]:
+    async def call(**kwargs: Any) -> Any:
+        with anyio.move_on_after(timeout_s) as scope:
+            token = _clock.set(_Clock(scope, _clock.get()))
+            try:
+                return await function(**kwargs)
+            except Exception:
+                raise
+            except BaseException:
+                from ferrule.app.execution.context import current_request
+
+                take_back_left_over(current_request.get().session.interruptible)
+                raise
+            finally:
+                _clock.reset(token)
+        raise ToolTimeout(f"`{name}` did not finish within {timeout_s:g} s")
+
+    return call
+
+
+def _bounded(
+    name: str, function: Callable[..., Awaitable[Any]], max_concurrent: int, max_waiting: int
+) -> Callable[..., Awaitable[Any]]:
+    running = 0
+    waiting: list[anyio.Event] = []
+
+    async def call(**kwargs: Any) -> Any:
+        nonlocal running
+        if running >= max_concurrent:
+            if len(waiting) >= max_waiting:
+                raise TooManyCalls(f"`{name}` is busy; try again later")
+            turn = anyio.Event()
+            waiting.append(turn)
+            try:
+                await turn.wait()
+            except BaseException:
+                if turn.is_set():  # the place was handed over in the very moment of the cancellation
+                    _pass_on()
+                else:
+                    waiting.remove(turn)
+                raise
+        else:
+            running += 1
+        try:
+            return await function(**kwargs)
+        finally:
+            _pass_on()
+
+    def _pass_on() -> None:
+        """The place goes to who waits longest, without ever being free in between."""
+        nonlocal running
+        if waiting:
+            waiting.pop(0).set()
+        else:
+            running -= 1
+
+    return call

@@ -1,0 +1,283 @@
+"""Middleware ready to use: rate limits, results used again, one log line per request, timings, and masked errors.
+
+Each is ``async (ctx, call_next) -> result`` and small enough to copy and change. Put the outermost first:
+``MCPServer("x", middleware=[LogRequests(), RateLimit(100, per_s=60)])``. Notifications pass through all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from ferrule.app.authorization.principals import principal_id, principal_of
+from ferrule.app.execution.running_task import current_task_id
+from ferrule.app.middleware.result_cache import CacheResults, store_of
+from ferrule.kernel.context import CallNext, ServerRequestContext
+from ferrule.kernel.finish import INPUT_METHODS
+from ferrule.protocol.errors import InternalError, LocalError, MCPError
+from ferrule.protocol.inbound import NAME_PARAMS
+from ferrule.stores.rates import MemoryRateLimits
+
+__all__ = ["CacheResults", "LogRequests", "MaskErrors", "RateLimit", "RateLimited", "Timing", "TimingOf", "sender_of"]
+
+RATE_LIMITED_CODE: Final = 429
+"""An application's own code: outside the range that JSON-RPC and the specification keep (ER-3)."""
+
+LIMITED_METHODS: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
+
+_MAX_STATES: Final = 10_000
+"""States of later rounds that a limit remembers."""
+
+_ALONE_S: Final = 5.0
+"""So long does a process count by itself before it tries a store again that was away."""
+
+logger = logging.getLogger("ferrule.app")
+
+Context = ServerRequestContext[Any]
+
+
+class RateLimited(MCPError):
+    """Too many requests; ``data.retryAfterMs`` says when the next one will pass."""
+
+    default_code = RATE_LIMITED_CODE
+
+    def __init__(self, retry_after_s: float) -> None:
+        retry_after_ms = math.ceil(retry_after_s * 1000)
+        super().__init__("Too many requests; try again later", data={"retryAfterMs": retry_after_ms})
+
+
+def sender_of(ctx: Context) -> str:
+    """Whom a request counts for: the principal, else the address of the peer, else the session, else everybody.
+
+    The address comes before the session because anybody can open another session. Of an IPv6 address the network
+    (/64) counts, which is what one subscriber has.
+    """
+    principal = principal_id(principal_of(ctx))
+    if principal is not None:
+        return f"principal {principal}"
+    client = getattr(ctx.transport, "client", None)
+    if client is not None and client[0]:
+        return f"address {_network_of(str(client[0]))}"
+    session_id = ctx.session.session_id
+    return "everybody" if session_id is None else f"session {session_id}"
+
+
+def _network_of(address: str) -> str:
+    """An IPv4 address as it is, also one written as IPv6; an IPv6 address by its first half."""
+    if ":" not in address:
+        return address
+    from ipaddress import IPv6Address
+
+    try:
+        found = IPv6Address(address)
+    except ValueError:
+        return address
+    return str(found.ipv4_mapped) if found.ipv4_mapped else f"{IPv6Address(int(found) >> 64 << 64)}/64"
+
+
+class RateLimit:
+    """At most ``requests`` in ``per_s`` seconds for each sender, spread as they like (a token bucket).
+
+    Counted in the server's store: where workers share one (``store="redis://…"`` or ``"sqlite:///…"``), the limit holds
+    over all of them, otherwise in this process. While a shared store is away, each process counts by itself.
+
+    A call counts once, however many questions it asks: the later rounds of a modern call bring its sealed state and are
+    not counted. A state that is brought again, or that is none, counts.
+
+    Behind a proxy that is not among ``trusted_proxies`` all requests that nobody signed come from one address: name it
+    there, or give ``key``.
+
+    Args:
+        requests: size of the bucket.
+        per_s: seconds in which an empty bucket fills.
+        methods: those that count.
+        key: whom a request counts for; `sender_of` says: the principal, else the address, else the session.
+        name: tells two limits with the same numbers and methods apart, which would count together otherwise.
+        max_senders: buckets kept in this process; the one unused longest goes.
+        clock: seconds, for tests; a shared store has its own.
+    """
+
+    def __init__(
+        self,
+        requests: int,
+        *,
+        per_s: float,
+        methods: Iterable[str] = LIMITED_METHODS,
+        key: Callable[[Context], str] = sender_of,
+        name: str = "",
+        max_senders: int = 10_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if requests < 1 or not per_s > 0:
+            raise ValueError("requests is at least 1, and per_s more than 0")
+        self._requests = requests
+        self._per_s = per_s
+        self._methods = frozenset(methods)
+        self._key = key
+        self._bucket = f"{name} {requests}/{per_s:g} {' '.join(sorted(self._methods))}"
+        self._here = MemoryRateLimits(max_keys=max_senders, clock=clock)
+        self._clock = clock
+        self._alone_until_s = float("-inf")
+        self._states: dict[bytes, None] = {}
+
+    async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
+        # The pass around a task's body is part of a request that was counted.
+        if ctx.request_id is None or ctx.method not in self._methods or current_task_id() is not None:
+            return await call_next(ctx)
+        if not self._may_be_a_later_round(ctx):
+            await self._count(ctx)
+            return await call_next(ctx)
+        try:
+            return await call_next(ctx)
+        finally:
+            if "resumed" not in ctx.session.notes:  # the state was none of ours
+                await self._count(ctx)
+
+    def _may_be_a_later_round(self, ctx: Context) -> bool:
+        """Whether a request brings a state that this has not seen; the same state again is another call."""
+        params: Any = ctx.params
+        state: Any = cast("Mapping[str, Any]", params).get("requestState") if isinstance(params, Mapping) else None
+        if ctx.method not in INPUT_METHODS or not isinstance(state, str):
+            return False
+        digest = hashlib.sha256(state.encode("utf-8", "surrogatepass")).digest()
+        if digest in self._states:
+            return False
+        if len(self._states) >= _MAX_STATES:
+            del self._states[next(iter(self._states))]
+        self._states[digest] = None
+        return True
+
+    async def _count(self, ctx: Context) -> None:
+        wait_s = await self._take(ctx, self._key(ctx))
+        if wait_s > 0:
+            raise RateLimited(wait_s)
+
+    async def _take(self, ctx: Context, sender: str) -> float:
+        store = store_of(ctx)
+        if store is not None and store.is_shared and self._clock() >= self._alone_until_s:
+            key = f"{ctx.server.server_info.name}\n{self._bucket}\n{sender}"
+            try:
+                return await store.rates.take(key, size=self._requests, per_s=self._per_s)
+            except OSError as error:
+                self._alone_until_s = self._clock() + _ALONE_S
+                logger.warning("rates are counted in this process alone, the store is away: %s", error)
+        return await self._here.take(sender, size=self._requests, per_s=self._per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class TimingOf:
+    """One request, measured.
+
+    Attributes:
+        method: such as ``tools/call``.
+        name: of the tool or prompt, or the URI; ``None`` where a method has none.
+        elapsed_s: seconds.
+        outcome: ``"ok"``, ``"error"`` (a result with ``isError``), ``"input_required"``, the code of a protocol error,
+            or the class of an exception.
+    """
+
+    method: str
+    name: str | None
+    elapsed_s: float
+    outcome: str
+
+
+class Timing:
+    """Tells ``report`` how long each request took and how it ended.
+
+    Args:
+        report: called once per request, after it; must not block.
+        clock: seconds, for tests.
+    """
+
+    def __init__(self, report: Callable[[TimingOf], object], *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._report = report
+        self._clock = clock
+
+    async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
+        if ctx.request_id is None:
+            return await call_next(ctx)
+        started = self._clock()
+        try:
+            result = await call_next(ctx)
+        except BaseException as error:
+            self._tell(ctx, started, str(error.code) if isinstance(error, MCPError) else type(error).__name__)
+            raise
+        self._tell(ctx, started, outcome_of(result))
+        return result
+
+    def _tell(self, ctx: Context, started: float, outcome: str) -> None:
+        self._report(TimingOf(ctx.method, name_of(ctx), self._clock() - started, outcome))
+
+
+class LogRequests(Timing):
+    """One line per request in a log: method, name, outcome and milliseconds; never arguments, results or secrets.
+
+    Args:
+        logger: where to.
+        level: of requests that went well; others are warnings.
+    """
+
+    def __init__(
+        self,
+        logger: logging.Logger | str = "ferrule.requests",
+        *,
+        level: int = logging.INFO,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        super().__init__(self._log, clock=clock)
+        self._logger = logging.getLogger(logger) if isinstance(logger, str) else logger
+        self._level = level
+
+    def _log(self, timing: TimingOf) -> None:
+        level = self._level if timing.outcome in ("ok", "input_required") else logging.WARNING
+        name = "" if timing.name is None else f" {timing.name!r}"  # quoted: it comes from a peer
+        self._logger.log(level, "%s%s: %s in %.1f ms", timing.method, name, timing.outcome, timing.elapsed_s * 1000)
+
+
+class MaskErrors:
+    """Gives unexpected exceptions a reference: the log has it with the traceback, the peer has it alone.
+
+    Put it inside middleware of your own that may fail; tool functions are masked without it.
+    """
+
+    def __init__(self, logger: logging.Logger | str = "ferrule.errors") -> None:
+        self._logger = logging.getLogger(logger) if isinstance(logger, str) else logger
+
+    async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
+        try:
+            return await call_next(ctx)
+        except (MCPError, LocalError):
+            raise
+        except Exception as error:
+            reference = secrets.token_hex(6)
+            self._logger.error("%s failed, reference %s", ctx.method, reference, exc_info=error)
+            raise InternalError(data={"reference": reference}) from error
+
+
+def name_of(ctx: Context) -> str | None:
+    """The tool, prompt or URI that a request names."""
+    params: Any = ctx.params
+    key = NAME_PARAMS.get(ctx.method)
+    if key is None or not isinstance(params, Mapping):
+        return None
+    found: Any = cast("Mapping[str, Any]", params).get(key)
+    return found if isinstance(found, str) else None
+
+
+def outcome_of(result: Any) -> str:
+    """How a request ended, in a word; see `TimingOf`."""
+    if isinstance(result, Mapping):
+        facts = cast("Mapping[str, Any]", result)
+        is_error, kind = facts.get("isError"), facts.get("resultType")
+    else:
+        is_error, kind = getattr(result, "is_error", None), getattr(result, "result_type", None)
+    if is_error is True:
+        return "error"
+    return "ok" if kind in (None, "complete") else str(kind)

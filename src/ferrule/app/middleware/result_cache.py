@@ -1,0 +1,243 @@
+"""Answers used again for a while: a tool that asks a slow service the same question for the tenth time this minute.
+
+The server's store keeps them, so that workers which share one share the answers. An answer is found again for the same
+tool, arguments, revision of the protocol and *partition*: who may see it. The specification's own cache hints
+(2026-07-28, "Caching") are for clients and do not cover ``tools/call``; this is the server's side.
+
+Rule a newcomer would break: what a guard would refuse is not answered from here either. A hit asks the guard of its
+tool or resource first, because middleware stands before it.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from ferrule.app.authorization.principals import principal_id, principal_of
+from ferrule.app.execution.context import APP_ATTRIBUTE
+from ferrule.app.execution.running_task import current_task_id
+from ferrule.kernel.context import CallNext, ServerRequestContext
+from ferrule.protocol.errors import MCPError
+from ferrule.wire.codec import decode, encode, encode_str
+from ferrule.wire.faults import EncodeError
+
+if TYPE_CHECKING:
+    from ferrule.app.authorization.guards import Guard
+    from ferrule.app.server import MCPServer
+    from ferrule.stores.cache import CacheStore
+    from ferrule.stores.store import Store
+
+__all__ = ["CacheResults", "store_of"]
+
+logger = logging.getLogger("ferrule.app")
+
+_THIS_PROCESS: Final = secrets.token_hex(8)
+_KINDS: Final = {"tools/call": "name", "resources/read": "uri"}
+_NOT_KEPT: Final = ("inputResponses", "requestState", "task")
+"""A request with one of these is a later round of a call, or asks for a task: its answer is its own."""
+
+Context = ServerRequestContext[Any]
+
+
+def store_of(ctx: Context) -> Store | None:
+    """The store of the server that serves a request."""
+    return getattr(getattr(ctx.server, APP_ATTRIBUTE, None), "store", None)
+
+
+class CacheResults:
+    """Middleware that answers a call with what an equal one was answered shortly before.
+
+    Kept are complete results without an error; never a question to the client, the result of a call that asked one, a
+    task's handle, or a later round.
+    What a body does beside its result (progress, log messages, notifications) happens only when it runs.
+
+    A *private* answer is found again only by the authenticated principal with the same scopes; else by the same legacy
+    session; else, on stdio and in one process, by this process. Over HTTP without either nobody can be told from
+    anybody, so nothing private is kept. A *public* answer is found by everybody who may use the tool.
+
+    Put it last, so that other middleware sees every request.
+
+    Args:
+        ttl_s: seconds that an answer is used again.
+        tools: names of the tools that it is for.
+        resources: URIs; one that ends with ``*`` stands for all that begin like it.
+        scope: ``"private"`` or ``"public"``.
+        vary: what else an answer depends on, as text; asked for each request.
+        max_result_bytes: larger results are not kept.
+
+    Raises:
+        ValueError: nothing to keep, or for no time.
+    """
+
+    def __init__(
+        self,
+        ttl_s: float,
+        *,
+        tools: Iterable[str] = (),
+        resources: Iterable[str] = (),
+        scope: Literal["private", "public"] = "private",
+        vary: Callable[[Context], str] | None = None,
+        max_result_bytes: int = 1 << 20,
+    ) -> None:
+        self._ttl_s = ttl_s
+        self._tools = frozenset([tools] if isinstance(tools, str) else tools)
+        given = [resources] if isinstance(resources, str) else list(resources)
+        self._uris = frozenset(uri for uri in given if not uri.endswith("*"))
+        self._uri_starts = tuple(uri[:-1] for uri in given if uri.endswith("*"))
+        self._is_public = scope == "public"
+        self._vary = vary
+        self._max_result_bytes = max_result_bytes
+        self._has_warned = False
+        if not ttl_s > 0 or not (self._tools or given):
+            raise ValueError("CacheResults needs a ttl_s above 0, and names of tools or URIs of resources")
+        if scope not in ("private", "public"):
+            raise ValueError("scope is private or public")
+
+    async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
+        name = self._name(ctx)
+        place = None if name is None else self._place(ctx, name)
+        if name is None or place is None or not self._may_use(ctx, name):
+            return await call_next(ctx)
+        cache, group, key = place
+        try:
+            found = await cache.get(group, key)
+        except OSError as error:
+            logger.warning("the cache cannot be reached, so the call is made: %s", error)
+            return await call_next(ctx)
+        if found is not None:
+            return decode(found)
+        result = await call_next(ctx)
+        if "asked" in ctx.session.notes:  # what somebody answered is no answer for the next caller
+            return result
+        kept = self._kept(result)
+        if kept is not None:
+            try:
+                await cache.put(group, key, kept, ttl_s=self._ttl_s)
+            except OSError as error:
+                logger.warning("a result could not be kept: %s", error)
+        return result
+
+    async def forget(self, server: MCPServer[Any], name: str) -> None:
+        """What a tool (by name) or resource (by URI) answered is not used again: the data behind it changed.
+
+        Args:
+            server: the one that is asked; for a tool of a mounted server the outermost.
+            name: as it was asked for.
+
+        Raises:
+            OSError: the store cannot be reached.
+        """
+        path = self._path(server)
+        if server.store is not None and path is not None:
+            await server.store.cache.drop(self._group(server, path, name))
+
+    # --- which requests -----------------------------------------------------------------------------------------------
+
+    def _name(self, ctx: Context) -> str | None:
+        """The tool or URI of a request that this is for."""
+        kind = _KINDS.get(ctx.method)
+        if kind is None or ctx.request_id is None or current_task_id() is not None:
+            return None
+        params: Any = ctx.params
+        if not isinstance(params, Mapping) or any(word in params for word in _NOT_KEPT):
+            return None
+        name: Any = cast("Mapping[str, Any]", params).get(kind)
+        if not isinstance(name, str):
+            return None
+        if kind == "name":
+            return name if name in self._tools else None
+        return name if name in self._uris or name.startswith(self._uri_starts) else None
+
+    def _may_use(self, ctx: Context, name: str) -> bool:
+        """Whether the component is there and its guard lets the request pass; if not, whoever serves it says why."""
+        app: MCPServer[Any] = getattr(ctx.server, APP_ATTRIBUTE)
+        if not any(middleware is self for middleware in ctx.server.middleware):
+            return True  # of a mounted server: its host asked the guard before it came here
+        guard: Guard | None
+        if ctx.method == "tools/call":
+            tool = app.tools.index.live.get(name)
+            if tool is None:
+                return False
+            guard, arguments = tool.guard, ctx.params.get("arguments")
+        else:
+            found = app.resources.find(name, lambda guard: guard.is_visible(ctx))
+            if found is None:
+                return False
+            guard, arguments = found[0].guard, found[1]
+        if guard is None:
+            return True
+        if not guard.is_visible(ctx):
+            return False
+        try:
+            guard.check(ctx, arguments)
+        except MCPError:
+            return False
+        return True
+
+    # --- under which key ----------------------------------------------------------------------------------------------
+
+    def _place(self, ctx: Context, name: str) -> tuple[CacheStore, str, str] | None:
+        app: MCPServer[Any] | None = getattr(ctx.server, APP_ATTRIBUTE, None)
+        if app is None or app.store is None:
+            return None
+        path, partition = self._path(app), self._partition(ctx)
+        if path is None or partition is None:
+            return None
+        asked = {word: value for word, value in ctx.params.items() if word != "_meta"}
+        varied = "" if self._vary is None else self._vary(ctx)
+        try:
+            key = encode_str([ctx.method, ctx.protocol_version, partition, varied, sorted(asked.items())])
+        except (EncodeError, TypeError):
+            return None
+        return app.store.cache, self._group(app, path, name), key
+
+    @staticmethod
+    def _group(app: MCPServer[Any], path: str, name: str) -> str:
+        return encode_str(["result", app.name, app.version, path, name])
+
+    def _partition(self, ctx: Context) -> list[Any] | None:
+        """Who else may get this answer; ``None``: nobody."""
+        if self._is_public:
+            return []
+        principal = principal_of(ctx)
+        if principal is not None:
+            return ["principal", principal_id(principal), sorted(map(str, getattr(principal, "scopes", ())))]
+        if ctx.session.session_id is not None:
+            return ["session", ctx.session.session_id]
+        if not hasattr(ctx.transport, "principal"):
+            return ["process", _THIS_PROCESS]
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "CacheResults keeps nothing private for requests of nobody in particular: "
+                "authenticate them, or give scope='public' if all may see the same"
+            )
+        return None
+
+    def _path(self, app: MCPServer[Any]) -> str | None:
+        """Where among the mounted servers this stands, so that tools of one name are told apart; ``None``: twice."""
+        found = list(self._paths(app, ""))
+        return found[0] if len(found) == 1 else None
+
+    def _paths(self, app: MCPServer[Any], path: str) -> Iterable[str]:
+        if any(middleware is self for middleware in app.lowlevel.middleware):
+            yield path
+        for number, mount in enumerate(app.mounts):
+            yield from self._paths(mount.guest, f"{path}/{number}")
+
+    def _kept(self, result: Any) -> bytes | None:
+        """A result as it is kept, ``None`` for one that is not."""
+        try:
+            encoded = encode(result)
+        except EncodeError:
+            return None
+        if len(encoded) > self._max_result_bytes:
+            return None
+        facts: Any = decode(encoded)
+        if not isinstance(facts, dict):
+            return None
+        found = cast("dict[str, Any]", facts)
+        is_complete = found.get("resultType") in (None, "complete") and "task" not in found
+        return encoded if is_complete and found.get("isError") is not True else None

@@ -1,0 +1,1 @@
+"""Returned values into results: structured content, content blocks, and their text."""

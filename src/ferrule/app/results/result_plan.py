@@ -1,0 +1,530 @@
+"""From what a tool returns to a `ToolResult`: structured content, and one projection of it as text.
+
+A `ResultPlan` is made per tool from its return annotation:
+
+* *text* (``-> str``): the text itself, and the same string as structured content.
+* *typed* (a class, a list, a number …): validated, then structured content and its text.
+* *free* (no annotation, ``Any``): what the value is decides; text stays text only, data is also structured.
+* *content* (``Image``, ``list[Image | str]``, ``ToolResult`` …): blocks; structured only if a schema was given.
+
+A value that does not fit what the tool declares is a `ResultError`, never a success without its structured content.
+NaN and infinities become ``null`` in both projections, and are an error where the declared type forbids ``null``.
+
+Revisions differ: 2026-07-28 takes any JSON value as structured content; 2025-06-18 and 2025-11-25 take objects only, so
+anything else is wrapped as ``{"result": value}``, in the schema (marked ``x-fastmcp-wrap-result``, which other clients
+unwrap) and in the value; older ones have only text.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Protocol, cast
+
+import msgspec
+from msgspec import UNSET
+
+from ferrule.app.errors import ResultError, SignatureError
+from ferrule.app.results.content import Content
+from ferrule.app.signatures import adapters
+from ferrule.app.signatures.annotations import shape_of
+from ferrule.app.signatures.coercion import say
+from ferrule.app.signatures.json_types import is_array, is_object
+from ferrule.app.signatures.shapes import Shape, native, split_path
+from ferrule.wire.codec import decode, encode
+from ferrule.wire.faults import EncodeError
+from ferrule.wire.types import InputRequiredResult, ResourceContents, ToolContentBlock, ToolResult
+from ferrule.wire.types.base import Result
+
+__all__ = [
+    "DEFAULT_MAX_RESULT_BYTES",
+    "WRAP_MARKER",
+    "ResultPlan",
+    "error_result",
+    "plan_result",
+    "to_json_value",
+    "wrap_schema",
+]
+
+DEFAULT_MAX_RESULT_BYTES = 64 * 1024 * 1024
+"""The largest result that a tool may give, in bytes of its text projection and of its base64."""
+
+WRAP_MARKER = "x-fastmcp-wrap-result"
+"""The schema keyword by which clients know that the value stands under ``result``."""
+
+PlanKind = Literal["text", "typed", "free", "content"]
+Validate = Callable[[Any], None]
+
+_CONTENT_TYPES = (Content, ToolContentBlock, ResourceContents)
+_Block = ToolContentBlock
+_Result = ToolResult
+
+
+class _Revision(Protocol):
+    """The one fact about a revision that results depend on."""
+
+    @property
+    def structured_output(self) -> str: ...
+
+
+class ResultPlan:
+    """How one tool's return values become results; see `plan_result`.
+
+    Attributes:
+        kind: see the head of the file.
+        schema: the published output schema; ``None`` when there is none.
+        wraps: whether older revisions get the value under ``result``.
+        has_opaque_part: whether a library describes some part by itself.
+    """
+
+    __slots__ = (
+        "_checks_itself",
+        "_has_aliases",
+        "_may_hold_tuples",
+        "_opaque_check",
+        "encoder",
+        "has_opaque_part",
+        "kind",
+        "max_bytes",
+        "project",
+        "schema",
+        "shape",
+        "structured",
+        "validate",
+        "wraps",
+    )
+
+    project: Callable[[Any, _Revision], Any]
+    """A return value and the revision → `ToolResult` (or another result that the tool made itself)."""
+
+    def __init__(
+        self,
+        kind: PlanKind,
+        shape: Shape | None,
+        schema: Callable[[], dict[str, Any]] | dict[str, Any] | None,
+        *,
+        encoder: Callable[[Any], str] | None,
+        structured: bool,
+        max_bytes: int,
+        wraps: bool,
+        validate: Validate | None,
+    ) -> None:
+        self.kind = kind
+        self.shape = shape
+        self.schema = schema
+        self.encoder = encoder
+        self.structured = structured
+        self.max_bytes = max_bytes
+        self.wraps = wraps
+        self.validate = validate
+        self.has_opaque_part = False
+        self._opaque_check: Validate | None = None
+        # Instances of dataclasses and their kin do not check their own fields; pydantic's do, and dicts were converted.
+        self._checks_itself = True
+        self._may_hold_tuples = shape is None
+        self._has_aliases = False
+        for part in () if shape is None else shape.walk():
+            if part.kind == "custom":
+                self.has_opaque_part = self.has_opaque_part or part.schema is None
+            elif part.kind == "object" and part.adapter is not None and part.adapter.name != "typeddict":
+                self._checks_itself = False
+                if part.adapter.name == "attrs" and not part.is_plain:
+                    self._has_aliases = True
+            elif part.kind in ("tuple", "any"):
+                self._may_hold_tuples = True
+        self._checks_itself = self._checks_itself or self.has_opaque_part
+        self.project = self._text if kind == "text" else self._any
+
+    def output_schema(self) -> dict[str, Any] | None:
+        """The schema for 2026-07-28; made once."""
+        if callable(self.schema):
+            self.schema = self.schema()
+        return self.schema
+
+    # -- projections -----------------------------------------------------------------------------------------------
+
+    def _text(self, value: Any, revision: _Revision) -> Any:
+        if type(value) is not str:
+            return self._any(value, revision)
+        size = len(value) if value.isascii() else _bytes_of(value)
+        if size > self.max_bytes:
+            raise self._too_big(size)
+        structured = revision.structured_output
+        if structured == "any" and self.structured:
+            return _Result([_Block("text", value)], value)
+        if structured == "object" and self.structured:
+            return _Result([_Block("text", value)], {"result": value})
+        return _Result([_Block("text", value)])
+
+    def _any(self, value: Any, revision: _Revision) -> Any:
+        if isinstance(value, Result | InputRequiredResult):
+            return self._own_result(value, revision) if isinstance(value, ToolResult) else value
+        if self.kind in ("content", "free"):
+            blocks = self._blocks(value)
+            if blocks is not None:
+                self._check_blocks(blocks)
+                if self.validate is not None:
+                    raise ResultError("an output schema is declared, and only content was returned")
+                return ToolResult(blocks)
+        return self._data(value, revision)
+
+    def _data(self, value: Any, revision: _Revision) -> ToolResult:
+        if value is None and self.kind in ("free", "content") and self.validate is None:
+            return ToolResult([])
+        if self.shape is not None and not adapters.is_instance(value, self.shape.source):
+            value = self._fitted(value)
+        if self._has_aliases:
+            from ferrule.app.signatures.adapters.attrs import with_aliases
+
+            value = with_aliases(value)
+        plain = to_json_value(value)
+        data = _encode(plain)
+        if len(data) > self.max_bytes:
+            raise self._too_big(len(data))
+        if b"null" in data and _has_non_finite(plain):  # the codec wrote `null` for them
+            plain = decode(data)
+            self._check_nulls(plain)
+        elif not self._checks_itself:
+            self._fit(plain)
+        if self._may_hold_tuples:
+            plain = decode(data)
+        if self.has_opaque_part:
+            self._check_opaque(plain)
+        if self.validate is not None:
+            self.validate(plain)
+        text = plain if isinstance(plain, str) else data.decode() if self.encoder is None else self.encoder(plain)
+        # Text that was never declared has no structure to tell.
+        structured = UNSET if plain is text and self.schema is None else self._structured(plain, revision)
+        return ToolResult([ToolContentBlock("text", text)], structured)
+
+    def _structured(self, plain: Any, revision: _Revision) -> Any:
+        """What this revision can take of the value; ``UNSET`` when nothing."""
+        if not self.structured or revision.structured_output == "none":
+            return UNSET
+        if revision.structured_output == "any":
+            return plain
+        if self.wraps:
+            return {"result": plain}
+        return plain if is_object(plain) else UNSET
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    def _fit(self, value: Any) -> Any:
+        try:
+            return native(value, cast("Shape", self.shape))
+        except msgspec.ValidationError as error:
+            raise _misfit(error, value) from error
+        except RecursionError as error:
+            raise ResultError("it is nested too deeply or refers to itself") from error
+
+    def _fitted(self, value: Any) -> Any:
+        """The value as the declared type; as it is, where only its subclasses kept it from being that."""
+        try:
+            return native(value, cast("Shape", self.shape))
+        except msgspec.ValidationError as error:
+            problem = _misfit(error, value)
+        except RecursionError as error:
+            raise ResultError("it is nested too deeply or refers to itself") from error
+        try:
+            plain = adapters.without_subclasses(value)
+            self._fit(plain)
+        except (ResultError, TypeError, ValueError, RecursionError):
+            raise problem from None
+        return plain
+
+    def _check_opaque(self, plain: Any) -> None:
+        """pydantic does not look at what was changed or constructed past it, and its dump follows the instance."""
+        if self._opaque_check is None:
+            self._opaque_check = _lazy_validator(_exact_schema_of(cast("Shape", self.shape)))
+        self._opaque_check(plain)
+
+    def _check_nulls(self, plain: Any) -> None:
+        shape = self.shape
+        if shape is None:
+            return
+        if not self.has_opaque_part:  # what is described by its own library is checked in any case
+            self._fit(plain)
+
+    def _own_result(self, result: ToolResult, revision: _Revision) -> ToolResult:
+        """A `ToolResult` of the tool's own making: only its structured content is looked at."""
+        self._check_blocks(result.content)
+        if result.is_error:
+            return result
+        structured = result.structured_content
+        if structured is UNSET:
+            if self.schema is not None:
+                raise ResultError("an output schema is declared, and the result has no structured_content")
+            return result
+        plain = to_json_value(structured)
+        data = _encode(plain)
+        plain = decode(data)
+        if len(data) > self.max_bytes:
+            raise self._too_big(len(data))
+        if self.shape is not None:
+            self._fit(plain)
+        if self.validate is not None:
+            self.validate(plain)
+        fitting = self._structured(plain, revision)
+        if fitting is structured:
+            return result
+        return msgspec.structs.replace(result, structured_content=fitting)
+
+    def _blocks(self, value: Any) -> list[ToolContentBlock] | None:
+        """The value as content; ``None`` when it is data."""
+        if isinstance(value, _CONTENT_TYPES):
+            return [_block(value)]
+        if not is_array(value):
+            return None
+        if not any(isinstance(item, _CONTENT_TYPES) for item in value):
+            if self.kind == "content" and all(isinstance(item, str) for item in value):
+                return [ToolContentBlock("text", item) for item in value]
+            return None
+        return [
+            _block(item) if isinstance(item, _CONTENT_TYPES) else ToolContentBlock("text", self._as_text(item))
+            for item in value
+        ]
+
+    def _as_text(self, item: Any) -> str:
+        if isinstance(item, str):
+            return item
+        plain = to_json_value(item)
+        return _encode(plain).decode() if self.encoder is None else self.encoder(plain)
+
+    def _check_blocks(self, blocks: list[ToolContentBlock]) -> None:
+        size = 0
+        for block in blocks:
+            size += _bytes_of(block.text) + _bytes_of(block.data)
+            if block.resource is not None:
+                size += _bytes_of(block.resource.text) + _bytes_of(block.resource.blob)
+        if size > self.max_bytes:
+            raise self._too_big(size)
+
+    def _too_big(self, size: int) -> ResultError:
+        return ResultError(
+            f"it is {size:,} bytes and at most {self.max_bytes:,} are allowed; ask for less, or for a smaller part"
+        )
+
+
+def plan_result(
+    returns: Any,
+    *,
+    encoder: Callable[[Any], str] | None = None,
+    structured: bool = True,
+    output_schema: Mapping[str, Any] | None = None,
+    max_bytes: int = DEFAULT_MAX_RESULT_BYTES,
+    mode: str = "model",
+) -> ResultPlan:
+    """Read a return annotation once.
+
+    Args:
+        returns: the resolved annotation; ``inspect.Parameter.empty`` when there is none.
+        encoder: JSON-shaped data → text; ``None`` is compact JSON.
+        structured: ``False`` publishes no output schema and sends text only.
+        output_schema: the author's own, published as it stands and enforced.
+        max_bytes: see `DEFAULT_MAX_RESULT_BYTES`.
+        mode: of the published schema, ``"model"`` or ``"exact"``.
+
+    Raises:
+        SignatureError: the annotation has no JSON form.
+        NameError: it names something that is not defined yet.
+    """
+    kind, shape = _read_annotation(returns)
+    schema: Callable[[], dict[str, Any]] | dict[str, Any] | None = None
+    validate: Validate | None = None
+    wraps = False
+    if output_schema is not None:
+        schema = dict(output_schema)
+        wraps = schema.get("type") != "object"
+        kind = "free" if kind == "text" else kind
+        validate = _lazy_validator(schema)
+    elif structured and shape is not None:
+        described = shape
+
+        def make() -> dict[str, Any]:
+            from ferrule.app.signatures.json_schema import value_schema
+
+            return value_schema(described, mode)
+
+        schema = make
+        wraps = not _is_object(shape)
+    return ResultPlan(
+        kind,
+        shape,
+        schema,
+        encoder=encoder,
+        structured=structured,
+        max_bytes=max_bytes,
+        wraps=wraps,
+        validate=validate,
+    )
+
+
+def wrap_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """An output schema for revisions that take objects only: the value stands under ``result``."""
+    inner = {key: value for key, value in schema.items() if key != "$defs"}
+    made: dict[str, Any] = {
+        "type": "object",
+        "properties": {"result": inner},
+        "required": ["result"],
+        WRAP_MARKER: True,
+    }
+    if "$defs" in schema:
+        made["$defs"] = schema["$defs"]
+    return made
+
+
+def error_result(text: str) -> ToolResult:
+    """A failure for the model to read."""
+    return ToolResult([ToolContentBlock("text", text)], is_error=True)
+
+
+# -- reading annotations -----------------------------------------------------------------------------------------------
+
+
+def _read_annotation(returns: Any) -> tuple[PlanKind, Shape | None]:
+    returns = _without_input_required(returns)
+    if returns is str:
+        return "text", shape_of(str)
+    if returns is inspect.Parameter.empty or returns is Any or returns is object:
+        return "free", None
+    if returns is None or returns is type(None):
+        return "free", None
+    if _speaks_of_content(returns):
+        _check_content(returns)
+        return "content", None
+    shape = shape_of(returns)
+    return ("free", None) if _says_nothing(shape) else ("typed", shape)
+
+
+def _says_nothing(shape: Shape) -> bool:
+    """``list`` and its like promise nothing of their items, which may well be pictures."""
+    return shape.kind == "any" or (shape.kind in ("array", "tuple") and any(item.kind == "any" for item in shape.items))
+
+
+def _without_input_required(annotation: Any) -> Any:
+    """A return type without `InputRequired`, which is no result but a question (``-> str | InputRequired``)."""
+    if getattr(annotation, "is_input_required", False):
+        return Any
+    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
+        return annotation
+    parts = typing.get_args(annotation)
+    kept = [part for part in parts if not getattr(part, "is_input_required", False)]
+    return annotation if len(kept) == len(parts) else typing.Union[tuple(kept)]
+
+
+def _speaks_of_content(annotation: Any) -> bool:
+    if isinstance(annotation, type):
+        return issubclass(annotation, Content | ToolContentBlock | ResourceContents | Result | InputRequiredResult)
+    return any(_speaks_of_content(part) for part in typing.get_args(annotation) if not isinstance(part, str))
+
+
+def _check_content(annotation: Any, *, in_list: bool = False) -> None:
+    """Refuse content where it could never be sent: only a block, or a list of blocks and data, is content.
+
+    Raises:
+        SignatureError: it stands in a dict, or in a list of lists.
+    """
+    origin = typing.get_origin(annotation)
+    parts = [part for part in typing.get_args(annotation) if _speaks_of_content(part)]
+    if not parts:
+        return
+    is_list = isinstance(origin, type) and issubclass(origin, Iterable) and not issubclass(origin, Mapping)
+    if origin in (typing.Union, types.UnionType, typing.Annotated):
+        is_list = in_list
+    elif not is_list or in_list:
+        raise SignatureError("pictures, files and other content stand alone or in a list; return a list of them")
+    for part in parts:
+        _check_content(part, in_list=is_list)
+
+
+def _is_object(shape: Shape) -> bool:
+    if shape.kind == "custom":
+        adapter = cast("adapters.Adapter", shape.adapter)
+        made = adapter.schema(shape.source, output=True)
+        while isinstance(ref := made.get("$ref"), str) and "$defs" in made:
+            made = {**made["$defs"].get(ref.rpartition("/")[2], {}), "$defs": made["$defs"]}
+        return made.get("type") == "object"
+    return shape.kind in ("object", "map") and not shape.is_array
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+def _block(value: Any) -> ToolContentBlock:
+    if isinstance(value, Content):
+        return value.block()
+    if isinstance(value, ResourceContents):
+        return ToolContentBlock("resource", resource=value)
+    return cast("ToolContentBlock", value)
+
+
+def _bytes_of(text: str | None) -> int:
+    """As UTF-8; a lone surrogate becomes three bytes, as on the wire."""
+    if text is None:
+        return 0
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def to_json_value(value: Any) -> Any:
+    """``value`` as JSON-shaped data.
+
+    Raises:
+        ResultError: it has no JSON form.
+    """
+    try:
+        return adapters.to_json(value)
+    except RecursionError as error:
+        raise ResultError("it is nested too deeply or refers to itself") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ResultError(f"{error}{_advice(value)}") from error
+
+
+def _advice(value: object) -> str:
+    """Not made a list here: that would run the author's code on the event loop, after his function has ended."""
+    return "; return a list" if hasattr(type(value), "__next__") else ""
+
+
+def _encode(plain: Any) -> bytes:
+    try:
+        return encode(plain)
+    except EncodeError as error:
+        raise ResultError(str(error)) from error
+
+
+def _has_non_finite(plain: Any) -> bool:
+    if isinstance(plain, float):
+        return not math.isfinite(plain)
+    if is_object(plain):
+        return any(_has_non_finite(part) for part in plain.values())
+    return is_array(plain) and any(_has_non_finite(part) for part in plain)
+
+
+def _misfit(error: msgspec.ValidationError, value: Any) -> ResultError:
+    reason, path = split_path(str(error))
+    if not path and value is not None and not isinstance(value, str | int | float | dict | list | tuple):
+        return ResultError(f"it does not fit the declared return type: got a {type(value).__name__}{_advice(value)}")
+    where = f" at `{path.lstrip('.')}`" if path else ""
+    return ResultError(f"it does not fit the declared return type{where}: {say(reason)}")
+
+
+def _exact_schema_of(shape: Shape) -> dict[str, Any]:
+    """What every result of this shape keeps."""
+    from ferrule.app.signatures.json_schema import exact_schema
+
+    return exact_schema(shape, output=True)
+
+
+def _lazy_validator(schema: dict[str, Any]) -> Validate:
+    made: list[Validate] = []
+
+    def validate(plain: Any) -> None:
+        if not made:
+            from ferrule.app.signatures.validation import validator_for
+
+            made.append(validator_for(schema))
+        made[0](plain)
+
+    return validate

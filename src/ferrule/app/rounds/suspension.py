@@ -1,0 +1,284 @@
+"""The rounds of a call that may become a task: the same engine, which waits instead of ending the round.
+
+Until a `Keeper` is attached this is `ReplayRounds`: questions end the round and the client asks again. With one, the
+body stays where it is. What it asks is handed to the keeper, answers come in through `WaitingRounds.accept`, and the
+journal is handed to the keeper whenever something was settled, so that another process could go on from there: it
+would re-enact the body up to its last recorded step or answer, exactly as a further round does.
+
+Rule a newcomer would break: what the keeper was told must be safe before anybody acts on it. A step's result is kept
+before the body sees it, an answer before its sender hears that it was taken.
+
+asyncio only, as `ReplayRounds`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
+
+from ferrule.app.execution.limits import paused_time
+from ferrule.app.rounds.base import StepCall
+from ferrule.app.rounds.errors import RoundsError, TooManyRounds
+from ferrule.app.rounds.journal import Entry, Journal, Outstanding
+from ferrule.app.rounds.keys import check_key, digest_of_texts
+from ferrule.app.rounds.manual import InputRequired, answer_by_hand
+from ferrule.app.rounds.questions import Question
+from ferrule.app.rounds.replay import ReplayRounds
+from ferrule.wire.codec import to_builtins
+
+__all__ = ["Answer", "AskedQuestion", "Keeper", "TaskSide", "WaitingRounds"]
+
+_TASK_MARK_TTL_S: Final = 7 * 24 * 3600.0
+
+Answer: TypeAlias = tuple[Literal["answer", "invalid"], Any]
+"""``("answer", raw result)``, or ``("invalid", why)`` where the client refused with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedQuestion:
+    """A question that a body waits at.
+
+    Attributes:
+        key: its place in the body.
+        digest: of its content.
+        refused: how many answers did not fit; each time it counts as asked anew.
+        method, params: the request that asks it.
+    """
+
+    key: str
+    digest: str
+    refused: int
+    method: str
+    params: dict[str, Any]
+
+
+class Keeper(Protocol):
+    """Where the journal and the questions of a waiting body are kept."""
+
+    async def keep(self, journal: Journal, questions: Sequence[AskedQuestion] | None) -> None:
+        """Keep what is settled and, unless ``None``, what is asked now (nothing else is, then)."""
+        ...
+
+    async def hold(self) -> None:
+        """Be sure that the body is still ours to run, before it takes a step; raises if it is not."""
+        ...
+
+
+class TaskSide(Protocol):
+    """What a body may do about the task that it is, or may become."""
+
+    async def begin(self) -> str:
+        """Become a task unless it is one; its id."""
+        ...
+
+    async def say(self, message: str | None) -> None:
+        """Set the task's status message."""
+        ...
+
+    @property
+    def task_id(self) -> str | None:
+        """The task's id, ``None`` while the call is none."""
+        ...
+
+
+class WaitingRounds(ReplayRounds):
+    """See the module.
+
+    Attributes:
+        side: the task.
+    """
+
+    side: TaskSide | None = None
+    _keeper: Keeper | None = None
+    _keeping: asyncio.Task[None] | None = None
+    _has_begun = False
+    _is_held = False
+
+    def enter(self) -> bool:
+        """See `Rounds.enter`."""
+        has_begun, self._has_begun = self._has_begun, True
+        return not has_begun
+
+    def hold(self) -> None:
+        """The call is becoming a task: a question that comes now waits for that, instead of ending the round."""
+        self._is_held = True
+
+    def release(self) -> None:
+        """It has become one, or has not."""
+        self._is_held = False
+        self._stillness.touch()
+
+    def attach(self, keeper: Keeper) -> None:
+        """From now on the body waits. Not after `suspending`."""
+        self._keeper = keeper
+        self._stillness.touch()
+
+    def _lacks(self, missing: dict[str, Any]) -> Exception:
+        connection = self.request.session.connection
+        return super()._lacks(missing) if connection.is_modern else connection.lacking(missing)
+
+    async def _ask(self, base: str, key: str, digest: str, question: Question) -> Any:
+        with paused_time():  # the user's time is not the body's, however long it waits here
+            return await super()._ask(base, key, digest, question)
+
+    async def _join(self, base: str) -> Any:
+        with paused_time():
+            return await super()._join(base)
+
+    def accept(self, answers: Mapping[str, Answer]) -> None:
+        """Take answers by the keys of their questions; the first is final, what is not asked is ignored.
+
+        The body gets them in its own order and later; keep the journal before you tell anybody. What has waited longer
+        than its question allows has expired, answered or not.
+        """
+        self._expire()
+        taken = {
+            key: answer
+            for key, answer in answers.items()
+            if key in self.journal.outstanding and key not in self.journal.entries
+        }
+        self._record({key: (kind, value) for key, (kind, value) in taken.items()})
+
+    def _record(self, settled: Mapping[str, tuple[str, Any]]) -> None:
+        if not settled:
+            return
+        sequence = self.journal.next_sequence()
+        for key, (kind, value) in settled.items():
+            entry = Entry(sequence, cast("Any", kind), self.journal.outstanding[key].digest, value)
+            self.journal.entries[key] = self._due[key] = entry
+            self._fresh.add(key)
+        self._stillness.touch()
+
+    @property
+    def mark_ttl_s(self) -> float:
+        """As `Rounds.mark_ttl_s`, or as long as another process may take the task over."""
+        return max(super().mark_ttl_s, _TASK_MARK_TTL_S)
+
+    async def run_step(self, call: StepCall) -> Entry:
+        """As `Rounds.run_step`; the outcome is kept before the body sees it."""
+        if self._keeper is not None:
+            await self._keeper.hold()
+        entry = await super().run_step(call)
+        if self._keeper is not None:
+            await self._keeper.keep(self.journal, None)
+        return entry
+
+    async def ask_by_hand(
+        self, asked: InputRequired, function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]
+    ) -> Any:
+        """The body returned questions: in a task they are asked like any other and the body is called again.
+
+        Before the promotion they end the round, as in a call that is no task.
+
+        Raises:
+            TooManyRounds: it asked too often.
+        """
+        value: Any = asked
+        for _ in range(self.settings.max_rounds):
+            if self._keeper is None:
+                return await answer_by_hand(self.request, value, function, kwargs)
+            questions = value.requests()
+            answers = await asyncio.gather(
+                *(
+                    self.ask(Question(question["method"], question["params"], lambda raw: raw, key=_legal(key)))
+                    for key, question in questions.items()
+                )
+            )
+            self.request.session.by_hand = dict(zip(questions, answers, strict=True)), to_builtins(value.state)
+            value = await function(**kwargs)
+            if not isinstance(value, InputRequired):
+                return value
+        raise TooManyRounds(f"A call may take {self.settings.max_rounds} rounds")
+
+    def _lead(self) -> None:
+        if self._keeper is not None and self._expire():
+            self._stillness.watch()
+            return
+        super()._lead()
+
+    def _stand(self) -> None:
+        """The body stands: end the round, or say what is asked and wait."""
+        keeper = self._keeper
+        if keeper is None:
+            if self._is_held:
+                self._stillness.rest()
+            else:
+                super()._stand()
+            return
+        seen = self._stillness.activity
+        self._keeping = self._loop.create_task(keeper.keep(self.journal, self._questions()))
+        self._keeping.add_done_callback(lambda keeping: self._told(keeping, seen))
+
+    def _told(self, keeping: asyncio.Task[None], seen: int) -> None:
+        """What is asked is kept; whatever happened meanwhile is looked at anew."""
+        error = None if keeping.cancelled() else keeping.exception()
+        if self._is_over:
+            return
+        if keeping.cancelled() or error is not None:
+            self._fail(error if isinstance(error, Exception) else RoundsError("The questions of a task were not kept"))
+        elif self._stillness.activity == seen:
+            self._stillness.rest(self._next_expiry_in_s())
+        else:
+            self._stillness.watch()
+
+    def _questions(self) -> list[AskedQuestion]:
+        """What is asked now, also noted in the journal."""
+        now = self.settings.clock()
+        before, self.journal.outstanding = self.journal.outstanding, {}
+        asked: list[AskedQuestion] = []
+        for parked in self._parked.values():
+            question = parked.question
+            if question is None or parked.future.done():
+                continue
+            known = before.get(parked.key)
+            asked_at = now if known is None else known.asked_at
+            self.journal.outstanding[parked.key] = Outstanding(
+                parked.digest, asked_at, parked.refused, question.timeout_s
+            )
+            asked.append(
+                AskedQuestion(parked.key, parked.digest, parked.refused, question.method, dict(question.params or {}))
+            )
+        return asked
+
+    def _next_expiry_in_s(self) -> float | None:
+        ends = [asked.asked_at + asked.timeout_s for asked in self.journal.outstanding.values() if asked.timeout_s]
+        return max(0.0, min(ends) - self.settings.clock()) if ends else None
+
+    def _expire(self) -> bool:
+        """Record what has waited too long; whether there was anything."""
+        now = self.settings.clock()
+        expired = {
+            key: ("expired", asked.timeout_s)
+            for key, asked in self.journal.outstanding.items()
+            if asked.timeout_s and now >= asked.asked_at + asked.timeout_s and key not in self.journal.entries
+        }
+        self._record(expired)
+        return bool(expired)
+
+    async def settle(self, value: Any) -> Any:
+        """See `Rounds.settle`."""
+        await self._kept()
+        return await super().settle(value)
+
+    async def settle_error(self, error: BaseException) -> Any:
+        """See `Rounds.settle_error`."""
+        await self._kept()
+        return await super().settle_error(error)
+
+    async def _kept(self) -> None:
+        """Let a write that has begun end, so that it cannot overtake the one of the outcome."""
+        while self._keeping is not None and not self._keeping.done():
+            try:
+                await asyncio.wait([self._keeping])
+            except asyncio.CancelledError:
+                continue
+
+
+def _legal(key: str) -> str:
+    """An author who asks by hand may use any key; here not all characters are free."""
+    try:
+        return check_key(key)
+    except RoundsError:
+        return f"by-hand-{digest_of_texts(key)}"

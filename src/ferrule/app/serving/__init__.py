@@ -1,0 +1,1 @@
+"""How an `MCPServer` is served: over HTTP, by several workers, within the process."""

@@ -1,0 +1,272 @@
+"""pydantic models, its dataclasses and its annotated validators: decoded, described and dumped by pydantic.
+
+Imported only when an annotation uses pydantic. A value is read as JSON and strictly first, so that everything is taken
+that the published schema accepts, also by classes that are strict; then as pydantic's lax mode does, except that a
+truth value is no number and a number no truth value, as everywhere else. A `str` field keeps its text. Where a list,
+dict or model is declared and JSON text arrives, the text is decoded; see `ferrule.app.signatures.coercion` for the
+rule.
+"""
+
+from __future__ import annotations
+
+import typing
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, cast
+
+import msgspec
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
+
+from ferrule.app.errors import SignatureError
+from ferrule.app.signatures.adapters.base import Opaque
+from ferrule.app.signatures.json_types import is_array, is_object
+from ferrule.app.signatures.scalars import ACCEPTED
+from ferrule.wire.codec import decode
+from ferrule.wire.faults import DecodeError
+
+__all__ = ["PYDANTIC"]
+
+_MAX_PROBLEMS = 5
+_MAX_LISTED = 10_000
+_MAX_LEVELS = 16
+"""JSON text inside JSON text is decoded so many times."""
+_CONTAINER_ERRORS = frozenset(
+    f"{kind}_type"
+    for kind in ("list", "dict", "set", "frozen_set", "tuple", "model", "model_attributes", "dataclass", "mapping")
+)
+_INTEGER_ERRORS = frozenset({"int_type", "int_from_float", "int_parsing", "int_parsing_size"})
+_NUMBER_ERRORS = frozenset({"int_type", "float_type", "decimal_type"})
+_NOT_YET = frozenset({"class-not-fully-defined", "undefined-annotation"})
+_SAFE_FORMATS = frozenset({"date", "date-time", "uuid", "uuid4", "ipv4", "binary", "base64url", "base64"})
+"""Formats of results that no value breaks; ``date-time`` where the type demands an offset."""
+
+
+class _Schemas(GenerateJsonSchema):
+    """Without the titles that repeat a field's name, and in results without formats that a value may break."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def decimal_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().decimal_schema(schema)
+        if self.mode == "validation":
+            for part in made.get("anyOf", ()):
+                if part.get("type") == "string":
+                    part.setdefault("pattern", ACCEPTED[Decimal]["pattern"])
+        return made
+
+    def datetime_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().datetime_schema(schema)
+        has_offset = schema.get("tz_constraint") not in (None, "naive")
+        return made if has_offset or self.mode == "validation" else {"type": "string"}
+
+
+class _Pydantic(Opaque):
+    name = "pydantic"
+
+    def decode(self, annotation: Any, value: Any) -> Any:
+        validators = _validators(annotation)
+        for left in reversed(range(_MAX_LEVELS)):
+            try:
+                return _validate(validators, value)
+            except ValidationError as error:
+                value, changed = _mend(value, error)
+                if not changed or not left:
+                    raise ValueError(_tell(error)) from error
+        raise AssertionError
+
+    def schema(self, annotation: Any, *, output: bool) -> dict[str, Any]:
+        """As `Adapter.schema`.
+
+        Raises:
+            NameError: the class names something that is not defined yet.
+            SignatureError: pydantic has no schema for it, or a method of its author's that makes one fails.
+        """
+        try:
+            made = _adapter(annotation).json_schema(
+                mode="serialization" if output else "validation", schema_generator=_Schemas, by_alias=True
+            )
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            if isinstance(error, NameError) or getattr(error, "code", None) in _NOT_YET:
+                _class_adapter.cache_clear()  # what it holds for the class would stay unfinished
+                raise NameError(reason) from error
+            raise SignatureError(f"pydantic cannot describe {_name(annotation)}: {reason}") from error
+        _drop_class_titles(made, annotation)
+        if output:
+            _drop_formats(made)
+        else:
+            _require_tags(made)
+        return made
+
+
+def _name(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
+def _validate(validators: tuple[Any, Any], value: Any) -> Any:
+    read_python, read_json = validators
+    try:
+        text = msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError):  # it holds what a caller in this process has: instances
+        return read_python(value)
+    try:
+        return read_json(text, strict=True)
+    except ValidationError as error:
+        strictly = error
+    if _mixes_truth_and_numbers(strictly):
+        raise strictly
+    return read_json(text)
+
+
+def _problems_of(error: ValidationError) -> list[Any]:
+    """What is wrong, each with its place and its value.
+
+    Raises:
+        ValueError: there is more than anybody would read; a peer chooses how much there is, and listing it takes time.
+    """
+    if (count := error.error_count()) > _MAX_LISTED:
+        raise ValueError(f"there are {count:,} problems with it")
+    return error.errors(include_url=False, include_context=False)
+
+
+def _mixes_truth_and_numbers(error: ValidationError) -> bool:
+    for problem in _problems_of(error):
+        kind, given = problem["type"], problem["input"]
+        if isinstance(given, bool) and kind in _NUMBER_ERRORS:
+            return True
+        if kind == "bool_type" and isinstance(given, int | float) and not isinstance(given, bool):
+            return True
+    return False
+
+
+def _require_tags(schema: Any) -> None:
+    """Each member of a discriminated union demands its tag, which pydantic does although the field has a default."""
+    if is_object(schema):
+        tag = schema.get("discriminator")
+        name = tag.get("propertyName") if is_object(tag) else None
+        for part in schema.get("oneOf", ()) if isinstance(name, str) else ():
+            if "$ref" in part or "properties" in part:
+                part["required"] = list(dict.fromkeys([*part.get("required", ()), name]))
+        for key, part in schema.items():
+            if key not in _DATA:
+                _require_tags(part)
+    elif is_array(schema):
+        for part in schema:
+            _require_tags(part)
+
+
+_DATA = frozenset({"default", "examples", "enum", "const"})
+
+
+def _drop_formats(schema: Any) -> None:
+    if is_object(schema):
+        if schema.get("type") == "string" and schema.get("format", "date") not in _SAFE_FORMATS:
+            del schema["format"]
+        for name, part in schema.items():
+            if name not in _DATA:
+                _drop_formats(part)
+    elif is_array(schema):
+        for part in schema:
+            _drop_formats(part)
+
+
+@lru_cache(maxsize=1024)
+def _class_adapter(annotation: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(annotation)
+
+
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    try:
+        return _class_adapter(annotation)
+    except TypeError:  # unhashable: Annotated with mutable metadata
+        return TypeAdapter(annotation)
+
+
+@lru_cache(maxsize=1024)
+def _class_validators(annotation: Any) -> tuple[Any, Any]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation.model_validate, annotation.model_validate_json
+    adapter = _adapter(annotation)
+    return adapter.validate_python, adapter.validate_json
+
+
+def _validators(annotation: Any) -> tuple[Any, Any]:
+    """What reads Python values, and what reads JSON."""
+    try:
+        return _class_validators(annotation)
+    except TypeError:
+        adapter = _adapter(annotation)
+        return adapter.validate_python, adapter.validate_json
+
+
+def _drop_class_titles(schema: dict[str, Any], annotation: Any) -> None:
+    cls = typing.get_origin(annotation) or annotation
+    if schema.get("title") == getattr(cls, "__name__", None):
+        del schema["title"]
+    for name, part in schema.get("$defs", {}).items():
+        if isinstance(part.get("title"), str) and name.startswith(part["title"].partition("[")[0]):
+            del part["title"]
+
+
+def _mend(value: Any, error: ValidationError) -> tuple[Any, bool]:
+    """``value`` with every JSON text put where a container is declared, and every whole number an integer is."""
+    made, changed = value, False
+    for problem in _problems_of(error):
+        sent = problem["input"]
+        better = sent
+        if problem["type"] in _CONTAINER_ERRORS and isinstance(sent, str):
+            better = _container_of(sent)
+        elif problem["type"] in _INTEGER_ERRORS and isinstance(sent, float) and sent.is_integer():
+            better = int(sent)
+        if better is not sent:
+            if not changed:
+                made, changed = _copy(value), True
+            made = _put(made, problem["loc"], sent, better)
+    return made, changed
+
+
+def _container_of(text: str) -> Any:
+    try:
+        made = decode(text)
+    except DecodeError:
+        return text
+    return made if is_object(made) or is_array(made) else text
+
+
+def _copy(value: Any) -> Any:
+    """The containers anew: what the caller sent is never changed."""
+    if is_object(value):
+        return {name: _copy(part) for name, part in value.items()}
+    return [_copy(part) for part in value] if is_array(value) else value
+
+
+def _put(root: Any, path: tuple[Any, ...], sent: Any, better: Any) -> Any:
+    """``root`` with ``better`` in the place of ``sent``; a step that is no place names a union's member."""
+    parent: Any = None
+    place: Any = None
+    node = root
+    for step in path:
+        if (is_object(node) and step in node) or (is_array(node) and isinstance(step, int) and step < len(node)):
+            parent, place, node = node, step, cast("Any", node)[step]
+    if node.__class__ is not sent.__class__ or node != sent:
+        return root
+    if parent is None:
+        return better
+    parent[place] = better
+    return root
+
+
+def _tell(error: ValidationError) -> str:
+    problems = _problems_of(error)
+    told: list[str] = []
+    for problem in problems[:_MAX_PROBLEMS]:
+        path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem["loc"])
+        told.append(f"`{path.lstrip('.')}`: {problem['msg']}" if path else problem["msg"])
+    if len(problems) > _MAX_PROBLEMS:
+        told.append(f"and {len(problems) - _MAX_PROBLEMS} more")
+    return "; ".join(told)
+
+
+PYDANTIC = _Pydantic()

@@ -1,0 +1,355 @@
+"""Arguments that the fast path refused: read again one by one, mended where that is unambiguous, explained where not.
+
+What is mended, always by the declared type and never towards text:
+
+* JSON text where a list, dict, model, number, boolean or null is declared and text is not: ``"[1, 2]"``, ``"5"``,
+  ``"true"`` (models often send them so). The text must be one whole JSON value; ``"5 apples"`` and ``"True"`` are
+  refused. Where the type accepts text, alone or in a union, the text stays exactly as it came.
+* A number with a zero fraction where an integer is declared: ``3.0`` is an integer in JSON Schema.
+* ``null`` for a parameter that has a default and whose type forbids ``null``: it counts as left out.
+
+What is explained goes to a model: each problem with its path, what was expected and what kind of value came, then the
+parameters that exist. Values are not repeated, since a log may keep the text.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from ferrule.app.errors import SignatureError
+from ferrule.app.signatures.json_types import is_array, is_object
+from ferrule.app.signatures.shapes import FieldShape, Shape, flat_members, json_kind, kinds_of, native, split_path
+from ferrule.wire.codec import decode
+from ferrule.wire.faults import DecodeError, FerruleError
+
+if TYPE_CHECKING:
+    from ferrule.app.signatures.function import FunctionSpec
+
+__all__ = ["ArgumentProblem", "InvalidArguments", "bind_slowly", "lenient"]
+
+_MAX_PROBLEMS = 20
+_MAX_NAME_CHARS = 60
+_MAX_PARTS = 2_000
+"""Parts of one argument that are looked at one by one for what is wrong."""
+
+_GOT = re.compile(r"^Expected `(?P<expected>[^`]*)`(?P<rest>.*), got `(?P<got>[^`]*)`$", re.DOTALL)
+_EXAMPLES = {
+    "RFC3339 encoded datetime": "expected a date and a time, such as `2026-07-28T09:30:00Z`",
+    "RFC3339 encoded date": "expected a date, such as `2026-07-28`",
+    "RFC3339 encoded time": "expected a time, such as `09:30:00Z`",
+    "ISO8601 duration": "expected a duration, such as `PT1H30M`",
+    "Invalid UUID": "expected a UUID, such as `123e4567-e89b-12d3-a456-426614174000`",
+}
+"""What msgspec says of a text of a certain form -> what to send instead."""
+_PROBLEM = re.compile(r"(?:^|; )`([^`]*)`: ")
+_WORDS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+
+
+class ArgumentProblem(msgspec.Struct, frozen=True):
+    """One thing that is wrong with arguments.
+
+    Attributes:
+        path: where, as ``days`` or ``options.tags[0]``.
+        reason: what, in words for a model.
+    """
+
+    path: str
+    reason: str
+
+
+class InvalidArguments(FerruleError, ValueError):
+    """Arguments do not fit a function's parameters (the caller's fault).
+
+    Attributes:
+        problems: each with its path.
+        parameters: one line that names what may be sent.
+    """
+
+    def __init__(self, problems: list[ArgumentProblem], parameters: str) -> None:
+        self.problems = problems
+        self.parameters = parameters
+        lines = [f"- `{problem.path}`: {problem.reason}" for problem in problems]
+        super().__init__("\n".join([*lines, f"Parameters: {parameters}"]))
+
+
+def bind_slowly(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
+    """As ``spec.bind``, parameter by parameter.
+
+    Raises:
+        InvalidArguments: with every problem that was found.
+    """
+    if not isinstance(arguments, Mapping):
+        raise InvalidArguments([ArgumentProblem("arguments", "expected object")], spec.told_parameters())
+    given = cast("Mapping[str, Any]", arguments)
+    problems: list[ArgumentProblem] = []
+    kwargs: dict[str, Any] = {}
+    for part in spec.parameters:
+        if part.name in given:
+            try:
+                kwargs[part.name] = lenient(given[part.name], part.shape)
+            except msgspec.ValidationError as error:
+                if given[part.name] is None and not part.required:
+                    kwargs[part.name] = part.default
+                else:
+                    problems += _Search(_MAX_PROBLEMS - len(problems)).run(part, given[part.name], error)
+            except RecursionError:
+                problems.append(ArgumentProblem(part.name, "nested too deeply"))
+        elif part.required:
+            problems.append(ArgumentProblem(part.name, f"required, send {_kind_of(part.shape)}"))
+        else:
+            kwargs[part.name] = part.default
+    names = {part.name for part in spec.parameters}
+    for name in given:
+        if name in names:
+            continue
+        if spec.takes_keywords and name not in spec.injected:
+            kwargs[name] = given[name]
+            continue
+        if len(problems) >= _MAX_PROBLEMS:  # a peer chooses how many there are; only these are shown
+            break
+        problems.append(_unknown(name, names))
+    if problems:
+        raise InvalidArguments(problems[:_MAX_PROBLEMS], spec.told_parameters())
+    return kwargs
+
+
+def lenient(value: Any, shape: Shape) -> Any:
+    """``value`` as ``shape``, with the repairs that the head of this file lists.
+
+    Every part is repaired, however many there are, in one walk beside the type; time grows with the size of the value.
+
+    Raises:
+        msgspec.ValidationError: it does not fit, repaired or not.
+        RecursionError: it is nested too deeply.
+    """
+    try:
+        return native(value, shape)
+    except msgspec.ValidationError as error:
+        first = error
+    except TypeError as error:
+        raise SignatureError(str(error)) from error
+    mended = _mend(value, shape)
+    if mended is value:
+        raise first
+    try:
+        return native(mended, shape)
+    except msgspec.ValidationError as error:
+        # What was sent is told, unless the first complaint is one that the repair has answered.
+        raise (first if _tells_of_text(first, error) else error) from None
+
+
+def _tells_of_text(first: msgspec.ValidationError, second: msgspec.ValidationError) -> bool:
+    """Whether the second failure is inside what the first one is about, which was decoded by us and not sent."""
+    sent, found = split_path(str(first))[1], split_path(str(second))[1]
+    return found.startswith(sent)
+
+
+def _mend(value: Any, shape: Shape) -> Any:
+    """``value`` with the parts repaired that cannot be what ``shape`` says; itself where there are none."""
+    if isinstance(value, str):
+        return _from_text(value, shape)
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and _wants_integer(shape) else value
+    if shape.kind == "union":
+        member = _member_for(value, shape)
+        return value if member is None else _mend(value, member)
+    if is_array(value):
+        return _mend_array(value, shape)
+    return _mend_object(value, shape) if is_object(value) else value
+
+
+def _from_text(value: str, shape: Shape) -> Any:
+    """What JSON text spells, where the type takes no text at all."""
+    kinds = kinds_of(shape)
+    if "str" in kinds or "any" in kinds or shape.kind == "custom":  # pydantic's classes look for themselves
+        return value
+    try:
+        made = decode(value)
+    except DecodeError:
+        return value
+    return value if isinstance(made, str) else _mend(made, shape)
+
+
+def _wants_integer(shape: Shape) -> bool:
+    kinds = kinds_of(shape)
+    return "int" in kinds and "float" not in kinds and "any" not in kinds
+
+
+def _member_for(value: Any, shape: Shape) -> Shape | None:
+    """The member of a union that a container is meant for: of several classes the one that knows most of its names."""
+    kind = json_kind(value)
+    fitting = [member for member in flat_members(shape) if kind in kinds_of(member) and member.kind != "custom"]
+    if len(fitting) < 2 or kind != "object":
+        return fitting[0] if fitting else None
+    names = cast("dict[str, Any]", value).keys()
+    return max(fitting, key=lambda member: len(names & {field.wire_name for field in member.fields}))
+
+
+def _mend_array(value: list[Any], shape: Shape) -> Any:
+    if shape.kind == "array":
+        made = [_mend(item, shape.items[0]) for item in value]
+    elif shape.kind == "tuple" or shape.is_array:
+        parts = [field.shape for field in shape.fields] if shape.is_array else shape.items
+        made = [_mend(item, part) for item, part in zip(value, parts, strict=False)]
+        made += value[len(parts) :]
+    else:
+        return value
+    return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
+
+
+def _mend_object(value: dict[str, Any], shape: Shape) -> Any:
+    if shape.kind == "map":
+        parts = dict.fromkeys(value, shape.items[1])
+    elif shape.kind == "object":
+        parts = {field.wire_name: field.shape for field in shape.fields}
+    else:
+        return value
+    made = {name: _mend(part, parts[name]) if name in parts else part for name, part in value.items()}
+    return made if any(made[name] is not part for name, part in value.items()) else value
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def _problem(path: str, error: msgspec.ValidationError) -> ArgumentProblem:
+    reason, inner = split_path(str(error))
+    return ArgumentProblem(path + inner, say(reason))
+
+
+def _split(path: str, error: msgspec.ValidationError) -> list[ArgumentProblem]:
+    """The problems that a library found inside its own class, which its adapter writes one after another."""
+    reason, inner = split_path(str(error))
+    parts = _PROBLEM.split(reason)[1:]
+    places = [place if place.startswith("[") else f".{place}" for place in parts[::2]]
+    return [ArgumentProblem(path + inner + place, say(each)) for place, each in zip(places, parts[1::2], strict=True)]
+
+
+class _Search:
+    """Finds every part of one argument that does not fit; a conversion names the first only.
+
+    Args:
+        most: problems to find. A peer chooses how many there are, and how many parts are looked at before one is
+            found, so both are bounded.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._parts_left = _MAX_PARTS
+        self._found: list[ArgumentProblem] = []
+
+    def run(self, part: FieldShape, value: Any, error: msgspec.ValidationError) -> list[ArgumentProblem]:
+        """The problems inside an argument that was refused with ``error``; that one alone where none is inside it."""
+        first = _problem(part.name, error)
+        self._look(part.name, value, part.shape, error)
+        place = first.path.partition("[...]")[0]  # what a conversion says of every key
+        return self._found if any(each.path.startswith(place) for each in self._found) else [first, *self._found[:-1]]
+
+    def _look(self, path: str, value: Any, shape: Shape, error: msgspec.ValidationError) -> None:
+        before = len(self._found)
+        is_inside = bool(split_path(str(error))[1])
+        if isinstance(value, str) and is_inside:
+            value = _from_text(value, shape)
+        if shape.kind == "union" and is_inside:
+            shape = _member_for(value, shape) or shape
+        if is_object(value) and shape.kind == "object":
+            self._look_at_fields(path, value, shape)
+        elif is_object(value) and shape.kind == "map":
+            for key, item in value.items():
+                self._try(f"{path}[{_shown(str(key))!r}]", item, shape.items[1])
+        elif is_array(value) and (shape.kind in ("array", "tuple") or shape.is_array):
+            parts = [field.shape for field in shape.fields] if shape.is_array else shape.items
+            for at, item in enumerate(value):
+                if shape.kind != "array" and at >= len(parts):
+                    break
+                self._try(f"{path}[{at}]", item, parts[0 if shape.kind == "array" else at])
+        elif shape.kind == "custom":
+            self._found += _split(path, error)[: self._most - len(self._found)]
+        if len(self._found) == before and len(self._found) < self._most:
+            self._found.append(_problem(path, error))
+
+    def _look_at_fields(self, path: str, value: dict[str, Any], shape: Shape) -> None:
+        for field in shape.fields:
+            if field.wire_name in value:
+                self._try(f"{path}.{field.wire_name}", value[field.wire_name], field.shape)
+            elif field.required and len(self._found) < self._most:
+                self._found.append(
+                    ArgumentProblem(f"{path}.{field.wire_name}", f"required, send {_kind_of(field.shape)}")
+                )
+        if shape.is_closed:
+            names = {field.wire_name for field in shape.fields}
+            for name in value:
+                if name not in names and len(self._found) < self._most:
+                    problem = _unknown(name, names)
+                    self._found.append(ArgumentProblem(f"{path}.{problem.path}", problem.reason))
+
+    def _try(self, path: str, value: Any, shape: Shape) -> None:
+        if self._parts_left <= 0 or len(self._found) >= self._most:
+            return
+        self._parts_left -= 1
+        try:
+            lenient(value, shape)
+        except msgspec.ValidationError as error:
+            self._look(path, value, shape, error)
+
+
+def say(reason: str) -> str:
+    """A conversion's reason in the words of JSON Schema."""
+    for encoded, example in _EXAMPLES.items():
+        if encoded in reason:
+            return example
+    found = _GOT.match(reason)
+    if found is not None:
+        expected = " or ".join(_WORDS.get(word, word) for word in found["expected"].split(" | "))
+        return f"expected {expected}{found['rest']}, got {_WORDS.get(found['got'], found['got'])}"
+    if reason.startswith("Invalid enum value"):
+        return "not one of the allowed values"
+    reason = re.sub(r"`(str|int|float|bool)`", lambda word: _WORDS[word[1]], reason)
+    return reason[:1].lower() + reason[1:]
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= _MAX_NAME_CHARS else name[:_MAX_NAME_CHARS] + "…"
+
+
+def _unknown(name: str, names: set[str]) -> ArgumentProblem:
+    shown = _shown(name)
+    near = difflib.get_close_matches(name[:_MAX_NAME_CHARS], names, n=1)
+    hint = f", did you mean `{near[0]}`?" if near else ""
+    return ArgumentProblem(shown, f"there is no such parameter{hint}")
+
+
+def _kind_of(shape: Shape) -> str:
+    """What a parameter takes, in a word or two: what its schema says."""
+    from ferrule.app.signatures.json_schema import exact_schema
+
+    made = exact_schema(shape)
+    return _in_a_word(made, made.get("$defs", {}))
+
+
+def _in_a_word(schema: dict[str, Any], defs: dict[str, Any], *, depth: int = 0) -> str:
+    if depth > 20:
+        return "any value"
+    if isinstance(ref := schema.get("$ref"), str):
+        return _in_a_word(defs.get(ref.rpartition("/")[2], {}), defs, depth=depth + 1)
+    if "enum" in schema or "const" in schema:
+        values: list[Any] = schema.get("enum", [schema.get("const")])
+        return "one of " + ", ".join(msgspec.json.encode(value).decode() for value in values[:12])
+    parts: list[dict[str, Any]] = schema.get("anyOf", schema.get("oneOf", []))
+    if parts:
+        return " or ".join(dict.fromkeys(_in_a_word(part, defs, depth=depth + 1) for part in parts))
+    words: str | list[str] = schema.get("type", "any value")
+    word = words if isinstance(words, str) else " or ".join(words)
+    return f"{word} ({schema['format']})" if "format" in schema else word
+
+
+def describe(parameters: list[FieldShape]) -> str:
+    """``city (string, required), days (integer)``; ``none`` when there are none."""
+    return (
+        ", ".join(f"{part.name} ({_kind_of(part.shape)}{', required' if part.required else ''})" for part in parameters)
+        or "none"
+    )

@@ -1,0 +1,334 @@
+"""A function, read once: its parameters as a schema, and a fast way from arguments to keyword arguments.
+
+`FunctionSpec` is made when a function is registered, and everything that can be wrong with a signature is found then.
+What a call needs (one generated Struct for ``msgspec.convert``) and what a list needs (the schema) are made on first
+use: a server with a thousand tools starts without either.
+
+`bind` is one native conversion when the arguments are right. When they are not, `ferrule.app.signatures.coercion` reads
+them again, slowly, to mend what is unambiguous and to say everything that is wrong.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
+
+import msgspec
+
+from ferrule.app.errors import SignatureError
+from ferrule.app.signatures.annotations import shape_of
+from ferrule.app.signatures.introspection import (
+    EMPTY,
+    Declaration,
+    FunctionKind,
+    RawParameter,
+    declaration_of,
+    remember_callers,
+)
+from ferrule.app.signatures.shapes import FieldShape, decode_hook
+
+__all__ = ["FunctionSpec", "SchemaMode", "compile_function"]
+
+SchemaMode = Literal["model", "exact"]
+"""How a schema is published: as the APIs of models share it, or with everything JSON Schema can say."""
+
+INJECTED = "__ferrule_injected__"
+"""A class with this attribute is never an argument: its name says what is put in (``"context"``)."""
+
+DEPENDENCY = "__ferrule_dependency__"
+"""A default or an ``Annotated`` note with this attribute is resolved by the server, not sent by a client."""
+
+_SIMPLE = frozenset({str, int, float, bool})
+_IMMUTABLE = (str, int, float, bool, bytes, type(None), enum.Enum)
+
+_structs_asdict = msgspec.structs.asdict
+_convert = msgspec.convert
+
+
+class FunctionSpec:
+    """A compiled function; made by `compile_function`.
+
+    Attributes:
+        function: the function itself, still plain.
+        name: its ``__name__``.
+        kind: ``"sync"``, ``"async"``, ``"generator"`` or ``"async_generator"``.
+        doc: the raw docstring.
+        returns: the resolved return annotation; ``EMPTY`` (``inspect.Parameter.empty``) when there is none.
+        parameters: what a client sends, in order.
+        injected: parameter name → what is put in by the server (``"context"``).
+        dependencies: parameter name → the marker that a dependency resolver understands.
+        runner: how it is called with everything filled in; made and kept by `ferrule.app.execution.invoke`.
+        takes_keywords: whether arguments beyond the parameters are passed on (only with a schema of the author's own).
+    """
+
+    __slots__ = (
+        "_declaration",
+        "_descriptions",
+        "_positional",
+        "_struct",
+        "_told",
+        "bind",
+        "context_parameter",
+        "dependencies",
+        "doc",
+        "function",
+        "injected",
+        "kind",
+        "name",
+        "parameters",
+        "returns",
+        "runner",
+        "takes_keywords",
+    )
+
+    bind: Callable[[Mapping[str, Any] | None], dict[str, Any]]
+    """Arguments → keyword arguments for the function, without the injected ones. Raises `InvalidArguments`."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self._declaration: Declaration | None = declaration
+        self._struct: type[msgspec.Struct] | None = None
+        self._descriptions: dict[str, str] | None = None
+        self._told: str | None = None
+        self.function: Callable[..., Any] = declaration.function
+        self.name = declaration.name
+        self.kind: FunctionKind = declaration.kind
+        self.doc = declaration.doc
+        self.returns: Any = declaration.returns
+        self.takes_keywords = declaration.takes_keywords
+        self.parameters: list[FieldShape] = []
+        self.injected: dict[str, str] = {}
+        self.dependencies: dict[str, Any] = {}
+        self.context_parameter: str | None = None
+        self.runner: Callable[..., Any] | None = None
+        self._positional: tuple[str, ...] = ()
+        self.bind = self._first_bind
+        if declaration.pending is None:
+            self._read(declaration)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether calling it gives a coroutine."""
+        return self.kind == "async"
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a name in its annotations was not defined yet when it was registered."""
+        return self._declaration is not None
+
+    def finish(self) -> FunctionSpec:
+        """Resolve what was pending; a no-op otherwise.
+
+        Raises:
+            SignatureError: a name is still not defined, or an annotation has no JSON form.
+        """
+        declaration = self._declaration
+        if declaration is not None:
+            declaration = declaration_of(declaration.function)
+            if declaration.pending is not None:
+                raise SignatureError(
+                    f"{declaration.pending}; import it at run time, not under TYPE_CHECKING", function=self.name
+                )
+            self.returns = declaration.returns
+            self._read(declaration)
+        return self
+
+    def _read(self, declaration: Declaration) -> None:
+        positional: list[str] = []
+        for raw in declaration.parameters:
+            if raw.is_positional_only:
+                positional.append(raw.name)
+            injected, dependency = _injection(raw)
+            if injected is not None:
+                self.injected[raw.name] = injected
+                if injected == "context":
+                    self.context_parameter = raw.name
+            elif dependency is not None:
+                self.dependencies[raw.name] = dependency
+            else:
+                try:
+                    self.parameters.append(self._parameter(raw))
+                except SignatureError as error:
+                    raise SignatureError(error.reason, function=self.name, parameter=raw.name) from error
+                except NameError as error:
+                    self.parameters.clear()
+                    self.injected.clear()
+                    self.dependencies.clear()
+                    declaration.pending = str(error)
+                    return
+        self._positional = tuple(positional)
+        self._declaration = None
+
+    def _parameter(self, raw: RawParameter) -> FieldShape:
+        try:
+            return _parameter(raw)
+        except NameError:  # a field of a class defined inside a function, perhaps
+            remember_callers(self.function)
+            return _parameter(raw)
+
+    # -- calling ---------------------------------------------------------------------------------------------------
+
+    def _first_bind(self, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+        self.finish()
+        self.bind = self._compile()
+        return self.bind(arguments)
+
+    def _compile(self) -> Callable[[Mapping[str, Any] | None], dict[str, Any]]:
+        from ferrule.app.signatures.coercion import bind_slowly
+
+        # msgspec cannot have a field whose name begins with two underscores.
+        if self.takes_keywords or any(part.name.startswith("__") for part in self.parameters):
+            return lambda arguments: bind_slowly(self, arguments or {})
+        if not self.parameters:
+            return lambda arguments: bind_slowly(self, arguments) if arguments else {}
+        struct = self._struct_type()
+        if all(type(part.shape.hint) is type and part.shape.hint in _SIMPLE for part in self.parameters):
+
+            def bind(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+                try:
+                    return _structs_asdict(_convert(arguments, struct))
+                except (msgspec.ValidationError, TypeError):
+                    return bind_slowly(self, arguments or {})
+
+            return bind
+
+        def bind_typed(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+            try:
+                return _structs_asdict(_convert(arguments, struct, dec_hook=decode_hook, str_keys=True))
+            except (msgspec.ValidationError, TypeError, RecursionError):
+                return bind_slowly(self, arguments or {})
+
+        return bind_typed
+
+    def _struct_type(self) -> type[msgspec.Struct]:
+        """The parameters as one Struct: its conversion checks names, types and presence in one native pass."""
+        if self._struct is None:
+            fields: list[Any] = []
+            for part in self.parameters:
+                if part.required:
+                    fields.append((part.name, part.shape.hint))
+                    continue
+                default = part.default
+                if not isinstance(default, _IMMUTABLE):
+                    default = msgspec.field(default_factory=_constant(default))
+                fields.append((part.name, part.shape.hint, default))
+            self._struct = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+        return self._struct
+
+    def call_with(self, **kwargs: Any) -> Any:
+        """Call the function with what `bind` gave and the injected values: a result, or a coroutine."""
+        args = [kwargs.pop(name) for name in self._positional if name in kwargs]
+        return self.function(*args, **kwargs)
+
+    @property
+    def has_positional_only(self) -> bool:
+        """Whether the function cannot be called with keywords alone; use `call_with` then."""
+        return bool(self._positional)
+
+    # -- describing ------------------------------------------------------------------------------------------------
+
+    def description(self) -> str | None:
+        """The docstring up to its first section; ``None`` when there is none."""
+        doc = self.doc
+        if doc is None:
+            return None
+        if "\n" not in doc and ":" not in doc:
+            return doc.strip() or None
+        from ferrule.app.signatures.docstrings import parse
+
+        parsed = parse(doc)
+        self._descriptions = parsed.parameters
+        return parsed.description
+
+    def parameter_descriptions(self) -> dict[str, str]:
+        """What the docstring says of each parameter; ``Annotated`` wins over it in the schema."""
+        if self._descriptions is None:
+            self._descriptions = {}
+            self.description()
+        return self._descriptions
+
+    def told_parameters(self) -> str:
+        """The parameters in one line, for whoever sent wrong arguments; made once."""
+        if self._told is None:
+            from ferrule.app.signatures.coercion import describe
+
+            self._told = describe(self.parameters)
+        return self._told
+
+    def input_schema(self, mode: SchemaMode = "model") -> dict[str, Any]:
+        """The schema of the arguments; always an object that refuses unknown names."""
+        self.finish()
+        from ferrule.app.signatures.json_schema import function_schema
+
+        return function_schema(self.parameters, self.parameter_descriptions(), mode)
+
+
+def compile_function(function: Callable[..., Any], *, allow_keywords: bool = False) -> FunctionSpec:
+    """Read a function for serving.
+
+    Args:
+        function: any callable; it is not changed.
+        allow_keywords: accept ``**name``, for components whose schema the author wrote.
+
+    Raises:
+        SignatureError: it takes ``*args`` (or ``**kwargs``), a parameter's type has no JSON form, or it is a method
+            of no instance.
+    """
+    declaration = declaration_of(function)
+    if declaration.parameters and declaration.parameters[0].name in ("self", "cls"):
+        _check_bound(function, declaration.parameters[0])
+    spec = FunctionSpec(declaration)
+    if spec.takes_keywords and not allow_keywords:
+        raise SignatureError(
+            "**kwargs cannot be described to a client; name the parameters, take a dict, or give input_schema=",
+            function=spec.name,
+        )
+    return spec
+
+
+def _check_bound(function: Any, first: RawParameter) -> None:
+    """A decorator in a class body sees a plain function; the client would be asked for ``self``."""
+    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
+    if first.annotation is EMPTY and owner and not owner.endswith("<locals>"):
+        raise SignatureError(
+            f"it is a method and `{first.name}` has no value yet; register it bound, as app.tool(instance.method)",
+            function=function.__qualname__,
+        )
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def _parameter(raw: RawParameter) -> FieldShape:
+    annotation = raw.annotation
+    shape = shape_of(Any if annotation is EMPTY else annotation)
+    has_default = raw.default is not EMPTY
+    if has_default and type(raw.default).__module__.startswith("pydantic"):
+        raise SignatureError("write Annotated[type, Field(...)] and a plain default; the function stays callable then")
+    return FieldShape(raw.name, raw.name, shape, not has_default, raw.default if has_default else msgspec.UNSET)
+
+
+def _injection(raw: RawParameter) -> tuple[str | None, Any]:
+    """What the server puts in here: ``(kind, None)``, ``(None, marker)`` for a dependency, or ``(None, None)``."""
+    if raw.default is not EMPTY and hasattr(raw.default, DEPENDENCY):
+        return None, raw.default
+    annotation = raw.annotation
+    if type(annotation) is type:
+        return cast("str | None", getattr(annotation, INJECTED, None)), None
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation, *notes = typing.get_args(annotation)
+        for note in notes:
+            if hasattr(note, DEPENDENCY):
+                return None, note
+    for part in typing.get_args(annotation) if _is_union(annotation) else (annotation,):
+        cls = typing.get_origin(part) or part
+        if isinstance(cls, type) and (kind := getattr(cls, INJECTED, None)) is not None:
+            return kind, None
+    return None, None
+
+
+def _is_union(annotation: Any) -> bool:
+    return typing.get_origin(annotation) in (typing.Union, types.UnionType)

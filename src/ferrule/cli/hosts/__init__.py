@@ -1,0 +1,1 @@
+"""The configuration files of hosts: where they are, reading and changing them."""

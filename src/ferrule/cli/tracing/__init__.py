@@ -1,0 +1,1 @@
+"""Recording what passes between a host and a server."""

@@ -1,0 +1,1 @@
+"""What a client asks and what it answers: calls, tasks, subscriptions, questions."""

@@ -1,0 +1,380 @@
+"""Hearing of changes: one iterator over ``subscriptions/listen`` (modern) and over the old notifications (legacy).
+
+A modern subscription is a request that stays open. When it breaks it is made again with a growing pause, and the
+listener gets an event of kind ``"gap"``: something may have been missed in between, so look again at what you care
+about. A legacy server tells everybody everything; here the filter is applied on this side.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
+
+import anyio
+
+from ferrule.protocol.errors import ConnectionClosed, FerruleError, MCPError
+from ferrule.transports.http.errors import retry_delay_s
+from ferrule.wire.types import META_SUBSCRIPTION_ID
+
+if TYPE_CHECKING:
+    from ferrule.client.connection.connector import Session
+    from ferrule.transports.background import BackgroundTask
+
+__all__ = ["ChangeEvent", "Subscription", "SubscriptionHost", "SubscriptionSet"]
+
+logger = logging.getLogger("ferrule.client")
+
+MAX_WAITING_EVENTS: Final = 1024
+ACKNOWLEDGE_S: Final = 30.0
+"""Seconds that a server has to acknowledge a subscription before it is asked again."""
+
+ChangeKind: TypeAlias = Literal["tools", "prompts", "resources", "resource", "gap", "other"]
+
+_KINDS: Final[Mapping[str, ChangeKind]] = {
+    "notifications/tools/list_changed": "tools",
+    "notifications/prompts/list_changed": "prompts",
+    "notifications/resources/list_changed": "resources",
+    "notifications/resources/updated": "resource",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeEvent:
+    """Something changed.
+
+    Attributes:
+        kind: which list (``"tools"``, ``"prompts"``, ``"resources"``), or ``"resource"`` for one resource;
+            ``"gap"``: events may have been missed; ``"other"``: an extension's notification.
+        uri: of the resource; it may lie below the one that was subscribed to.
+        method, params: the notification as it came; empty for a gap.
+    """
+
+    kind: ChangeKind
+    uri: str | None = None
+    method: str = ""
+    params: Mapping[str, Any] | None = None
+
+
+class Subscription:
+    """An open subscription: ``async for event in client.listen(...)``, or ``async with`` to end it in time.
+
+    Attributes:
+        granted: the filter that the server granted (modern); ``None`` until it said so.
+    """
+
+    def __init__(self, owner: SubscriptionSet, wanted: Mapping[str, Any]) -> None:
+        self._set = owner
+        self._wanted = dict(wanted)
+        self._events: deque[ChangeEvent] = deque()
+        self._came = anyio.Event()
+        self._acknowledged = anyio.Event()
+        self._attempt = _Attempt()
+        self._task: BackgroundTask | None = None
+        self._error: Exception | None = None
+        self._is_closed = False
+        self.granted: Mapping[str, Any] | None = None
+
+    # -- the listener's side ----------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[ChangeEvent]:
+        return self
+
+    async def __anext__(self) -> ChangeEvent:
+        """The next event.
+
+        Raises:
+            StopAsyncIteration: it was closed.
+            RemoteError: the server refuses subscriptions.
+        """
+        self.start()
+        while not self._events:
+            if self._error is not None:
+                raise self._error
+            if self._is_closed:
+                raise StopAsyncIteration
+            self._came = anyio.Event()
+            await self._came.wait()
+        return self._events.popleft()
+
+    async def __aenter__(self) -> Subscription:
+        try:
+            await self.ready()
+        except BaseException:  # there will be no exit
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    async def ready(self) -> None:
+        """Wait until the server has granted it: changes from now on are heard.
+
+        Raises:
+            RemoteError: the server refuses subscriptions.
+        """
+        self.start()
+        await self._acknowledged.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def aclose(self) -> None:
+        """End it. Idempotent."""
+        if self._is_closed:
+            return
+        self._end()
+        if self._task is not None:
+            self._task.cancel()
+        await self._set.drop(self)
+
+    # -- the client's side ------------------------------------------------------------------------------------------
+
+    @property
+    def uris(self) -> Iterable[str]:
+        """The single resources that it is about."""
+        return cast("Iterable[str]", self._wanted.get("resourceSubscriptions") or ())
+
+    def start(self) -> None:
+        """Begin, once."""
+        if self._task is None and not self._is_closed:
+            self._task = self._set.add(self, self._run())
+
+    def take(self, method: str, params: Mapping[str, Any] | None) -> None:
+        """A notification came; whether it is for this subscription is decided here."""
+        meta = (params or {}).get("_meta")
+        id = cast("Mapping[str, Any]", meta).get(META_SUBSCRIPTION_ID) if isinstance(meta, Mapping) else None
+        if method == "notifications/cancelled" and id is None:  # the request that it names is ours
+            id = (params or {}).get("requestId")
+        if method == "notifications/subscriptions/acknowledged":
+            if self._attempt.id is None and self._set.is_asking(self):
+                self._attempt.id = id
+                self.acknowledge(cast("Mapping[str, Any]", (params or {}).get("notifications") or {}))
+        elif id is not None and id == self._attempt.id:
+            if method == "notifications/cancelled":  # one of the ways in which a server ends a subscription
+                self.note_ended(None)
+            elif (event := _event(method, params)) is not None:
+                self.put(event)
+        elif id is None and (event := _event(method, params)) is not None and self._wants(event):
+            self.put(event)
+
+    def put(self, event: ChangeEvent) -> None:
+        """Queue an event; a listener that does not listen loses the oldest and hears of it."""
+        if len(self._events) >= MAX_WAITING_EVENTS:
+            self._events.clear()
+            event = ChangeEvent("gap")
+        if event.kind != "gap" or not self._events or self._events[-1].kind != "gap":
+            self._events.append(event)
+        self._came.set()
+
+    def _wants(self, event: ChangeEvent) -> bool:
+        if event.kind == "resource":
+            uri = event.uri or ""
+            return any(uri == wanted or uri.startswith(wanted.rstrip("/") + "/") for wanted in self.uris)
+        return bool(self._wanted.get(f"{event.kind}ListChanged"))
+
+    def _end(self) -> None:
+        self._is_closed = True
+        self._acknowledged.set()
+        self._came.set()
+
+    # -- one attempt after the other ----------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        failures = 0
+        while not self._is_closed:
+            self._attempt = attempt = _Attempt()
+            try:
+                await self._set.run(self, self._wanted)
+            except MCPError as error:
+                self._error = error
+                self._end()
+                return
+            except (FerruleError, OSError) as error:
+                if not self._acknowledged.is_set() and not isinstance(error, ConnectionClosed):
+                    self._error = error
+                    self._end()
+                    return
+                logger.debug("A subscription to %s broke: %s", self._set.label, error)
+            if attempt.was_granted:
+                self.put(ChangeEvent("gap"))
+                failures = 0
+            await anyio.sleep(retry_delay_s(failures, hint_ms=None))
+            failures += 1
+
+    def acknowledge(self, granted: Mapping[str, Any]) -> None:
+        """It is open."""
+        self.granted = granted
+        self._attempt.was_granted = True
+        self._attempt.turned.set()
+        self._acknowledged.set()
+
+    def note_ended(self, error: Exception | None) -> None:
+        """The server has ended this attempt."""
+        self._attempt.error = error
+        self._attempt.turned.set()
+        self._attempt.over.set()
+
+    async def granted_or_ended(self) -> None:
+        """Wait until it is known whose acknowledgement came."""
+        await self._attempt.turned.wait()
+
+    async def ended(self) -> None:
+        """Wait for the end of this attempt, and raise what ended it."""
+        await self._attempt.over.wait()
+        if self._attempt.error is not None:
+            raise self._attempt.error
+
+
+class _Attempt:
+    """One listen request."""
+
+    def __init__(self) -> None:
+        self.id: Any = None
+        self.was_granted = False
+        self.error: Exception | None = None
+        self.turned = anyio.Event()
+        self.over = anyio.Event()
+
+
+class SubscriptionHost(Protocol):
+    """What subscriptions need of their client."""
+
+    @property
+    def label(self) -> str:
+        """What to call the server."""
+        ...
+
+    def start_task(self, work: Coroutine[Any, Any, None], name: str) -> BackgroundTask:
+        """Run something until it ends or the client closes."""
+        ...
+
+    def session_now(self) -> Session | None:
+        """The session in use, if there is one that works."""
+        ...
+
+    async def session_again(self) -> Session:
+        """A session that works, newly opened if need be."""
+        ...
+
+    async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:
+        """Send ``subscriptions/listen``; returns when the server ends it."""
+        ...
+
+
+class SubscriptionSet:
+    """The subscriptions of one client."""
+
+    def __init__(self, host: SubscriptionHost) -> None:
+        self._host = host
+        self._open: list[Subscription] = []
+        self._asking: Subscription | None = None
+        self._lock: anyio.Lock | None = None
+
+    @property
+    def label(self) -> str:
+        """What to call the server."""
+        return self._host.label
+
+    def uris(self) -> set[str]:
+        """The single resources that somebody listens to."""
+        return {uri for subscription in self._open for uri in subscription.uris}
+
+    def take(self, method: str, params: Mapping[str, Any] | None) -> None:
+        """A notification came."""
+        for subscription in list(self._open):
+            subscription.take(method, params)
+
+    def tell_gap(self) -> None:
+        """Something may have been missed."""
+        for subscription in self._open:
+            subscription.put(ChangeEvent("gap"))
+
+    async def aclose(self) -> None:
+        """End them all."""
+        for subscription in list(self._open):
+            await subscription.aclose()
+
+    def add(self, subscription: Subscription, run: Coroutine[Any, Any, None]) -> BackgroundTask:
+        """Keep a subscription running until it is closed."""
+        self._open.append(subscription)
+        return self._host.start_task(run, "ferrule-subscription")
+
+    async def drop(self, subscription: Subscription) -> None:
+        """A subscription was closed: a legacy server is told what nobody listens to any more."""
+        if subscription not in self._open:
+            return
+        self._open.remove(subscription)
+        session = self._host.session_now()
+        if session is None or session.is_modern:
+            return
+        kept = self.uris()
+        for uri in subscription.uris:
+            if uri not in kept:
+                try:
+                    await session.link.send_raw_request("resources/unsubscribe", {"uri": uri}, {"timeout_s": 10})
+                except (FerruleError, OSError) as error:
+                    logger.debug("Unsubscribing from %s failed: %s", uri, error)
+
+    def is_asking(self, subscription: Subscription) -> bool:
+        """Whether the next acknowledgement belongs to this subscription."""
+        return self._asking is subscription
+
+    async def run(self, subscription: Subscription, wanted: Mapping[str, Any]) -> None:
+        """Listen until the server ends it.
+
+        Raises:
+            Whatever ended it.
+        """
+        session = await self._host.session_again()
+        if not session.is_modern:
+            await self._run_legacy(session, subscription, wanted)
+            return
+        if self._lock is None:
+            self._lock = anyio.Lock()
+        # The acknowledgement names the id; asking one at a time tells whose it is, on every link alike.
+        async with self._lock:
+            self._asking = subscription
+            task = self._host.start_task(self._listen(session, subscription, wanted), "ferrule-listen")
+            try:
+                with anyio.fail_after(ACKNOWLEDGE_S):
+                    await subscription.granted_or_ended()
+            except BaseException as error:
+                task.cancel()
+                if isinstance(error, TimeoutError):
+                    raise ConnectionClosed(f"No acknowledgement within {ACKNOWLEDGE_S:g} s") from None
+                raise
+            finally:
+                self._asking = None
+        try:
+            await subscription.ended()
+        finally:
+            task.cancel()
+
+    async def _listen(self, session: Session, subscription: Subscription, wanted: Mapping[str, Any]) -> None:
+        error: Exception | None = None
+        try:
+            await self._host.send_listen(session, wanted)
+        except Exception as raised:
+            error = raised
+        subscription.note_ended(error)
+
+    async def _run_legacy(self, session: Session, subscription: Subscription, wanted: Mapping[str, Any]) -> None:
+        """Everybody is told everything; only single resources must be asked for. Ends when the link does."""
+        for uri in subscription.uris:
+            await session.link.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
+        subscription.acknowledge(wanted)
+        await session.link.wait_closed()
+        raise ConnectionClosed("The connection ended")
+
+
+def _event(method: str, params: Mapping[str, Any] | None) -> ChangeEvent | None:
+    kind = _KINDS.get(method)
+    if kind is None:
+        meta = (params or {}).get("_meta")
+        is_ours = isinstance(meta, Mapping) and META_SUBSCRIPTION_ID in cast("Mapping[str, Any]", meta)
+        return ChangeEvent("other", None, method, params) if is_ours and method != "notifications/cancelled" else None
+    return ChangeEvent(kind, (params or {}).get("uri"), method, params)

@@ -1,0 +1,474 @@
+"""Tasks from the client's side: a handle that can be waited for, asked, cancelled, and found again by its id.
+
+One handle for both wires. In the extension (2026-07-28) the outcome and the questions are inside ``tasks/get``, which
+is asked when the server says that the task changed, where it offers that (``subscriptions/listen``), and else as often
+as it wants to be asked. In the 2025-11-25 core ``tasks/result`` waits, and questions come as requests of the server on
+its stream. Either way they go to the handlers that the client has for questions, and each is answered once.
+
+Rule a newcomer would break: a handle holds nothing open but while it is waited for. Forgetting it costs nothing, and
+its id is all that a restarted program needs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, cast
+
+import anyio
+
+from ferrule.client.calls.methods import ClientCalls
+from ferrule.client.calls.results import ToolCallResult
+from ferrule.client.calls.rounds import is_input_required, run_rounds
+from ferrule.client.calls.subscriptions import Subscription
+from ferrule.client.concurrent import gather
+from ferrule.client.connection.connector import Session
+from ferrule.client.core import UNSAID, ClientCore
+from ferrule.client.errors import BadServerResponse
+from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError
+from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY
+from ferrule.transports.http.backend import HttpConnectFailed
+from ferrule.wire.faults import FerruleError
+from ferrule.wire.jsonrpc import JsonRpcErrorCode
+from ferrule.wire.types import ToolResult
+from ferrule.wire.types.tasks import TaskStatus
+
+__all__ = ["TASKS_EXTENSION", "ClientTasks", "TaskCancelled", "TaskHandle", "TaskState"]
+
+logger = logging.getLogger("ferrule.client")
+
+TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
+"""Declare it (``Client(extensions={TASKS_EXTENSION: {}})``) to let servers make tasks of `Client.call_tool` too."""
+
+_FINAL: Final = frozenset({"completed", "failed", "cancelled"})
+_DEFAULT_POLL_S: Final = 1.0
+_MIN_POLL_S: Final = 0.02
+_MAX_POLL_S: Final = 60.0
+_LOST_TRIES: Final = 8
+_LISTENING_POLL_S: Final = 15.0
+"""A word of the server may be lost: who listens looks as often all the same."""
+
+
+class TaskCancelled(LocalError):
+    """The task was cancelled; there is no result."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """How a task stands.
+
+    Attributes:
+        task_id: its id.
+        status: ``working``, ``input_required``, ``completed``, ``failed`` or ``cancelled``.
+        message: for people; ``None`` if the server says nothing.
+        created_at, updated_at: as the server's clock says; ``None`` if it says nothing readable.
+        ttl_s: life from ``created_at`` in seconds; ``None``: unlimited.
+        poll_interval_s: how often the server wants to be asked.
+        raw: the task as it came.
+    """
+
+    task_id: str
+    status: TaskStatus
+    message: str | None
+    created_at: datetime | None
+    updated_at: datetime | None
+    ttl_s: float | None
+    poll_interval_s: float
+    raw: Mapping[str, Any]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the status is final."""
+        return self.status in _FINAL
+
+
+def _state(raw: Mapping[str, Any]) -> TaskState:
+    task_id, status = raw.get("taskId"), raw.get("status")
+    if not isinstance(task_id, str) or status not in (*_FINAL, "working", "input_required"):
+        raise BadServerResponse(f"The server describes a task without an id or with the unknown status {status!r}")
+    ttl_ms = raw.get("ttlMs", raw.get("ttl"))
+    poll_ms = raw.get("pollIntervalMs", raw.get("pollInterval"))
+    poll_s = poll_ms / 1000 if isinstance(poll_ms, int | float) else _DEFAULT_POLL_S
+    return TaskState(
+        task_id,
+        cast("TaskStatus", status),
+        raw.get("statusMessage"),
+        _moment(raw.get("createdAt")),
+        _moment(raw.get("lastUpdatedAt")),
+        ttl_ms / 1000 if isinstance(ttl_ms, int | float) else None,
+        min(_MAX_POLL_S, max(_MIN_POLL_S, poll_s)),
+        raw,
+    )
+
+
+def _moment(value: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+
+
+class TaskHandle:
+    """A tool call that runs on its own; made by `Client.start_tool` and `Client.task`.
+
+    Attributes:
+        task_id: what to keep for later; ``None`` where the server answered at once and there is no task.
+        tool: the tool's name, for results and errors; ``""`` when only the id is known.
+    """
+
+    def __init__(
+        self,
+        client: ClientTasks,
+        task_id: str | None,
+        tool: str,
+        *,
+        seed: TaskState | None = None,
+        finished: ToolCallResult | None = None,
+        result_type: Any = None,
+    ) -> None:
+        self.task_id = task_id
+        self.tool = tool
+        self._client = client
+        self._last = seed
+        self._finished = finished
+        self._result_type = result_type
+        self._answered: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"TaskHandle({self.task_id!r}, {self.tool!r})"
+
+    async def status(self) -> TaskState:
+        """How the task stands now.
+
+        Raises:
+            RemoteError: -32602: there is no such task; it may have expired.
+        """
+        if self.task_id is None:
+            return TaskState("", "completed", None, None, None, None, _DEFAULT_POLL_S, {})
+        self._last = _state(await self._ask("tasks/get"))
+        return self._last
+
+    async def result(self, *, timeout_s: float | None = None) -> ToolCallResult:
+        """Wait for the end, answering the task's questions with the client's handlers.
+
+        Args:
+            timeout_s: seconds to wait; the task goes on and can be waited for again. ``None``: no bound.
+
+        Raises:
+            TimeoutError: it is not over yet.
+            TaskCancelled: it was cancelled.
+            RemoteError: it failed, or expired.
+            InputNotProvided: it asks something that this client cannot answer.
+        """
+        if self._finished is not None:
+            return self._finished
+        with anyio.fail_after(timeout_s):
+            raw = await (self._poll_to_end() if self._client.is_modern else self._wait_for_end())
+        self._finished = await self._client.called(self.tool, raw, self._result_type)
+        return self._finished
+
+    async def cancel(self) -> None:
+        """Ask the server to stop; it may still end otherwise. A finished task stays as it is."""
+        if self.task_id is None:
+            return
+        try:
+            await self._ask("tasks/cancel")
+        except RemoteError as error:
+            if self._client.is_modern or not (await self.status()).is_over:
+                raise
+            logger.debug("The task %s is over already: %s", self.task_id, error)
+
+    async def answer(self, responses: Mapping[str, Any]) -> None:
+        """Answer questions by hand (2026-07-28): key → bare result, as in `TaskState.raw`'s ``inputRequests``."""
+        self._answered.update(responses)
+        await self._ask("tasks/update", inputResponses=dict(responses))
+
+    async def events(self) -> AsyncGenerator[TaskState]:
+        """Every change of status or message that is seen; ends with the final one.
+
+        Questions are not answered here; `result` does that, also at the same time.
+        """
+        before: tuple[Any, ...] | None = None
+        pause = _Pause(self._client, self.task_id)
+        try:
+            while True:
+                state = await self.status()
+                now = (state.status, state.message, state.updated_at)
+                if now != before:
+                    before = now
+                    yield state
+                if state.is_over:
+                    return
+                await pause.wait(state.poll_interval_s)
+        finally:
+            await pause.aclose()
+
+    # -- both wires -----------------------------------------------------------------------------------------------
+
+    async def _ask(self, method: str, **params: Any) -> dict[str, Any]:
+        return await self._client.ask_task(method, {"taskId": self.task_id, **params})
+
+    async def _persistently(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        """A task outlives connections: when one breaks, ask again on the next."""
+        for attempt in range(_LOST_TRIES):
+            try:
+                return await call()
+            except (ConnectionClosed, HttpConnectFailed, OSError) as error:
+                if attempt == _LOST_TRIES - 1:
+                    raise
+                logger.info("Lost the connection while waiting for task %s: %s", self.task_id, error)
+                await anyio.sleep(min(5.0, 0.05 * 2**attempt))
+        raise AssertionError("unreachable")
+
+    async def _poll_to_end(self) -> dict[str, Any]:
+        state = self._last
+        pause = _Pause(self._client, self.task_id)
+        try:
+            if state is not None and not state.is_over and state.status != "input_required":
+                await pause.wait(state.poll_interval_s)
+            while True:
+                state = cast("TaskState", await self._persistently(self.status))
+                if state.is_over:
+                    return _outcome(state.raw)
+                if state.status == "input_required" and await self._answer_open(state.raw):
+                    continue  # the server may have gone on already
+                await pause.wait(state.poll_interval_s)
+        finally:
+            await pause.aclose()
+
+    async def _answer_open(self, raw: Mapping[str, Any]) -> bool:
+        questions: Any = raw.get("inputRequests")
+        if not isinstance(questions, Mapping):
+            raise BadServerResponse("A task requires input and asks nothing")
+        open_: dict[str, Any] = {
+            key: asked
+            for key, asked in cast("Mapping[str, Any]", questions).items()
+            if key not in self._answered and isinstance(asked, Mapping)
+        }
+        if not open_:
+            return False
+
+        async def one(key: str, asked: Mapping[str, Any]) -> Any:
+            return await self._client.answer_question(key, str(asked.get("method")), asked.get("params"))
+
+        answers = await gather([one(key, asked) for key, asked in open_.items()])
+        await self._persistently(lambda: self.answer(dict(zip(open_, answers, strict=True))))
+        return True
+
+    async def _wait_for_end(self) -> dict[str, Any]:
+        try:
+            return cast("dict[str, Any]", await self._persistently(lambda: self._ask("tasks/result")))
+        except RemoteError:
+            if (await self.status()).status == "cancelled":
+                raise TaskCancelled(f"The task {self.task_id} was cancelled") from None
+            raise
+
+
+def _outcome(raw: Mapping[str, Any]) -> dict[str, Any]:
+    if raw["status"] == "completed":
+        result: Any = raw.get("result")
+        if not isinstance(result, dict):
+            raise BadServerResponse("A completed task has no result")
+        return cast("dict[str, Any]", result)
+    if raw["status"] == "cancelled":
+        raise TaskCancelled(f"The task {raw['taskId']} was cancelled")
+    error: Any = raw.get("error")
+    told = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
+    raised = RemoteError(str(told.get("message", raw.get("statusMessage") or "The task failed")), code=told.get("code"))
+    if "data" in told:
+        raised.data = told["data"]
+    raise raised
+
+
+class _Pause:
+    """The time between two looks at a task: as long as the server wants, or until it says that the task changed.
+
+    A short task costs no subscription.
+    """
+
+    def __init__(self, client: ClientTasks, task_id: str | None) -> None:
+        self._client = client
+        self._task_id = task_id
+        self._is_first = True
+        self._may_listen = client.is_modern
+        self._subscription: Subscription | None = None
+
+    async def wait(self, poll_s: float) -> None:
+        """Until the next look is due."""
+        subscription = self._subscription
+        if subscription is not None:
+            granted: Any = (subscription.granted or {}).get("taskIds") or ()
+            longest_s = max(poll_s, _LISTENING_POLL_S) if self._task_id in granted else poll_s
+            await self._heard(subscription.__anext__(), longest_s)
+            return
+        if self._is_first or not self._may_listen:
+            before_s = min(poll_s, _DEFAULT_POLL_S) if self._may_listen else poll_s
+            self._is_first = False
+            await anyio.sleep(before_s)
+            if before_s == poll_s:
+                return
+        self._subscription = self._client.listen(more={"taskIds": [self._task_id]})
+        await self._heard(self._subscription.ready(), poll_s)  # what was before is not heard of: look then
+
+    async def _heard(self, word: Awaitable[object], at_most_s: float) -> None:
+        with anyio.move_on_after(at_most_s):
+            try:
+                await word
+            except (FerruleError, OSError, StopAsyncIteration) as error:
+                logger.debug("Task %s is polled, since its server does not tell: %r", self._task_id, error)
+                self._may_listen = False
+                await self.aclose()
+                await anyio.sleep(at_most_s)
+
+    async def aclose(self) -> None:
+        """Listen no more."""
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            await subscription.aclose()
+
+
+class ClientTasks(ClientCalls):
+    """The part of a client that knows tasks."""
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        self.result_types["task"] = _drive
+        self._task_only: set[str] = set()
+
+    async def start_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        ttl_s: float | None = None,
+        timeout_s: float | None = UNSAID,
+        result_type: Any = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> TaskHandle:
+        """Call a tool as a task where the server offers one, and do not wait for its end.
+
+        In the modern era this request declares the tasks extension by itself and the server decides; in 2025-11-25 a
+        task is asked for if the server has tasks. A server that answers at once gives a handle that is finished.
+
+        Args:
+            name, arguments, timeout_s, result_type, meta: as in `call_tool`; the time is that until the handle comes.
+            ttl_s: how long the server shall keep the task (2025-11-25; it may decide otherwise).
+
+        Raises:
+            RemoteError: the server refuses the call.
+        """
+        params: dict[str, Any] = {"name": name}
+        if arguments is not None:
+            params["arguments"] = dict(arguments)
+        session = await self._ensure_session()
+        if self._may_ask_for_task():
+            params["task"] = {} if ttl_s is None else {"ttl": int(ttl_s * 1000)}
+        mirrors = None
+        if self._mirrors_headers:
+            mirrors = lambda: self.toolbook.headers(name, arguments)  # noqa: E731
+        options = self._options(timeout_s, None, None)
+        sent_meta = {**(meta or {}), **self._task_meta()}
+
+        async def send(params: dict[str, Any]) -> dict[str, Any]:
+            return await self._send(session, "tools/call", params, sent_meta, options, mirrors)
+
+        try:
+            raw = await send(params)
+        except RemoteError as error:
+            if error.code != JsonRpcErrorCode.METHOD_NOT_FOUND or params.pop("task", None) is None:
+                raise
+            raw = await send(params)  # a tool that is never a task
+        if is_input_required(raw):
+            raw = await run_rounds("tools/call", params, raw, send, self._answer, max_rounds=self.max_rounds)
+        task = raw.get("task") if "task" in params else raw if raw.get("resultType") == "task" else None
+        if not isinstance(task, Mapping):
+            return TaskHandle(self, None, name, finished=await self.called(name, raw, result_type))
+        seed = _state(cast("Mapping[str, Any]", task))
+        return TaskHandle(self, seed.task_id, name, seed=seed, result_type=result_type)
+
+    def task(self, task_id: str, *, tool: str = "", result_type: Any = None) -> TaskHandle:
+        """A handle for a task that was begun earlier, by this program or one before it. Asks nothing yet."""
+        return TaskHandle(self, task_id, tool, result_type=result_type)
+
+    async def _request_tool(self, params: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        """Also of a tool that the server runs as a task only, for a client that did not say that it knows tasks."""
+        name = str(params["name"])
+        if name not in self._task_only:
+            try:
+                return await super()._request_tool(params, options)
+            except RemoteError as error:
+                if not self._wants_task(error):
+                    raise
+        if self.is_modern:  # what comes is driven by `_drive`
+            own: Mapping[str, Any] = options.get("meta") or {}
+            meta = {**own, **self._task_meta()}
+            raw = await super()._request_tool(params, {**options, "meta": meta})
+            self._task_only.add(name)
+            return raw
+        raw = await super()._request_tool({**params, "task": {}}, options)
+        self._task_only.add(name)
+        task = raw.get("task")
+        if not isinstance(task, Mapping):
+            return raw
+        seed = _state(cast("Mapping[str, Any]", task))
+        return await TaskHandle(self, seed.task_id, name, seed=seed)._wait_for_end()  # pyright: ignore[reportPrivateUsage]
+
+    def _wants_task(self, error: RemoteError) -> bool:
+        """Whether a server refused a call because it is none of a task."""
+        if not self.is_modern:
+            return error.code == JsonRpcErrorCode.METHOD_NOT_FOUND and self._may_ask_for_task()
+        if error.code != JsonRpcErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY:
+            return False
+        return bool(error.data == {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
+
+    def _may_ask_for_task(self) -> bool:
+        session = self.session
+        return not session.is_modern and bool(session.revision.task_methods) and self._has_legacy_tasks()
+
+    async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:
+        """Also for tasks, with the declaration that they need."""
+        meta = self._task_meta() if "taskIds" in wanted else None
+        await self._send_once(session, "subscriptions/listen", {"notifications": wanted}, meta, {}, None)
+
+    # -- for handles ----------------------------------------------------------------------------------------------
+
+    async def ask_task(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """One of the task methods, with the declaration that it needs."""
+        timeout_s = None if method == "tasks/result" else UNSAID
+        return await self.request(method, params, timeout_s=timeout_s, meta=self._task_meta())
+
+    async def answer_question(self, key: str, method: str, params: Mapping[str, Any] | None) -> Any:
+        """Ask the client's own handlers."""
+        return await self._answer(key, method, params)
+
+    async def called(self, name: str, raw: Mapping[str, Any], result_type: Any) -> ToolCallResult:
+        """A tool's raw result as `call_tool` gives it."""
+        result = self._typed(raw, ToolResult, "tools/call")
+        if not name:  # a handle found by its id alone does not know its tool
+            return ToolCallResult(name, result, result_type=result_type)
+        return await self._made_result(name, result, result_type)
+
+    def _has_legacy_tasks(self) -> bool:
+        tasks: Any = self.session.raw.get("capabilities", {}).get("tasks")
+        return isinstance(tasks, Mapping) and "tools" in (cast("Mapping[str, Any]", tasks).get("requests") or {})
+
+    def _task_meta(self) -> dict[str, Any]:
+        session = self.session
+        if not session.is_modern:
+            return {}
+        declared: Mapping[str, Any] = session.meta.get(CLIENT_CAPABILITIES_KEY) or {}
+        own: Mapping[str, Any] = declared.get("extensions") or {}
+        extensions: dict[str, Any] = {**own, TASKS_EXTENSION: {}}
+        return {CLIENT_CAPABILITIES_KEY: {**declared, "extensions": extensions}}
+
+
+async def _drive(client: ClientCore, method: str, params: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """`call_tool` got a task: its result is that of the task."""
+    tasks = cast("ClientTasks", client)
+    if method != "tools/call":
+        raise BadServerResponse(f"The server made a task of {method}, which cannot be one")
+    seed = _state(result)
+    handle = TaskHandle(tasks, seed.task_id, str(params.get("name", "")), seed=seed)
+    return await handle._poll_to_end()  # pyright: ignore[reportPrivateUsage] - one file, one noun in two parts

@@ -1,0 +1,137 @@
+"""What a client knows of its server's tools: the header plan, the output schema, the validator; each made once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from ferrule.client.errors import InvalidToolOutput, OutputNotCheckable
+from ferrule.protocol.schema_work import SchemaTooCostly
+from ferrule.wire.headers import InvalidHeaderAnnotation, ParamHeader, compile_param_plan, mirror_params
+from ferrule.wire.types import Tool
+
+if TYPE_CHECKING:
+    from ferrule.client.calls.schema_check import SchemaCheck
+
+__all__ = ["ToolBook"]
+
+logger = logging.getLogger("ferrule.client")
+
+_NO_HEADERS: Mapping[str, str] = {}
+
+
+class _Known:
+    __slots__ = ("_check", "_is_made", "plan", "tool")
+
+    def __init__(self, tool: Tool, plan: tuple[ParamHeader, ...]) -> None:
+        self.tool = tool
+        self.plan = plan
+        self._check: SchemaCheck | SchemaTooCostly | None = None
+        self._is_made = False
+
+    def check(self) -> SchemaCheck | SchemaTooCostly | None:
+        """Checks structured content; ``None`` where there is nothing to check with, and why where it is refused."""
+        if not self._is_made:
+            self._check, self._is_made = _make_check(self.tool), True
+        return self._check
+
+
+class ToolBook:
+    """Tools by name, as last listed."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+        self._unlisted: set[str] = set()
+        self._shown: set[str] = set()
+
+    def show(self, tools: Iterable[Tool]) -> None:
+        """The program itself has listed these: it may rely on what they declare (`is_shown`)."""
+        self._shown.update(tool.name for tool in tools)
+
+    def is_shown(self, name: str) -> bool:
+        """Whether the program has listed a tool. What a client looks up for itself does not count, or the same call
+        would give another class in the era where it must look."""
+        return name in self._shown
+
+    def learn(self, tools: Iterable[Tool], *, checks_headers: bool) -> dict[str, str]:
+        """Remember tools.
+
+        Returns:
+            Those whose header annotations are invalid, with the reason; they are not remembered.
+        """
+        refused: dict[str, str] = {}
+        for tool in tools:
+            plan: tuple[ParamHeader, ...] = ()
+            if checks_headers:
+                try:
+                    plan = compile_param_plan(tool.input_schema)
+                except InvalidHeaderAnnotation as error:
+                    refused[tool.name] = str(error)
+                    self._known.pop(tool.name, None)
+                    continue
+            self._known[tool.name] = _Known(tool, plan)
+        return refused
+
+    def knows(self, name: str) -> bool:
+        """Whether there is nothing to find out about a tool."""
+        return name in self._known or name in self._unlisted
+
+    def note_unlisted(self, name: str) -> None:
+        """A tool was looked for; if it is not listed, that is not tried again."""
+        if name not in self._known:
+            self._unlisted.add(name)
+
+    def headers(self, name: str, arguments: Mapping[str, Any] | None) -> Mapping[str, str]:
+        """The mirrored parameters of a call; none for a tool that was never listed."""
+        known = self._known.get(name)
+        return mirror_params(known.plan, arguments) if known is not None and known.plan else _NO_HEADERS
+
+    def output_schema(self, name: str) -> dict[str, Any] | None:
+        """The output schema of a tool that was listed, by whomever."""
+        known = self._known.get(name)
+        return None if known is None else known.tool.output_schema
+
+    def validate(self, name: str, value: Any) -> None:
+        """Check a successful result against the tool's schema.
+
+        Raises:
+            InvalidToolOutput: it breaks it, or is missing.
+            OutputNotCheckable: finding that out would take more work than is allowed.
+        """
+        known = self._known.get(name)
+        check = None if known is None else known.check()
+        if check is None:
+            return
+        if value is UNSET:
+            raise InvalidToolOutput(name, "structured content is missing", "$")
+        if isinstance(check, SchemaTooCostly):
+            raise OutputNotCheckable(name, str(check))
+        try:
+            problem = check.problem(value)
+        except SchemaTooCostly as error:
+            raise OutputNotCheckable(name, str(error)) from error
+        if problem is not None:
+            path, why = problem
+            raise InvalidToolOutput(name, why, path)
+
+
+def _make_check(tool: Tool) -> SchemaCheck | SchemaTooCostly | None:
+    if tool.output_schema is None:
+        return None
+    from ferrule.client.calls.schema_check import SchemaCheck
+
+    try:
+        return SchemaCheck(tool.output_schema)
+    except ImportError:
+        logger.warning("Structured results are not validated: jsonschema-rs is not installed")
+        return None
+    except SchemaTooCostly as error:
+        return error
+    except Exception as error:
+        logger.warning(
+            "The output schema of the tool %r is unusable, its results are not checked: %s", tool.name, error
+        )
+        return None

@@ -1,0 +1,390 @@
+"""From a target to a settled session: make the link, negotiate over it, say hello.
+
+The decisions are `ferrule.client.connection.negotiation`'s; this module carries them out and knows what can go wrong on
+each kind of link. Remembered eras are an assumption with an expiry: a failure probes again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+
+from ferrule.client.config import HttpTarget, InProcessTarget, PairTarget, StdioTarget
+from ferrule.client.connection.channels import DirectLink, Link, MemoryLink, PairLink, ServerLife, StdioLink
+from ferrule.client.connection.negotiation import (
+    Answered,
+    Closed,
+    Failed,
+    Handshake,
+    HttpRefused,
+    NegotiationFailed,
+    Negotiator,
+    OpenSse,
+    Outcome,
+    Probe,
+    Refused,
+    Settled,
+    Silent,
+    SseOpened,
+    Step,
+    Unreachable,
+)
+from ferrule.client.errors import BadServerResponse
+from ferrule.kernel.dispatch import OnNotify, OnRequest
+from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError, RequestTimeout
+from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY
+from ferrule.transports.background import Background
+from ferrule.wire.codec import convert, to_builtins
+from ferrule.wire.faults import ConvertError, FerruleError
+from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, REVISIONS, Revision
+from ferrule.wire.types import META_SERVER_INFO, Implementation, ServerCapabilities
+
+if TYPE_CHECKING:
+    from ferrule.transports.http.backend import HttpClient
+    from ferrule.transports.http.client import HttpAuth
+
+__all__ = ["Opener", "Session", "forget_eras"]
+
+logger = logging.getLogger("ferrule.client")
+
+PROBE_TIMEOUT_S: Final = {"stdio": 5.0, "http": 15.0}
+"""Seconds to wait for the answer to a probe. A server that is still starting is probed again after its handshake."""
+ERA_TTL_S: Final = 600.0
+LISTEN_WAIT_S: Final = 2.0
+"""Seconds to wait for the standing stream where the server may ask something: some servers ask there, and a question
+without a stream is lost. A server that sends no head before its first event costs this once."""
+
+_legacy_until: dict[str, float] = {}
+
+
+def forget_eras() -> None:
+    """Forget which servers were found to be legacy."""
+    _legacy_until.clear()
+
+
+@dataclass(slots=True)
+class Session:
+    """A negotiated link.
+
+    Attributes:
+        link: carries the messages.
+        revision: what holds.
+        capabilities: the server's.
+        server_info: the server's name and version; ``None`` if it does not say.
+        instructions: for the model, from the server.
+        raw: the `DiscoverResult` or `InitializeResult` as JSON.
+        meta: the envelope that every modern request carries; empty in the legacy era.
+        is_lost: the server has forgotten it (legacy HTTP); the link may get another.
+    """
+
+    link: Link
+    revision: Revision
+    capabilities: ServerCapabilities
+    server_info: Implementation | None
+    instructions: str | None
+    raw: Mapping[str, Any]
+    meta: dict[str, Any] = field(default_factory=dict[str, Any])
+    is_lost: bool = False
+
+    @property
+    def is_modern(self) -> bool:
+        """Which era."""
+        return self.revision.is_modern
+
+    @property
+    def version(self) -> str:
+        """The revision's version string."""
+        return self.revision.version
+
+
+@dataclass(slots=True)
+class Opener:
+    """Opens sessions with one server.
+
+    Attributes:
+        target: what to connect to (never a group).
+        mode: ``"auto"``, ``"legacy"`` or a revision.
+        client_info: who we are.
+        capabilities: what we declare, by era: ``capabilities(is_modern)``.
+        on_request, on_notify: take what the server sends.
+        connect_timeout_s: bounds each step.
+        probe_timeout_s: bounds the probe instead; ``None`` takes the transport's default if that is less.
+        http: sends HTTP requests; made when first needed.
+        headers, auth, max_message_bytes: of HTTP.
+        listens: keep a GET stream open in the legacy era.
+    """
+
+    target: InProcessTarget | PairTarget | HttpTarget | StdioTarget
+    mode: str
+    client_info: Implementation
+    capabilities: Callable[[bool], dict[str, Any]]
+    on_request: OnRequest
+    on_notify: OnNotify
+    connect_timeout_s: float
+    probe_timeout_s: float | None
+    http: Callable[[], HttpClient]
+    headers: Mapping[str, str]
+    auth: HttpAuth | None
+    max_message_bytes: int
+    listens: bool
+    prior_discover: Mapping[str, Any] | None = None
+    life: ServerLife | None = None
+
+    async def open(self, background: Background) -> Session:
+        """Connect and negotiate.
+
+        Raises:
+            LocalError: no connection, or no revision in common.
+            RemoteError: the server refused the handshake.
+        """
+        link: Link | None = None
+        try:
+            link = await self._make_link(background)
+            return await self._negotiate(link, background)
+        except BaseException:
+            if link is not None:
+                await _let_go(link)
+            raise
+
+    async def reinitialize(self, session: Session) -> Session:
+        """A new legacy handshake on the same HTTP link, after its session was lost."""
+        from ferrule.transports.http.client import StreamableHttp
+
+        link = session.link
+        assert isinstance(link, StreamableHttp)
+        link.stop_listening()
+        link.session_id = None
+        link.version = None
+        outcome = await self._handshake(link, session.version)
+        if not isinstance(outcome, Answered):
+            raise cast("Exception", getattr(outcome, "error", None) or BadServerResponse("No handshake"))
+        version = cast("Mapping[str, Any]", outcome.result).get("protocolVersion")
+        if version not in REVISIONS or REVISIONS[cast("str", version)].is_modern:
+            raise NegotiationFailed(f"The server now answers with the revision {version!r}", [session.version])
+        return await self._settle(link, Settled(cast("str", version), outcome.result))
+
+    # -- links ------------------------------------------------------------------------------------------------------
+
+    def _stream_options(self, background: Background) -> dict[str, Any]:
+        return {
+            "on_request": self.on_request,
+            "on_notify": self.on_notify,
+            "background": background,
+        }
+
+    async def _make_link(self, background: Background) -> Link:
+        target = self.target
+        if isinstance(target, HttpTarget):
+            return self._http_link(target, background)
+        if isinstance(target, StdioTarget):
+            return await StdioLink.open(target.server, **self._stream_options(background))
+        if isinstance(target, PairTarget):
+            return PairLink(target, **self._stream_options(background))
+        if self.life is None:
+            self.life = ServerLife(target.server)
+            try:
+                await self.life.start(background)
+            except BaseException:
+                self.life = None
+                raise
+        if self._is_direct(target):
+            return DirectLink(target.server, self.life, on_notify=self.on_notify, origin=target.origin)
+        if target.origin is not None:
+            raise LocalError("A session in this process belongs to one caller: nobody else's requests go over it")
+        return MemoryLink(target.server, self.life, **self._stream_options(background))
+
+    def _is_direct(self, target: InProcessTarget) -> bool:
+        if self.mode == "auto":
+            return bool(target.server.modern_versions)
+        revision = REVISIONS.get(self.mode)
+        return revision is not None and revision.is_modern
+
+    def _http_link(self, target: HttpTarget, background: Background) -> Link:
+        from ferrule.transports.http.client import StreamableHttp
+
+        return StreamableHttp(
+            target.url,
+            self.http(),
+            on_request=self.on_request,
+            on_notify=self.on_notify,
+            background=background,
+            headers={**target.headers, **self.headers},
+            auth=self.auth,
+            max_message_bytes=self.max_message_bytes,
+        )
+
+    async def _open_sse(self, background: Background) -> Link:
+        from ferrule.transports.sse.client import connect_sse
+
+        target = cast("HttpTarget", self.target)
+        connection = await connect_sse(
+            target.url,
+            self.http(),
+            background=background,
+            headers={**target.headers, **self.headers},
+            auth=self.auth,
+            max_message_bytes=self.max_message_bytes,
+            timeout_s=self.connect_timeout_s,
+        )
+        return PairLink(connection, **self._stream_options(background))
+
+    # -- negotiation ------------------------------------------------------------------------------------------------
+
+    @property
+    def _era_key(self) -> str | None:
+        target = self.target
+        return target.url.partition("?")[0] if isinstance(target, HttpTarget) else None
+
+    def check_mode(self) -> None:
+        """Refuse a mode that means nothing.
+
+        Raises:
+            ValueError: see `Negotiator.for_mode`.
+        """
+        self._negotiator()
+
+    def _negotiator(self) -> Negotiator:
+        key = self._era_key
+        known = key is not None and _legacy_until.get(key, 0.0) > time.monotonic()
+        return Negotiator.for_mode(self.mode, has_sse=isinstance(self.target, HttpTarget), known_legacy=known)
+
+    async def _negotiate(self, link: Link, background: Background) -> Session:
+        if self.prior_discover is not None:
+            return await self._settle(link, self._from_prior(self.prior_discover))
+        negotiator = self._negotiator()
+        target = self.target
+        if isinstance(link, DirectLink):
+            negotiator.legacy = ()  # there is nothing to fall back to on a link that knows one era
+        if isinstance(target, HttpTarget) and target.is_sse:
+            link = await self._open_sse(background)
+            negotiator = Negotiator(modern=(), legacy=negotiator.legacy or ("2024-11-05",))
+        step = negotiator.start()
+        try:
+            while not isinstance(step, Settled | Failed):
+                if isinstance(step, OpenSse):
+                    link, outcome = await self._try_sse(link, background)
+                elif isinstance(step, Handshake) and step.fresh:
+                    await link.aclose()
+                    link = await self._make_link(background)
+                    outcome = await self._handshake(link, step.version)
+                else:
+                    outcome = await self._do(link, step)
+                logger.debug("%s: %s -> %s", target.label, step, outcome)
+                step = negotiator.next_step(outcome)
+            if isinstance(step, Failed):
+                raise step.error
+            return await self._settle(link, step)
+        except BaseException:
+            await _let_go(link)
+            raise
+
+    def _from_prior(self, prior: Mapping[str, Any]) -> Settled:
+        supported = cast("list[str]", prior.get("supportedVersions") or [])
+        pinned = REVISIONS.get(self.mode)
+        offered = (self.mode,) if pinned is not None and pinned.is_modern else MODERN_PROTOCOL_VERSIONS
+        for version in reversed(offered):
+            if version in supported:
+                return Settled(version, prior)
+        raise NegotiationFailed("prior_discover names no revision of this client", offered, supported)
+
+    async def _do(self, link: Link, step: Step) -> Outcome:
+        if isinstance(step, Handshake):
+            return await self._handshake(link, step.version)
+        assert isinstance(step, Probe)
+        kind = "http" if isinstance(self.target, HttpTarget) else "stdio"
+        timeout_s = self.probe_timeout_s or min(PROBE_TIMEOUT_S[kind], self.connect_timeout_s)
+        params = {"_meta": self._envelope(step.version)}
+        return await _outcome(link, "server/discover", params, timeout_s, is_probe=True)
+
+    async def _handshake(self, link: Link, version: str) -> Outcome:
+        params = {
+            "protocolVersion": version,
+            "capabilities": self.capabilities(False),
+            "clientInfo": to_builtins(self.client_info),
+        }
+        return await _outcome(link, "initialize", params, self.connect_timeout_s, is_probe=False)
+
+    async def _try_sse(self, link: Link, background: Background) -> tuple[Link, Outcome]:
+        try:
+            opened = await self._open_sse(background)
+        except (FerruleError, OSError) as error:
+            return link, Closed(error)
+        await link.aclose()
+        return opened, SseOpened()
+
+    def _envelope(self, version: str) -> dict[str, Any]:
+        return {
+            PROTOCOL_VERSION_KEY: version,
+            CLIENT_CAPABILITIES_KEY: self.capabilities(True),
+            CLIENT_INFO_KEY: to_builtins(self.client_info),
+        }
+
+    async def _settle(self, link: Link, settled: Settled) -> Session:
+        from ferrule.transports.http.client import StreamableHttp
+
+        raw = settled.result
+        revision = REVISIONS[settled.version]
+        if self._era_key is not None:
+            if revision.is_modern:
+                _legacy_until.pop(self._era_key, None)
+            elif self.mode == "auto":  # only the search finds out what a server cannot do
+                _legacy_until[self._era_key] = time.monotonic() + ERA_TTL_S
+        if isinstance(link, StreamableHttp):
+            link.version = settled.version
+        try:
+            meta = cast("Mapping[str, Any]", raw.get("_meta") or {})
+            info = meta.get(META_SERVER_INFO) if revision.is_modern else raw.get("serverInfo")
+            session = Session(
+                link,
+                revision,
+                convert(raw.get("capabilities") or {}, ServerCapabilities),
+                None if info is None else convert(info, Implementation),
+                cast("str | None", raw.get("instructions")),
+                raw,
+            )
+        except ConvertError as error:
+            raise BadServerResponse(f"The server introduces itself in a malformed way: {error}") from error
+        if revision.is_modern:
+            session.meta = self._envelope(settled.version)
+        else:
+            with anyio.move_on_after(self.connect_timeout_s):
+                await link.notify("notifications/initialized")
+            if self.listens and isinstance(link, StreamableHttp):
+                link.start_listening()
+                if self.capabilities(False):
+                    await link.wait_listening(min(LISTEN_WAIT_S, self.connect_timeout_s))
+        return session
+
+
+async def _let_go(link: Link) -> None:
+    """Close a link, also where the caller was cancelled: a process and its pipes must not outlive the attempt."""
+    with anyio.CancelScope(shield=True):
+        await link.aclose()
+
+
+async def _outcome(link: Link, method: str, params: dict[str, Any], timeout_s: float, *, is_probe: bool) -> Outcome:
+    """Send one message of the negotiation and say what came of it."""
+    from ferrule.transports.http.backend import HttpConnectFailed
+    from ferrule.transports.http.client import HttpStatusError, SessionLost
+
+    try:
+        return Answered(await link.send_raw_request(method, params, {"timeout_s": timeout_s}))
+    except RemoteError as error:
+        return Refused(error.code, error, error.data, getattr(error, "http_status", None))
+    except HttpStatusError as error:
+        return HttpRefused(error.status, error)
+    except SessionLost as error:
+        return HttpRefused(404, error)
+    except RequestTimeout as error:
+        return Silent(error) if is_probe else Closed(error)
+    except HttpConnectFailed as error:
+        return Unreachable(error)
+    except ConnectionClosed as error:
+        return Closed(error)
+    except LocalError as error:
+        return Unreachable(error)

@@ -1,0 +1,1 @@
+"""A server that passes everything on to a client behind it."""

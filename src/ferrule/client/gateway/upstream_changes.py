@@ -1,0 +1,229 @@
+"""Changes behind a proxy: lists that are not what they were, and single resources that somebody listens to.
+
+In the modern era one client listens for everybody, once per resource, and what comes is published on the server's bus.
+In the legacy era it comes on the session of whoever asked for it (`ferrule.client.gateway.backend_sessions`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+
+from ferrule.client.calls.subscriptions import Subscription
+from ferrule.kernel.builtin import listen as builtin_listen
+from ferrule.kernel.builtin import subscribe as builtin_subscribe
+from ferrule.kernel.builtin import unsubscribe as builtin_unsubscribe
+from ferrule.kernel.changes.bus import Event
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.errors import InvalidParams, MCPError, RemoteError
+from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
+from ferrule.wire.codec import convert
+from ferrule.wire.faults import ConvertError
+from ferrule.wire.types import META_SUBSCRIPTION_ID
+
+if TYPE_CHECKING:
+    from ferrule.client.gateway.proxy import Proxy
+    from ferrule.kernel.connection import Connection
+    from ferrule.kernel.server import Server
+
+__all__ = ["Hearing", "meta_of", "params_of", "typed"]
+
+logger = logging.getLogger("ferrule.client.gateway.proxy")
+
+READY_S: Final = 5.0
+"""Seconds that the start waits for a modern server to grant the subscription to its lists."""
+_HOP: Final = frozenset(
+    {"progressToken", PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY}
+)
+"""Keys of a request's ``_meta`` that each hop writes for itself."""
+
+
+class Hearing:
+    """What one proxy hears of changes, and for whom."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._watched: dict[str, tuple[int, Subscription]] = {}
+        self._heard: dict[tuple[int, str], AsyncExitStack] = {}
+
+    def clear(self) -> None:
+        """Everything behind is closed."""
+        self._watched.clear()
+        self._heard.clear()
+
+    def _is_for_the_server(self, connection: Connection) -> bool:
+        """Whether a subscription goes to a server that announced none: it says itself what it thinks of that."""
+        proxy = self._proxy
+        return not proxy.server.resource_updates and proxy.is_session(connection) and not proxy.facts.is_modern
+
+    async def subscribe(self, ctx: ServerRequestContext[Any]) -> Any:
+        """Hear of one resource (legacy)."""
+        connection = ctx.session.connection
+        if (
+            not self._proxy.server.resource_updates
+            and self._proxy.is_session(connection)
+            and not self._proxy.facts.is_modern
+        ):
+            return await self._proxy.pass_on(ctx)
+        asked = typed(ctx)
+        uri = str(asked.params.uri)
+        had = connection.listener is not None and uri in connection.listener.filter.uris
+        result = await builtin_subscribe(asked)
+        if had:
+            return result
+        stack = AsyncExitStack()
+        try:
+            if self._proxy.facts.is_modern or not self._proxy.is_session(connection):
+                await stack.enter_async_context(self.hearing(ctx, [uri]))
+            else:
+                lane = await self._proxy.own_lane(connection)
+                result = await lane.watch(uri, params_of(ctx), meta_of(ctx))
+                stack.callback(self._start, lane.unwatch, uri)
+        except RemoteError as error:
+            await builtin_unsubscribe(asked)
+            raise MCPError(error.message, code=error.code, data=error.data) from error
+        self._heard[id(connection), uri] = stack
+        connection.on_closing(lambda: self._forget_heard(connection, uri))
+        return result
+
+    def _forget_heard(self, connection: Connection, uri: str) -> None:
+        stack = self._heard.pop((id(connection), uri), None)
+        if stack is not None:
+            self._proxy.background.start(stack.aclose(), "ferrule-proxy-unwatch")
+
+    async def unsubscribe(self, ctx: ServerRequestContext[Any]) -> Any:
+        """Hear of it no more (legacy)."""
+        connection = ctx.session.connection
+        if (
+            not self._proxy.server.resource_updates
+            and self._proxy.is_session(connection)
+            and not self._proxy.facts.is_modern
+        ):
+            return await self._proxy.pass_on(ctx)
+        asked = typed(ctx)
+        uri = str(asked.params.uri)
+        result = await builtin_unsubscribe(asked)
+        lane = self._proxy.sessions.get(id(connection))
+        if lane is not None and uri in lane.watched:
+            result = await lane.unwatch(uri, params_of(ctx), meta_of(ctx))
+        stack = self._heard.pop((id(connection), uri), None)
+        if stack is not None:
+            await stack.aclose()
+        return result
+
+    async def follow(self, server: Server[Any]) -> None:
+        """Pass changes of lists on, from now on (modern)."""
+        kinds = server.list_changed
+        if not kinds:
+            return
+        changes = self._proxy.main.listen(
+            tools="tools" in kinds, prompts="prompts" in kinds, resources="resources" in kinds
+        )
+        self._proxy.background.start(self._forward(changes, set(kinds)), "ferrule-proxy-changes")
+        with anyio.move_on_after(READY_S):
+            try:
+                await changes.ready()
+            except MCPError as error:
+                logger.warning("Changes of %s will not be heard: %s", self._proxy.main.label, error)
+
+    async def _forward(self, changes: Subscription, kinds: set[str]) -> None:
+        async for event in changes:
+            if event.kind == "gap":
+                for kind in kinds:
+                    self._proxy.server.bus.publish(Event.list_changed(kind))
+                for uri in changes.uris if not kinds else ():
+                    self._proxy.server.bus.publish(Event.resource_updated(uri))
+            elif event.kind in kinds or (event.uri is not None and not kinds):
+                self._proxy.server.bus.publish(Event(event.method, event.uri or event.method, _bare(event.params)))
+
+    async def listen(self, ctx: ServerRequestContext[Any]) -> Any:
+        uris = [str(uri) for uri in ctx.params.notifications.resource_subscriptions or ()]
+        async with self.hearing(ctx, uris if self._proxy.server.resource_updates else []):
+            return await builtin_listen(ctx)
+
+    @asynccontextmanager
+    async def hearing(self, ctx: ServerRequestContext[Any], uris: Iterable[str]) -> AsyncGenerator[None]:
+        """While the block runs, changes behind are published on the server's bus, or told to the client alone if its
+        session behind is its own.
+
+        Args:
+            ctx: the request of whoever listens.
+            uris: single resources to hear of.
+
+        Raises:
+            RemoteError: the server refuses one of them.
+        """
+        connection = ctx.session.connection
+        async with AsyncExitStack() as stack:
+            if self._proxy.facts.is_modern:
+                for uri in uris:
+                    await self._watch(uri)
+                    stack.callback(self._start, self._unwatch, uri)
+            else:
+                if self._proxy.is_session(connection):
+                    lane = await self._proxy.own_lane(connection)
+                else:
+                    lane = await stack.enter_async_context(self._proxy.shared_lane(ctx, alone=False))
+                for uri in uris:
+                    await lane.watch(uri, {"uri": uri}, meta_of(ctx))
+                    stack.callback(self._start, lane.unwatch, uri)
+            yield
+
+    def _start(self, work: Callable[[str], Any], uri: str) -> None:
+        self._proxy.background.start(work(uri), "ferrule-proxy-unwatch")
+
+    async def _watch(self, uri: str) -> None:
+        count, subscription = self._watched.get(uri, (0, None))
+        if subscription is None:
+            subscription = self._proxy.main.listen(uris=[uri])
+            self._proxy.background.start(self._forward(subscription, set()), "ferrule-proxy-updates")
+        self._watched[uri] = (count + 1, subscription)
+        if count == 0:
+            await subscription.ready()
+
+    async def _unwatch(self, uri: str) -> None:
+        count, subscription = self._watched.get(uri, (0, None))
+        if count > 1 and subscription is not None:
+            self._watched[uri] = (count - 1, subscription)
+        elif subscription is not None:
+            del self._watched[uri]
+            await subscription.aclose()
+
+
+def params_of(ctx: ServerRequestContext[Any]) -> dict[str, Any]:
+    """A request's raw params without ``_meta``."""
+    return {key: value for key, value in cast("Mapping[str, Any]", ctx.params).items() if key != "_meta"}
+
+
+def typed(ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
+    """The request with params of its method's type.
+
+    Raises:
+        InvalidParams: they have another shape.
+    """
+    try:
+        return replace(ctx, params=convert(ctx.params, ctx.revision.requests[ctx.method][0]))
+    except ConvertError as error:
+        raise InvalidParams(f"Invalid params for {ctx.method}: {error}") from error
+
+
+def meta_of(ctx: ServerRequestContext[Any]) -> dict[str, Any]:
+    """A request's ``_meta`` without what belongs to its hop."""
+    return {key: value for key, value in ctx.meta.items() if key not in _HOP}
+
+
+def _bare(params: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Params of a notification without the id of the subscription behind."""
+    found = dict(params or {})
+    meta = found.get("_meta")
+    if isinstance(meta, Mapping):
+        rest = {key: value for key, value in cast("Mapping[str, Any]", meta).items() if key != META_SUBSCRIPTION_ID}
+        found.pop("_meta")
+        if rest:
+            found["_meta"] = rest
+    return found

@@ -1,0 +1,1 @@
+"""Several servers as one client."""

@@ -1,0 +1,71 @@
+"""Tells a legacy client of a task that runs elsewhere: what the body says on the bus goes out on the client's channel.
+
+A modern client listens to the task itself (``taskIds`` of ``subscriptions/listen``), on whichever process it asks; a
+legacy one hears on its connection, which only the process that took the call has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from ferrule.extensions.tasks.record import TERMINAL, TaskRecord, legacy_told, related_meta
+from ferrule.extensions.tasks.repository import CHANGED, TOLD
+from ferrule.kernel.changes.bus import ListenFilter
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.protocol.errors import LocalError
+
+__all__ = ["LegacyEcho"]
+
+logger = logging.getLogger("ferrule.tasks")
+
+
+class LegacyEcho:
+    """See the module; begins at once and ends with the task.
+
+    Args:
+        ctx: of the request that began the task.
+        record: the task.
+    """
+
+    def __init__(self, ctx: ServerRequestContext[Any], record: TaskRecord) -> None:
+        self._connection = ctx.session.connection
+        self._task_id = record.task_id
+        topics = [(CHANGED, record.task_id), (TOLD, record.task_id)]
+        self._listener = ctx.server.bus.listen(ListenFilter(topics=topics))
+        self._sending: asyncio.Task[None] | None = None
+        loop = asyncio.get_running_loop()
+        self._end = loop.call_later(record.ttl_ms / 1000, self._listener.end)
+        self._listener.on_wake(self._wake)
+
+    def _wake(self) -> None:
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    async def _send(self) -> None:
+        """In order, one after the other."""
+        while True:
+            events = self._listener.drain()
+            if not events:
+                return
+            for event in events:
+                try:
+                    await self._tell(event.method, event.params)
+                except LocalError as error:  # no stream is open now; the client can always ask
+                    logger.debug("A client was not told of task %s: %s", self._task_id, error)
+                except Exception:
+                    logger.exception("A client could not be told of task %s", self._task_id)
+                if event.method == CHANGED and event.params.get("status") in TERMINAL:
+                    self._end.cancel()
+                    self._listener.on_wake(None)
+                    self._listener.end()
+                    return
+
+    async def _tell(self, method: str, params: Any) -> None:
+        if method == TOLD:
+            await self._connection.notify(params["method"], params["params"])
+            return
+        # From the event, not from the record: by now that may tell of a later change, which has its own event.
+        sent = {**legacy_told(params), "_meta": related_meta(self._task_id)}
+        await self._connection.notify("notifications/tasks/status", sent)

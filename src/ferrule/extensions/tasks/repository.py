@@ -1,0 +1,346 @@
+"""The one place that reads and changes task records: compare-and-swap, who may see what, and who hears of a change.
+
+Any process may answer, cancel or look at a task; only the one that holds its lease runs it. They meet in the store,
+and tell each other over the server's bus that there is something to read. The word over the bus may be lost; whoever
+waits for a task also looks from time to time.
+
+Rule a newcomer would break: a final status stays. Every change goes through `Desk.change`, which leaves an ended
+record alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import anyio
+
+from ferrule.app.authorization.principals import principal_id, principal_of
+from ferrule.extensions.tasks.record import TaskRecord, legacy_task, modern_task, read_record
+from ferrule.kernel.changes.bus import Event, Listener, ListenFilter
+from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import Server
+from ferrule.protocol.errors import InvalidParams, MCPError
+from ferrule.stores.errors import StoreNotWritable
+from ferrule.stores.tasks import StoredTask, TaskStore, TooManyTasks
+from ferrule.wire.codec import to_builtins
+from ferrule.wire.jsonrpc import JsonRpcErrorCode
+
+__all__ = ["CHANGED", "TOLD", "Desk", "TaskGone", "TasksUnavailable", "legacy_status_params", "new_task_id", "owner_of"]
+
+logger = logging.getLogger("ferrule.tasks")
+
+T = TypeVar("T")
+
+CHANGED: Final = "notifications/tasks"
+"""The method, and with a task's id the topic, of the event that a task changed."""
+
+TOLD: Final = "ferrule/tasks/told"
+"""An event that carries a notification of a task for the legacy client that began it, from another process."""
+
+_POKE: Final = "ferrule/tasks/poke"
+"""An event for whoever runs a task: there is something for it in the record."""
+
+_ATTEMPTS: Final = 50
+
+
+class TaskGone(Exception):
+    """The record does not exist any more: it expired."""
+
+
+class TasksUnavailable(MCPError, OSError):
+    """The store of the tasks cannot be used; what it is asked for fails, and what runs goes on."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The tasks of this server cannot be kept or read at the moment; try again later",
+            code=int(JsonRpcErrorCode.INTERNAL_ERROR),
+        )
+
+
+class Desk:
+    """Records of one server's tasks.
+
+    Args:
+        store: where they are.
+        lease_s: seconds that a running task belongs to a process which says nothing.
+        patience_s: seconds that a store may be unreachable before a change fails.
+        max_tasks, max_per_owner, max_task_bytes: bounds.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        store: TaskStore,
+        *,
+        lease_s: float,
+        patience_s: float,
+        max_tasks: int,
+        max_per_owner: int,
+        max_task_bytes: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store = store
+        self.lease_s = lease_s
+        self.clock = clock
+        self._patience_s = patience_s
+        self._away_at = -math.inf
+        self._max_tasks = max_tasks
+        self._max_per_owner = max_per_owner
+        self._max_task_bytes = max_task_bytes
+        self._servers: list[Server[Any]] = []
+        self._pokes: Listener | None = None
+        self._on_poke: dict[str, Callable[[], None]] = {}
+
+    # -- records --------------------------------------------------------------------------------------------------
+
+    async def add(self, record: TaskRecord, owner: str, *, lease_s: float | None = None) -> StoredTask:
+        """Keep a new record.
+
+        Args:
+            lease_s: seconds until others may claim it; the usual ones if not given.
+
+        Raises:
+            MCPError: -32603, there are too many tasks, in all or of this owner, or the store cannot be used.
+        """
+        stored = StoredTask(
+            task_id=record.task_id,
+            owner=owner,
+            created_at=record.created_at,
+            expires_at=record.created_at + record.ttl_ms / 1000,
+            is_open=True,
+            body=self._body(record),
+        )
+        try:
+            return await self._reach(
+                lambda: self.store.add(
+                    stored,
+                    lease_s=self.lease_s if lease_s is None else lease_s,
+                    max_tasks=self._max_tasks,
+                    max_per_owner=self._max_per_owner,
+                )
+            )
+        except TooManyTasks as error:
+            raise MCPError(f"{error}; try again later", code=int(JsonRpcErrorCode.INTERNAL_ERROR)) from error
+
+    async def find(self, task_id: str) -> tuple[StoredTask, TaskRecord] | None:
+        """A record, ``None`` when there is none (any more)."""
+        stored = await self._reach(lambda: self.store.get(task_id))
+        return None if stored is None else (stored, read_record(stored.body))
+
+    async def seen_by(self, ctx: ServerRequestContext[Any], task_id: str) -> TaskRecord:
+        """The record, for a request that may see it.
+
+        Raises:
+            InvalidParams: there is none, it expired, or it belongs to somebody else (which is not told apart).
+        """
+        found = await self.find(task_id)
+        if found is None or not self.is_theirs(ctx, found[1]):
+            raise InvalidParams("There is no such task; it may have expired")
+        return found[1]
+
+    @staticmethod
+    def is_theirs(ctx: ServerRequestContext[Any], record: TaskRecord) -> bool:
+        """Whether a request comes from who made the task. The unguessable id stands for those who are nobody."""
+        return record.principal == principal_id(principal_of(ctx))
+
+    async def change(
+        self,
+        task_id: str,
+        mutate: Callable[[TaskRecord], bool],
+        *,
+        known: StoredTask | None = None,
+        renew: bool = False,
+        lease_s: float | None = None,
+        announce: bool = True,
+        release: bool = False,
+    ) -> TaskRecord:
+        """Change a record that has not ended; gives it as it is then.
+
+        Args:
+            task_id: which.
+            mutate: changes the record in place, and says whether it did. It may be called several times.
+            known: the record as last read, which saves reading it once more.
+            renew: also renew the lease, for ``lease_s`` or as long as usual. release: let anybody claim the task at
+                once.
+            announce: tell listeners.
+
+        Raises:
+            TaskGone: the record expired.
+        """
+        stored = known
+        usual_s = self.lease_s if lease_s is None else lease_s
+        lease_s = 0.0 if release else usual_s if renew else None
+        for attempt in range(_ATTEMPTS):
+            if stored is None:
+                stored = await self._reach(lambda: self.store.get(task_id))
+                if stored is None:
+                    raise TaskGone(task_id)
+            record = read_record(stored.body)
+            if record.is_over or not mutate(record):
+                return record
+            record.updated_at = self.clock()
+            body = self._body(record)  # first: a record that is too large fails here
+            wanted = StoredTask(
+                task_id=task_id,
+                owner=stored.owner,
+                version=stored.version,
+                created_at=stored.created_at,
+                expires_at=stored.expires_at,
+                is_open=not record.is_over,
+                body=body,
+            )
+            changed = await self._reach(lambda wanted=wanted: self.store.replace(wanted, lease_s=lease_s))  # type: ignore[misc]
+            if changed is not None:
+                if announce:
+                    self.announce(record)
+                return record
+            stored = None
+            await anyio.sleep(0.001 * attempt)
+        raise MCPError("The task changes too often", code=int(JsonRpcErrorCode.INTERNAL_ERROR))
+
+    def _body(self, record: TaskRecord) -> bytes:
+        """The record as bytes; one that is too large loses its outcome or its journal, never its identity."""
+        body = record.to_bytes()
+        if len(body) <= self._max_task_bytes:
+            return body
+        what = "result" if record.result is not None else "state"
+        logger.error("The %s of task %s has more than %d bytes", what, record.task_id, self._max_task_bytes)
+        record.status, record.result, record.journal = "failed", None, None
+        record.questions, record.answers = {}, {}
+        record.status_message = f"The {what} of the task is larger than {self._max_task_bytes} bytes"
+        record.error = {"code": int(JsonRpcErrorCode.INTERNAL_ERROR), "message": record.status_message}
+        body = record.to_bytes()
+        if len(body) > self._max_task_bytes:
+            record.arguments, record.meta = {}, {}
+            body = record.to_bytes()
+        return body
+
+    async def claim(self, limit: int) -> list[StoredTask]:
+        """Tasks that belong to nobody, leased to this process.
+
+        None right after the store was away: those that run them could not renew their leases either, and are given
+        the time of one lease to do so.
+        """
+        claimed = await self._timed(lambda: self.store.claim(lease_s=self.lease_s, limit=limit))
+        return claimed if anyio.current_time() - self._away_at >= self.lease_s else []
+
+    async def _timed(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Call the store, and note when it was away: it raised, or took as long as leases last."""
+        began = anyio.current_time()
+        try:
+            return await call()
+        except (OSError, TimeoutError):
+            began = -math.inf
+            raise
+        finally:
+            now = anyio.current_time()
+            if now - began > self.lease_s / 3:
+                self._away_at = now
+
+    async def _reach(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Call the store; while it cannot be reached try again, within the patience.
+
+        Raises:
+            TasksUnavailable: that was in vain, or the store says that it cannot be written to.
+        """
+        deadline = anyio.current_time() + self._patience_s
+        pause_s = 0.05
+        while True:
+            try:
+                return await self._timed(call)
+            except (OSError, TimeoutError) as error:
+                if isinstance(error, StoreNotWritable) or anyio.current_time() + pause_s >= deadline:
+                    logger.error("The task store cannot be used: %s", error)
+                    raise TasksUnavailable from error
+                logger.warning("The task store cannot be reached (%s); trying again", error)
+            await anyio.sleep(pause_s)
+            pause_s = min(1.0, self.lease_s / 5, pause_s * 2)  # in time to renew a lease before others may claim it
+
+    # -- who hears ------------------------------------------------------------------------------------------------
+
+    def serve(self, server: Server[Any]) -> None:
+        """Tell the listeners of this server."""
+        if server not in self._servers:
+            self._servers.append(server)
+
+    def announce(self, record: TaskRecord) -> None:
+        """Tell whoever listens how a task stands."""
+        for server in self._servers:
+            params: dict[str, Any] = to_builtins(modern_task(record))
+            server.bus.publish(Event(CHANGED, record.task_id, params))
+
+    def tell(self, task_id: str, method: str, params: Mapping[str, Any]) -> None:
+        """Hand a notification to the process that has the connection of the client that began a task."""
+        for server in self._servers:
+            server.bus.publish(Event(TOLD, task_id, {"method": method, "params": params}))
+
+    def poke(self, task_id: str) -> None:
+        """Have whoever runs a task look at its record."""
+        on_poke = self._on_poke.get(task_id)
+        if on_poke is not None:
+            on_poke()
+            return
+        for server in self._servers:
+            server.bus.publish(Event(_POKE, task_id))
+
+    def on_poke(self, task_id: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back when somebody pokes a task that runs here; returns the undo."""
+        self._on_poke[task_id] = callback
+        if self._pokes is None and self._servers:
+            self._pokes = self._servers[0].bus.listen(ListenFilter())
+            self._pokes.on_wake(self._poked)
+        if self._pokes is not None:
+            self._pokes.filter.topics.add((_POKE, task_id))
+
+        def undo() -> None:
+            self._on_poke.pop(task_id, None)
+            if self._pokes is not None:
+                self._pokes.filter.topics.discard((_POKE, task_id))
+            if not self._on_poke:  # gives back the room of the fullest hour
+                self._on_poke.clear()
+                if self._pokes is not None:
+                    self._pokes.filter.topics.clear()
+
+        return undo
+
+    def _poked(self) -> None:
+        pokes = self._pokes
+        if pokes is None:
+            return
+        for event in pokes.drain():
+            callback = self._on_poke.get(event.topic)
+            if callback is not None:
+                callback()
+
+    def changes(self, ctx: ServerRequestContext[Any], task_id: str) -> Listener:
+        """A listener for one task; end it."""
+        return ctx.server.bus.listen(ListenFilter(topics=[(CHANGED, task_id)]))
+
+
+def new_task_id() -> str:
+    """192 random bits: an id is a bearer token where nobody is authenticated (TX-16)."""
+    return secrets.token_urlsafe(24)
+
+
+def owner_of(ctx: ServerRequestContext[Any]) -> str:
+    """Whose list a task belongs to: the principal's, else the legacy session's or connection's; ``""``: nobody's."""
+    principal = principal_id(principal_of(ctx))
+    if principal is not None:
+        return f"principal:{principal}"
+    connection = ctx.session.connection
+    if connection.is_modern:
+        return ""
+    if connection.session_id is not None:
+        return f"session:{connection.session_id}"
+    return f"connection:{connection.state.setdefault('ferrule.tasks.owner', secrets.token_urlsafe(16))}"
+
+
+def legacy_status_params(record: TaskRecord) -> Mapping[str, Any]:
+    """Params of ``notifications/tasks/status`` (2025-11-25)."""
+    params: dict[str, Any] = to_builtins(legacy_task(record))
+    return params

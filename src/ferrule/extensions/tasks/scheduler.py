@@ -1,0 +1,258 @@
+"""The tasks of one process: those that run here, those that it takes from a delivery, and those that belong to nobody.
+
+Every process with a durable store looks after all tasks: it renews the leases of those that it runs, and claims those
+whose lease has run out. A claimed task that nobody has begun is delivered (again); one whose process fell silent is
+delivered to another if its tool is resumable, and fails with a reason if not.
+
+Rule a newcomer would break: taking a task over is one compare-and-swap of its record (`Upkeep.run`). Neither a delivery
+nor a lease is a permission to run it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from ferrule.extensions.tasks.context import rebuilt_context
+from ferrule.extensions.tasks.executor import Delivery, TaskExecutor
+from ferrule.extensions.tasks.record import TaskRecord, read_record
+from ferrule.extensions.tasks.repository import Desk, TaskGone
+from ferrule.extensions.tasks.run import TaskRun
+from ferrule.kernel.server import Server
+from ferrule.kernel.spawner import is_asyncio
+from ferrule.stores.tasks import MemoryTasks
+from ferrule.wire.jsonrpc import JsonRpcErrorCode
+
+if TYPE_CHECKING:
+    from ferrule.app.components.tools import ToolComponent
+
+__all__ = ["Upkeep"]
+
+logger = logging.getLogger("ferrule.tasks")
+
+_CLAIMED_AT_ONCE: Final = 16
+_STOP_S: Final = 5.0
+_SWEEP_S: Final = 30.0
+
+
+class Upkeep:
+    """See the module.
+
+    Args:
+        desk: gives the records.
+        executor: brings tasks to processes.
+        resubmit_s: seconds after which a task that nobody has begun is submitted again.
+
+    Attributes:
+        runs: bodies that run in this process, tasks or not (yet).
+        tools: by name, those that can be tasks.
+    """
+
+    def __init__(self, desk: Callable[[], Desk], executor: TaskExecutor, *, resubmit_s: float) -> None:
+        self.executor = executor
+        self.resubmit_s = resubmit_s
+        self.runs: dict[TaskRun, None] = {}
+        self.tools: dict[str, ToolComponent] = {}
+        self._find_desk = desk
+        self._entered = 0
+        self._is_stopping = False
+        self._server: Server[Any] | None = None
+        self._state: Any = None
+
+    # -- what runs here -------------------------------------------------------------------------------------------
+
+    def start(self, run: TaskRun) -> None:
+        """Run a body here."""
+        self.runs[run] = None
+        run.start()
+
+    def forget(self, run: TaskRun) -> None:
+        """It has ended."""
+        self.runs.pop(run, None)
+        if not self.runs:
+            self.runs.clear()  # an emptied dict keeps the room of its fullest hour, a cleared one does not
+
+    async def submit(self, record: TaskRecord) -> None:
+        """Have some process run a queued task; what fails here is tried again when the lease has run out."""
+        try:
+            await self.executor.submit(Delivery(record.task_id, record.tool, record.runs + 1))
+        except Exception as error:
+            logger.warning(
+                "Task %s could not be given to the engine (%s); it is tried again in %g s",
+                record.task_id,
+                str(error) or type(error).__name__,
+                self.resubmit_s,
+            )
+
+    async def withdraw(self, record: TaskRecord) -> None:
+        """A task ended that nobody had begun."""
+        try:
+            await self.executor.withdraw(Delivery(record.task_id, record.tool, record.runs + 1))
+        except Exception as error:
+            logger.debug("Task %s could not be withdrawn from the engine: %s", record.task_id, error)
+
+    async def run(self, task_id: str) -> None:
+        """`RunTask`: take a queued task over and run it to its end; nothing for one that is taken or over."""
+        if self._is_stopping:  # let another process have it at once
+            with suppress(TaskGone):
+                await self._find_desk().change(task_id, lambda record: record.is_queued, release=True, announce=False)
+            return
+        run = await self._take(task_id)
+        if run is not None:
+            try:
+                await asyncio.shield(run.ended)
+            except asyncio.CancelledError:  # the engine stops its worker
+                run.give_up()
+                await asyncio.wait([run.ended], timeout=_STOP_S)
+                raise
+
+    async def _take(self, task_id: str) -> TaskRun | None:
+        desk, server = self._find_desk(), self._server
+        if server is None:
+            raise RuntimeError("Tasks are run inside the lifespan of their server")
+        found = await desk.find(task_id)
+        if found is None or found[1].is_over or not found[1].is_queued:
+            return None
+        tool = self.tools.get(found[1].tool)
+        if tool is None:
+            logger.warning("Task %s is for the tool %r, which this process does not have", task_id, found[1].tool)
+            return None
+        mark = secrets.token_urlsafe(12)
+
+        def take(record: TaskRecord) -> bool:
+            if not record.is_queued:
+                return False
+            record.is_queued, record.runner, record.runs = False, mark, record.runs + 1
+            return True
+
+        try:
+            record = await desk.change(task_id, take, known=found[0], renew=True, announce=False)
+            stored = await desk.find(task_id)
+        except TaskGone:
+            return None
+        # The mark, not what `take` returned: a write whose answer got lost was done all the same.
+        if record.is_over or record.runner != mark or stored is None:
+            return None
+        if record.runs > 1:
+            logger.info("Resuming task %s of tool %r, which another process began", task_id, record.tool)
+        ctx = rebuilt_context(record, server, self._state)
+        run = TaskRun(desk, record.tool, tool.body(), record.arguments, ctx, None, on_end=self.forget)
+        run.resume(*stored)
+        self.start(run)
+        return run
+
+    # -- the process ----------------------------------------------------------------------------------------------
+
+    async def work(self, concurrency: int) -> None:
+        """Take deliveries until cancelled; then end what runs here before the engine waits for it."""
+        working = asyncio.ensure_future(self.executor.work(concurrency=concurrency))
+        try:
+            await asyncio.shield(working)
+        finally:
+            self._is_stopping = True
+            await self._give_up()
+            working.cancel()
+            await asyncio.wait([working], timeout=_STOP_S)
+
+    @asynccontextmanager
+    async def running(self, server: Server[Any], state: Any) -> AsyncGenerator[None]:
+        """Held while the server runs; several clients in one process enter the lifespan of one server."""
+        self._entered += 1
+        self._server, self._state = server, state
+        async with self.executor.connected(self.run):
+            keep = self._sweep if isinstance(self._find_desk().store, MemoryTasks) else self._keep
+            # Elsewhere calls are plain ones, and there is nothing to keep.
+            keeper = asyncio.get_running_loop().create_task(keep()) if is_asyncio() else None
+            try:
+                yield
+            finally:
+                if keeper is not None:
+                    keeper.cancel()
+                self._entered -= 1
+                if not self._entered:
+                    await self._give_up()
+
+    async def _give_up(self) -> None:
+        """End what runs here; resumable tasks may be claimed elsewhere at once."""
+        runs = list(self.runs)
+        for run in runs:
+            run.give_up()
+        if runs:
+            await asyncio.wait([run.ended for run in runs], timeout=_STOP_S)
+
+    async def _sweep(self) -> None:
+        """Expired records in memory go with the next task; this is for when none comes."""
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            await self._find_desk().store.claim(lease_s=1, limit=0)
+
+    async def _keep(self) -> None:
+        """Renew the leases of what runs here, and take over what belongs to nobody."""
+        pause_s = self._find_desk().lease_s / 5
+        while True:
+            try:
+                await self._beat()
+                await self._claim()
+            except Exception:
+                logger.exception("The tasks of this process could not be looked after; trying again")
+            await asyncio.sleep(pause_s)
+
+    async def _beat(self) -> None:
+        for run in list(self.runs):
+            await run.beat()
+
+    async def _claim(self) -> None:
+        for stored in await self._find_desk().claim(_CLAIMED_AT_ONCE):
+            record = read_record(stored.body)
+            if any(run.task_id == record.task_id for run in self.runs):
+                continue  # ours, and late with its lease
+            try:
+                await self._deliver(record)
+            except TaskGone:
+                continue
+            except Exception:
+                logger.exception("Task %s could not be resumed", record.task_id)
+                await self._fail(record, "The task could not be resumed")
+
+    async def _deliver(self, record: TaskRecord) -> None:
+        """A claimed task: to whoever runs tasks, if it may be run (again)."""
+        tool = self.tools.get(record.tool)
+        if not record.is_queued and not (record.resumable and tool is not None and tool.resumable):
+            await self._fail(record, "The process that ran this task has ended, and its tool is not resumable")
+            return
+        number = record.runs
+
+        def queue(record: TaskRecord) -> bool:
+            if record.runs != number:
+                return False
+            record.is_queued = True
+            return True
+
+        lease_s = None if self.executor.is_local else self.resubmit_s
+        record = await self._find_desk().change(record.task_id, queue, renew=True, lease_s=lease_s, announce=False)
+        if record.is_over or not record.is_queued:
+            return
+        if self.executor.is_local:
+            await self._take(record.task_id)
+        else:
+            await self.submit(record)
+
+    async def _fail(self, record: TaskRecord, why: str) -> None:
+        number = record.runs
+
+        def fail(record: TaskRecord) -> bool:
+            if record.runs != number:
+                return False
+            TaskRun.close(record, "failed")
+            record.status_message = why
+            record.error = {"code": int(JsonRpcErrorCode.INTERNAL_ERROR), "message": why}
+            return True
+
+        try:
+            await self._find_desk().change(record.task_id, fail)
+        except TaskGone:
+            return

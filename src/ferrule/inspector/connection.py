@@ -1,0 +1,159 @@
+"""One connection to the inspected server, in one era: a *lane*.
+
+The page has a main lane, and one for each era when it shows them side by side. Each has a client of its own, with
+everything traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ferrule.client.client import Client
+from ferrule.client.config import StdioTarget
+from ferrule.client.connection.channels import Link, StdioLink, StreamLink
+from ferrule.client.connection.connector import Opener
+from ferrule.inspector.trace import LaneTrace, TracedInput, TracedOutput, TracingHttpClient
+from ferrule.protocol.errors import ConnectionClosed
+from ferrule.transports.background import Background
+from ferrule.transports.stdio.client import ServerProcess, connect_stdio
+from ferrule.wire.codec import to_builtins
+from ferrule.wire.types import Implementation
+
+if TYPE_CHECKING:
+    from ferrule.inspector.target import InspectedTarget
+
+__all__ = ["Lane", "TracedClient"]
+
+
+class _TracedStdioLink(StdioLink):
+    """A server process whose streams are watched."""
+
+    def __init__(self, process: ServerProcess, trace: LaneTrace, **options: Any) -> None:
+        self.process = process
+        streams = TracedOutput(process.read_stream, trace), TracedInput(process.write_stream, trace)
+        StreamLink.__init__(self, *streams, **options)
+
+
+class _TracedOpener(Opener):
+    """Opens watched links."""
+
+    trace: LaneTrace
+
+    @classmethod
+    def instead_of(cls, opener: Opener, trace: LaneTrace) -> _TracedOpener:
+        """The same opener, watching."""
+        made = cls(**{field.name: getattr(opener, field.name) for field in fields(opener)})
+        made.trace = trace
+        return made
+
+    async def _make_link(self, background: Background) -> Link:
+        if isinstance(self.target, StdioTarget):
+            process = await connect_stdio(self.target.server)
+            return _TracedStdioLink(process, self.trace, **self._stream_options(background))
+        return await Opener._make_link(self, background)
+
+
+class TracedClient(Client):
+    """A client whose messages are noted.
+
+    Args:
+        target: a process or a URL.
+        trace: is told of each message.
+        options: of `Client`.
+    """
+
+    def __init__(self, target: Any, *, trace: LaneTrace, **options: Any) -> None:
+        self._trace = trace
+        super().__init__(target, **options)
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        self._opener = _TracedOpener.instead_of(self._opener, self._trace)
+
+
+class Lane:
+    """A client and what the page knows of it.
+
+    Attributes:
+        name: ``"main"``, ``"legacy"`` or ``"modern"``.
+        client: connected, or about to be.
+        state: ``"connecting"``, ``"open"``, ``"failed"`` or ``"closed"``.
+        error: why it failed; empty otherwise.
+    """
+
+    def __init__(
+        self, name: str, target: InspectedTarget, mode: str, trace: LaneTrace, options: dict[str, Any]
+    ) -> None:
+        self.name = name
+        self.mode = mode
+        self.state = "connecting"
+        self.error = ""
+        self._http: TracingHttpClient | None = None
+        self._opening = anyio.CancelScope()
+        hear = options.pop("hear")
+        if target.is_http:
+            from ferrule.transports.http.aiohttp_backend import AiohttpClient
+            from ferrule.transports.http.backend import HttpOptions
+
+            self._http = TracingHttpClient(AiohttpClient(HttpOptions()), trace, target.url)
+            options["http"] = self._http
+        self.client = TracedClient(
+            target.hearing(hear), trace=trace, mode=mode, cache=False, client_info=_who_we_are(), **options
+        )
+
+    async def connect(self) -> None:
+        """Open it.
+
+        Raises:
+            LocalError, RemoteError: it did not work; the lane says why.
+        """
+        try:
+            with self._opening:
+                await self.client.connect()
+        except BaseException as error:
+            self.state, self.error = "failed", str(error) or type(error).__name__
+            raise
+        if self._opening.cancel_called:
+            raise ConnectionClosed("The connection was closed while it was made")
+        self.state = "open"
+
+    async def aclose(self) -> None:
+        """Close it, its process and its connections; one that is still being made is given up."""
+        self.state = "closed"
+        self._opening.cancel()  # a sign-in may wait for minutes, and nobody else gets in meanwhile
+        try:
+            await self.client.aclose()
+        finally:
+            if self._http is not None:
+                await self._http.aclose()
+
+    def describe(self) -> dict[str, Any]:
+        """For the page."""
+        facts: dict[str, Any] = {"name": self.name, "mode": self.mode, "state": self.state, "error": self.error}
+        if self.state == "open" and self.client.is_connected:
+            client = self.client
+            info: Any = None if client.server_info is None else to_builtins(client.server_info)
+            facts |= {
+                "version": client.protocol_version,
+                "is_modern": client.is_modern,
+                "server": info,
+                "capabilities": client.session.raw.get("capabilities") or {},
+                "instructions": client.instructions or "",
+                "has_tasks": self._has_tasks(client.session.raw.get("capabilities") or {}),
+            }
+        return facts
+
+    def _has_tasks(self, capabilities: Mapping[str, Any]) -> bool:
+        from ferrule.client.calls.tasks import TASKS_EXTENSION
+
+        return "tasks" in capabilities or TASKS_EXTENSION in (capabilities.get("extensions") or {})
+
+
+def _who_we_are() -> Implementation:
+    from ferrule._version import __version__
+
+    return Implementation(name="ferrule-inspector", version=__version__, title="Ferrule inspector")

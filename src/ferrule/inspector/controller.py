@@ -1,0 +1,455 @@
+"""Everything behind the page: lanes, jobs, questions, subscriptions, roots; and what the API may do with them.
+
+What is started or connected to is named on the command line. The page chooses the era and the credentials, never the
+program or the address: whoever got hold of the token must not get a shell with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final, cast
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+
+from ferrule.client.calls.subscriptions import Subscription
+from ferrule.client.json_types import is_list, is_mapping
+from ferrule.inspector.connection import Lane
+from ferrule.inspector.feed import Feed
+from ferrule.inspector.jobs import OPERATIONS, Jobs
+from ferrule.inspector.questions import Questions
+from ferrule.inspector.snippets import write_snippet
+from ferrule.inspector.target import InspectedTarget
+from ferrule.inspector.trace import LaneTrace, MessageStore
+from ferrule.transports.background import Background, BackgroundTask
+from ferrule.wire.codec import Encoded, encode_str, to_builtins
+from ferrule.wire.faults import FerruleError
+from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
+
+__all__ = ["BadCall", "Bench"]
+
+logger = logging.getLogger("ferrule.inspector")
+
+LANES: Final[Mapping[str, str | None]] = {"main": None, "legacy": "legacy", "modern": LATEST_MODERN_VERSION}
+"""The lanes, and the era that a lane insists on."""
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+MAX_ROOTS: Final = 100
+COMPLETE_S: Final = 10.0
+LOOK_S: Final = 0.5
+
+
+class BadCall(Exception):
+    """The page asked for something that makes no sense; the message says what."""
+
+
+class Bench:
+    """See the module.
+
+    Args:
+        target: the server.
+        mode: era or revision of the main lane.
+        roots: folders or URIs to show to the server at first.
+        changed: gives the source files that changed since it was last asked; the server is then started again.
+    """
+
+    def __init__(
+        self,
+        target: InspectedTarget,
+        *,
+        mode: str = "auto",
+        roots: list[str] | None = None,
+        changed: Callable[[], list[str]] | None = None,
+    ) -> None:
+        self.feed = Feed()
+        self.store = MessageStore()
+        self.jobs = Jobs(self.feed, self.store)
+        self.target = target
+        self._mode = mode
+        self._headers = dict(target.headers)
+        self._token = target.token
+        self._oauth = target.oauth
+        self._roots: list[dict[str, Any]] = [{"uri": root} for root in roots or []]
+        self._log_level = "info"
+        self._changed = changed
+        self._questions = Questions(self.feed, target.text, self.jobs.note_answer)
+        self._lanes: dict[str, Lane] = {}
+        self._traces = {name: LaneTrace(name, self.feed, self.store) for name in LANES}
+        self._opening: dict[str, anyio.Lock] = {}
+        self._subscriptions: dict[str, tuple[Lane, Subscription, BackgroundTask]] = {}
+        self._background = Background()
+        self._complaints: _Complaints | None = None
+        self.calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+            "answer": self._answer,
+            "cancel": self._cancel,
+            "clear": self._clear,
+            "complete": self._complete,
+            "connect": self._connect,
+            "disconnect": self._disconnect,
+            "log_level": self._set_log_level,
+            "message": self._message,
+            "outcome": self._outcome,
+            "roots": self._set_roots,
+            "run": self._run,
+            "snippet": self._snippet,
+            "state": self._state,
+            "subscribe": self._subscribe,
+            "unsubscribe": self._unsubscribe,
+        }
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect the main lane, look at the sources from time to time, and pass on what the client complains of."""
+        import asyncio
+
+        self._complaints = _Complaints(self.feed, asyncio.get_running_loop().call_soon_threadsafe)
+        logging.getLogger("ferrule").addHandler(self._complaints)
+        self._background.start(self._open_quietly("main"), "ferrule-inspector-connect")
+        if self._changed is not None:
+            self._background.start(self._watch(self._changed), "ferrule-inspector-watch")
+
+    async def aclose(self) -> None:
+        """Close every lane and end every listener."""
+        if self._complaints is not None:
+            logging.getLogger("ferrule").removeHandler(self._complaints)
+        await self.feed.aclose()
+        await self._background.aclose()
+        for lane in list(self._lanes.values()):
+            await lane.aclose()
+
+    async def _watch(self, changed: Callable[[], list[str]]) -> None:
+        while True:
+            await anyio.sleep(LOOK_S)
+            names = await anyio.to_thread.run_sync(changed)
+            if names:
+                self.feed.happened(
+                    "notice", text=f"{len(names)} source file(s) changed: started again", names=names[:5]
+                )
+                for name in list(self._lanes):
+                    await self._close_lane(name)
+                    await self._open_quietly(name)
+
+    # -- lanes ------------------------------------------------------------------------------------------------------
+
+    async def lane(self, name: str) -> Lane:
+        """A connected lane.
+
+        Raises:
+            BadCall: there is no such lane.
+            LocalError, RemoteError: it cannot be connected.
+        """
+        if name not in LANES:
+            raise BadCall(f"There is no lane {name!r}")
+        async with self._opening.setdefault(name, anyio.Lock()):
+            found = self._lanes.get(name)
+            if found is not None and found.state == "open":
+                return found
+            if found is not None:
+                await found.aclose()
+            mode = LANES[name] or self._mode
+            lane = self._lanes[name] = Lane(name, self.target, mode, self._traces[name], self._options(name))
+            self._tell_lane(lane)
+            try:
+                await lane.connect()
+            finally:
+                self._tell_lane(lane)
+            return lane
+
+    def _options(self, lane: str) -> dict[str, Any]:
+        def hear(line: str) -> None:
+            self.feed.happened("stderr", lane=lane, text=line[:4000])
+
+        def log(message: Any) -> None:
+            data = message.data if isinstance(message.data, str) else encode_str(message.data)
+            self.feed.happened("log", lane=lane, level=message.level, logger=message.logger or "", text=data[:20000])
+
+        options: dict[str, Any] = {
+            **self._questions.handlers(lane),
+            "hear": hear,
+            "roots": lambda: list(self._roots_now()),
+            "log_handler": log,
+            "log_level": self._log_level,
+            "timeout_s": 3600.0,
+            "validate_output": False,
+        }
+        if self.target.is_http:
+            options["headers"] = self._headers
+            options["auth"] = self._sign_in(lane) if self._oauth else self._token
+        return options
+
+    def _sign_in(self, lane: str) -> Any:
+        from ferrule.auth.client.interaction import BrowserInteraction
+        from ferrule.auth.client.oauth import OAuth
+
+        def show(url: str) -> bool:  # called in a thread
+            anyio.from_thread.run_sync(lambda: self.feed.stands("sign_in", lane, lane=lane, url=url))
+            return True
+
+        return OAuth(interaction=BrowserInteraction(open_url=show), storage=self.target.token_storage)
+
+    def _roots_now(self) -> list[Any]:
+        from ferrule.wire.types import Root
+
+        return [Root(root["uri"], name=root.get("name") or None) for root in self._roots]
+
+    def _tell_lane(self, lane: Lane) -> None:
+        self.feed.stands("lane", lane.name, **lane.describe())
+        if lane.state != "connecting":
+            self.feed.stands("sign_in", lane.name, lane=lane.name, url="")
+
+    async def _open_quietly(self, name: str) -> None:
+        try:
+            await self.lane(name)
+        except (FerruleError, OSError, ValueError, TypeError) as error:  # the lane's own state says it
+            logger.debug("Lane %s did not open: %s", name, error)
+
+    async def _close_lane(self, name: str) -> None:
+        for key, (lane, _, _) in list(self._subscriptions.items()):
+            if lane.name == name:
+                await self._end_subscription(key)
+        closing = self._lanes.pop(name, None)
+        if closing is not None:
+            await closing.aclose()
+            self._tell_lane(closing)
+
+    # -- what the page may ask for ------------------------------------------------------------------------------------
+
+    async def _state(self, body: Mapping[str, Any]) -> Any:
+        lanes: list[dict[str, Any]] = [lane.describe() for lane in self._lanes.values()]
+        return {
+            "target": self.target.text,
+            "is_http": self.target.is_http,
+            "label": self.target.target.label,
+            "mode": self._mode,
+            "modes": ["auto", "legacy", *reversed(list(REVISIONS))],
+            "headers": self._shown_headers(),
+            "has_token": self._token is not None,
+            "oauth": self._oauth,
+            "roots": self._roots,
+            "log_level": self._log_level,
+            "log_levels": LOG_LEVELS,
+            "lanes": lanes,
+        }
+
+    def _shown_headers(self) -> str:
+        return "\n".join(f"{name}: {value}" for name, value in self._headers.items())
+
+    async def _connect(self, body: Mapping[str, Any]) -> Any:
+        """Connect again, with what the page says; what it leaves out stays."""
+        mode = body.get("mode", self._mode)
+        if mode not in ("auto", "legacy", *REVISIONS):
+            raise BadCall("mode is auto, legacy or a revision")
+        headers = _read_headers(body["headers"]) if isinstance(body.get("headers"), str) else self._headers
+        self._mode, self._headers = mode, headers
+        if isinstance(body.get("token"), str):
+            self._token = body["token"] or None
+        if isinstance(body.get("oauth"), bool):
+            self._oauth = body["oauth"]
+        for name in list(self._lanes):
+            await self._close_lane(name)
+        self._background.start(self._open_quietly("main"), "ferrule-inspector-connect")
+        return {}
+
+    async def _disconnect(self, body: Mapping[str, Any]) -> Any:
+        lane = body.get("lane")
+        for name in [lane] if isinstance(lane, str) else list(self._lanes):
+            await self._close_lane(name)
+        return {}
+
+    async def _run(self, body: Mapping[str, Any]) -> Any:
+        key, op, lane = body.get("job"), body.get("op"), body.get("lane", "main")
+        params: Any = body.get("params") or {}
+        if not isinstance(key, str) or not key or len(key) > 64 or self.jobs.get(key) is not None:
+            raise BadCall("job is a new name")
+        if op not in OPERATIONS or lane not in LANES or not isinstance(params, dict):
+            raise BadCall("There is no such operation, or no such lane")
+        job = self.jobs.begin(key, lane, op, cast("dict[str, Any]", params))
+
+        async def work() -> None:
+            try:
+                found = await self.lane(lane)
+            except (FerruleError, OSError, ValueError, TypeError) as error:
+                job.state, job.error = "failed", str(error) or type(error).__name__
+                job.last, job.took_ms = self.store.last, round(self.feed.now_ms() - job.started_ms, 3)
+                self.jobs.tell(job)
+                return
+            await self.jobs.run(job, found.client)
+
+        job.running = self._background.start(work(), "ferrule-inspector-job")
+        return {"job": key}
+
+    async def _cancel(self, body: Mapping[str, Any]) -> Any:
+        job = self.jobs.get(str(body.get("job")))
+        if job is None or job.state != "running":
+            return {"cancelled": False}
+        if job.handle is not None and job.handle.task_id is not None:
+            await job.handle.cancel()
+        elif job.running is not None:
+            job.running.cancel()
+        return {"cancelled": True}
+
+    async def _outcome(self, body: Mapping[str, Any]) -> Any:
+        job = self.jobs.get(str(body.get("job")))
+        if job is None:
+            raise BadCall("That outcome is no longer kept")
+        return {"outcome": Encoded(job.outcome), "error": job.error, "code": job.code, "state": job.state}
+
+    async def _message(self, body: Mapping[str, Any]) -> Any:
+        number = body.get("number")
+        found = self.store.get(number) if isinstance(number, int) else None
+        if found is None:
+            raise BadCall("That message is no longer kept")
+        return {"message": Encoded(found[0]), "http": found[1]}
+
+    async def _answer(self, body: Mapping[str, Any]) -> Any:
+        answer = body.get("answer")
+        if answer is not None and not isinstance(answer, dict):
+            raise BadCall("answer is an object, or null to refuse")
+        return {"taken": self._questions.answer(str(body.get("question")), cast("dict[str, Any] | None", answer))}
+
+    async def _complete(self, body: Mapping[str, Any]) -> Any:
+        lane = await self.lane(str(body.get("lane", "main")))
+        reference, argument, value = body.get("ref"), body.get("argument"), body.get("value", "")
+        if not isinstance(reference, dict) or not isinstance(argument, str) or not isinstance(value, str):
+            raise BadCall("ref is an object, argument and value are text")
+        context = body.get("context")
+        found = await lane.client.complete(
+            cast("dict[str, Any]", reference),
+            argument,
+            value,
+            context=cast("dict[str, str]", context) if isinstance(context, dict) and context else None,
+            timeout_s=COMPLETE_S,
+        )
+        return to_builtins(found)
+
+    async def _set_log_level(self, body: Mapping[str, Any]) -> Any:
+        level = body.get("level")
+        if level not in LOG_LEVELS:
+            raise BadCall(f"level is one of {', '.join(LOG_LEVELS)}")
+        self._log_level = level
+        for lane in self._lanes.values():
+            if lane.state == "open":
+                await lane.client.set_log_level(cast("Any", level))
+        return {}
+
+    async def _set_roots(self, body: Mapping[str, Any]) -> Any:
+        roots = body.get("roots")
+        if not is_list(roots) or len(roots) > MAX_ROOTS:
+            raise BadCall(f"roots is a list of at most {MAX_ROOTS}")
+        made: list[dict[str, Any]] = []
+        for root in roots:
+            if not is_mapping(root) or not str(root.get("uri", "")).startswith("file://"):
+                raise BadCall("A root is a file:// URI, and may have a name")
+            made.append({"uri": str(root["uri"]), "name": str(root.get("name") or "")})
+        self._roots = made
+        for lane in self._lanes.values():
+            if lane.state == "open":
+                await lane.client.notify_roots_changed()
+        return {"roots": made}
+
+    async def _clear(self, body: Mapping[str, Any]) -> Any:
+        for kind in ("message", "log", "stderr", "change", "notice"):
+            self.feed.forget(kind)
+        self.store.clear()
+        self.feed.happened("cleared")
+        return {}
+
+    async def _snippet(self, body: Mapping[str, Any]) -> Any:
+        lane = await self.lane(str(body.get("lane", "main")))
+        job = self.jobs.get(str(body.get("job")))
+        op = job.op if job is not None else str(body.get("op"))
+        params: Any = job.params if job is not None else body.get("params") or {}
+        try:
+            text = write_snippet(str(body.get("form")), self._target_now(), lane, op, params, job)
+        except ValueError as error:
+            raise BadCall(str(error)) from error
+        return {"text": text}
+
+    def _target_now(self) -> InspectedTarget:
+        """The target with the credentials that the page set."""
+        return replace(self.target, headers=self._headers, token=self._token, oauth=self._oauth)
+
+    # -- subscriptions ------------------------------------------------------------------------------------------------
+
+    async def _subscribe(self, body: Mapping[str, Any]) -> Any:
+        lane = await self.lane(str(body.get("lane", "main")))
+        key = str(body.get("subscription"))
+        uris: Any = body.get("uris") or []
+        if not is_list(uris) or not all(isinstance(uri, str) for uri in uris):
+            raise BadCall("uris is a list of texts")
+        if key in self._subscriptions or len(key) > 64 or len(self._subscriptions) >= 64:
+            raise BadCall("subscription is a new name, and there are at most 64")
+        wanted: dict[str, Any] = {kind: bool(body.get(kind)) for kind in ("tools", "prompts", "resources")}
+        wanted["uris"] = list(uris)
+        subscription = lane.client.listen(**wanted)
+        following = self._background.start(self._follow(key, lane, subscription, wanted), "ferrule-inspector-listen")
+        self._subscriptions[key] = lane, subscription, following
+        return {}
+
+    async def _follow(self, key: str, lane: Lane, subscription: Subscription, wanted: Mapping[str, Any]) -> None:
+        def tell(state: str, error: str = "") -> None:
+            granted = to_builtins(subscription.granted)
+            self.feed.stands(
+                "subscription", key, lane=lane.name, state=state, wanted=wanted, granted=granted, error=error
+            )
+
+        tell("opening")
+        state, why = "closed", ""
+        try:
+            await subscription.ready()
+            tell("open")
+            async for event in subscription:
+                self.feed.happened(
+                    "change", lane=lane.name, subscription=key, what=event.kind, uri=event.uri, method=event.method
+                )
+        except (FerruleError, OSError) as error:
+            state, why = "failed", str(error)
+        finally:
+            self._subscriptions.pop(key, None)
+            tell(state, why)
+
+    async def _unsubscribe(self, body: Mapping[str, Any]) -> Any:
+        await self._end_subscription(str(body.get("subscription")))
+        return {}
+
+    async def _end_subscription(self, key: str) -> None:
+        found = self._subscriptions.pop(key, None)
+        if found is not None:
+            _, subscription, following = found
+            await subscription.aclose()
+            following.cancel()
+
+
+def _read_headers(text: str) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if not line.strip():
+            continue
+        if not colon or not name.strip() or any(character in value for character in "\r\n\0"):
+            raise BadCall("A header is written 'Name: value', one a line")
+        made[name.strip()] = value.strip()
+    return made
+
+
+class _Complaints(logging.Handler):
+    """Warnings of the client (lines on stdout that are no messages, tools left out, lost connections) for the page."""
+
+    def __init__(self, feed: Feed, soon: Callable[..., object]) -> None:
+        super().__init__(logging.WARNING)
+        self._feed = feed
+        self._soon = soon
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Any thread."""
+        text = record.getMessage()[:4000]
+        try:
+            self._soon(self._tell, text)
+        except RuntimeError:  # the loop has ended
+            return
+
+    def _tell(self, text: str) -> None:
+        self._feed.happened("notice", text=text)

@@ -1,0 +1,1 @@
+"""What the server publishes: one bus for all listeners, relayed between processes."""

@@ -1,0 +1,170 @@
+"""What workers share of legacy sessions, in Redis: their records, what was sent on their streams, and a channel.
+
+All keys of a session carry its id as their hash tag. The channel is publish and subscribe, which keeps nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from ferrule.stores.channel import OnMessage
+from ferrule.stores.events import Replay, StoredEvent
+from ferrule.stores.redis.server import NOW, RedisServer, milliseconds
+
+__all__ = ["RedisChannel", "RedisEvents", "RedisSessions"]
+
+_RETRY_S: Final = 0.2
+_QUIET_S: Final = 30.0
+
+
+class RedisSessions:
+    """`ferrule.stores.sessions.SessionStore` in Redis; one round trip per call."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+
+    def _key(self, session_id: str) -> str:
+        return self._server.key(f"session:{session_id}", "facts")
+
+    async def put(self, session_id: str, value: bytes, *, idle_s: float) -> None:
+        """See `SessionStore`."""
+        await self._server.run(lambda client: client.set(self._key(session_id), value, px=milliseconds(idle_s)))
+
+    async def get(self, session_id: str, *, idle_s: float) -> bytes | None:
+        """See `SessionStore`."""
+        found: bytes | None = await self._server.run(
+            lambda client: client.getex(self._key(session_id), px=milliseconds(idle_s))
+        )
+        return found
+
+    async def delete(self, session_id: str) -> None:
+        """See `SessionStore`."""
+        await self._server.run(lambda client: client.delete(self._key(session_id)))
+
+
+# ``log`` is the list of a stream's events, ``next`` a hash of the number that each stream gives next, and ``ages`` the
+# streams by the time at which they are forgotten. A stream begins with the time as its number, so that the ids of one
+# that was forgotten and goes on are new ones: an old id finds nothing, instead of the wrong place.
+
+_APPEND: Final = (
+    NOW
+    + """
+local log, next, ages = KEYS[1], KEYS[2], KEYS[3]
+local stream, data, most, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+for _, old in ipairs(redis.call('ZRANGEBYSCORE', ages, '-inf', now, 'LIMIT', 0, 16)) do
+  redis.call('HDEL', next, old)
+  redis.call('ZREM', ages, old)
+end
+redis.call('HSETNX', next, stream, string.format('%.0f', now))
+local number = redis.call('HINCRBY', next, stream, 1) - 1
+redis.call('RPUSH', log, data)
+redis.call('LTRIM', log, -most, -1)
+redis.call('ZADD', ages, now + ttl, stream)
+for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ttl) end
+return number
+"""
+)
+
+_TAIL: Final = """
+local log, next = KEYS[1], KEYS[2]
+local seen, following = tonumber(ARGV[2]), tonumber(redis.call('HGET', next, ARGV[1]) or 0)
+local first = following - redis.call('LLEN', log)
+if seen >= following or seen + 1 < first then return nil end
+return redis.call('LRANGE', log, seen + 1 - first, -1)
+"""
+
+
+class RedisEvents:
+    """`ferrule.stores.events.EventStore` in Redis.
+
+    Args:
+        server: where.
+        max_stream_events: events kept per stream; the oldest go first.
+        ttl_s: seconds after a stream's last event that it is forgotten.
+    """
+
+    def __init__(self, server: RedisServer, *, max_stream_events: int = 256, ttl_s: float = 1800.0) -> None:
+        self._server = server
+        self._most = max_stream_events
+        self._ttl_s = ttl_s
+
+    def _log(self, session_id: str, stream_id: str) -> str:
+        return self._server.key(f"session:{session_id}", "log", stream_id)
+
+    def _streams(self, session_id: str) -> tuple[str, str]:
+        tag = f"session:{session_id}"
+        return self._server.key(tag, "next"), self._server.key(tag, "ages")
+
+    async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
+        """See `EventStore`."""
+        keys = (self._log(session_id, stream_id), *self._streams(session_id))
+        values: list[Any] = [stream_id, data, self._most, milliseconds(self._ttl_s)]
+        number: int = await self._server.run(lambda client: client.eval(_APPEND, 3, *keys, *values))
+        return f"{stream_id}-{number}"
+
+    async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
+        """See `EventStore`."""
+        stream_id, _, number = last_event_id.rpartition("-")
+        if not stream_id or not (number.isascii() and number.isdigit()) or len(number) > 15:
+            return None
+        keys, seen = (self._log(session_id, stream_id), self._streams(session_id)[0]), int(number)
+        found: list[bytes] | None = await self._server.run(lambda client: client.eval(_TAIL, 2, *keys, stream_id, seen))
+        if found is None:
+            return None
+        return Replay(stream_id, [StoredEvent(f"{stream_id}-{seen + 1 + i}", data) for i, data in enumerate(found)])
+
+    async def forget(self, session_id: str) -> None:
+        """See `EventStore`."""
+        numbers, ages = self._streams(session_id)
+        names: list[bytes] = await self._server.run(lambda client: client.hkeys(numbers))
+        logs = [self._log(session_id, name.decode()) for name in names]
+        await self._server.run(lambda client: client.delete(numbers, ages, *logs))
+
+
+class RedisChannel:
+    """`ferrule.stores.channel.Channel` over publish and subscribe."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+        self._name = server.key("channel")
+
+    async def send(self, message: bytes) -> None:
+        """See `Channel`."""
+        await self._server.run(lambda client: client.publish(self._name, message))
+
+    async def listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None = None) -> None:
+        """See `Channel`."""
+        while not _is_cancelled():
+            try:
+                await self._server.translated(lambda _: self._listen(on_message, on_ready))
+            except (ConnectionError, TimeoutError):
+                await asyncio.sleep(_RETRY_S)
+
+    async def _listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None) -> None:
+        pubsub = self._server.subscriber.pubsub(ignore_subscribe_messages=False)
+        try:
+            await pubsub.subscribe(self._name)
+            is_asked = False
+            while not _is_cancelled():
+                message: Any = await pubsub.get_message(timeout=_QUIET_S)
+                if message is None:
+                    if is_asked:  # no answer for as long again: the other end has gone without a word
+                        raise TimeoutError("Redis does not answer")
+                    is_asked = True
+                    await pubsub.ping()
+                    continue
+                is_asked = False
+                if message["type"] == "message":
+                    on_message(message["data"])
+                elif message["type"] == "subscribe" and on_ready is not None:
+                    on_ready()
+        finally:
+            await pubsub.aclose()
+
+
+def _is_cancelled() -> bool:
+    """redis-py may lose a cancellation that meets a subscription being made anew (seen in 8.1 on uvloop)."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,209 @@
+"""Everything that several processes share, in Redis (6.2 on) or Valkey.
+
+``redis://host:6379/0?prefix=name``; ``rediss://`` for TLS; ``redis+cluster://`` and ``rediss+cluster://`` for a Redis
+Cluster. All keys begin with the prefix and end with an expiry, so that nothing is left when everybody has gone. Keys
+that change together carry one hash tag and live in one slot of a cluster; where two writers could meet a script
+decides, which Redis runs alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+from importlib import import_module
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from ferrule.stores.marks import Mark
+from ferrule.stores.redis.server import DEFAULT_PREFIX, RedisServer, digest, milliseconds
+from ferrule.stores.redis.sessions import RedisChannel, RedisEvents, RedisSessions
+from ferrule.stores.redis.tasks import RedisTasks
+from ferrule.stores.store import Store, StoreUrlError
+
+__all__ = [
+    "RedisBlobs",
+    "RedisCache",
+    "RedisChannel",
+    "RedisEvents",
+    "RedisMarks",
+    "RedisRateLimits",
+    "RedisServer",
+    "RedisSessions",
+    "RedisTasks",
+    "open_redis",
+]
+
+_RUNNING: Final = "r"
+_DONE: Final = b"d"
+
+# A running mark names the call that made it: a script that ran, whose answer was lost, answers the same when run again.
+
+_BEGIN: Final = """
+local found = redis.call('GET', KEYS[1])
+if not found then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
+if found == ARGV[1] then return nil end
+return found
+"""
+
+
+class RedisMarks:
+    """`ferrule.stores.marks.OneTimeMarks` in Redis."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+
+    async def begin(self, key: str, *, ttl_s: float) -> Mark:
+        """See `OneTimeMarks`."""
+        name = self._server.key(f"mark:{key}")
+        values: list[Any] = [_RUNNING + secrets.token_hex(8), milliseconds(ttl_s)]
+        found: bytes | None = await self._server.run(lambda client: client.eval(_BEGIN, 1, name, *values))
+        if found is None:
+            return Mark("mine")
+        return Mark("done", found[1:]) if found[:1] == _DONE else Mark("running")
+
+    async def finish(self, key: str, value: bytes, *, ttl_s: float) -> None:
+        """See `OneTimeMarks`."""
+        name = self._server.key(f"mark:{key}")
+        await self._server.run(lambda client: client.set(name, _DONE + value, px=milliseconds(ttl_s)))
+
+
+class RedisBlobs:
+    """`ferrule.stores.blobs.BlobStore` in Redis."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+
+    async def put(self, key: str, value: bytes, *, ttl_s: float) -> None:
+        """See `BlobStore`."""
+        name = self._server.key(f"blob:{key}")
+        if ttl_s <= 0:
+            await self._server.run(lambda client: client.delete(name))
+            return
+        await self._server.run(lambda client: client.set(name, value, px=milliseconds(ttl_s)))
+
+    async def get(self, key: str) -> bytes | None:
+        """See `BlobStore`."""
+        found: bytes | None = await self._server.run(lambda client: client.get(self._server.key(f"blob:{key}")))
+        return found
+
+
+# A group has an era, a random word that its entries begin with. Dropping the group forgets the word: what was kept
+# under it can no longer be found, and goes at its own expiry. The era outlives every entry.
+
+_ERA_BYTES: Final = 16
+
+_PUT: Final = """
+local entry, era = KEYS[1], KEYS[2]
+local value, ttl = ARGV[2], tonumber(ARGV[3])
+local word = redis.call('GET', era) or ARGV[1]
+if redis.call('PTTL', era) < ttl then redis.call('SET', era, word, 'PX', ttl) end
+redis.call('SET', entry, word .. value, 'PX', ttl)
+"""
+
+
+class RedisCache:
+    """`ferrule.stores.cache.CacheStore` in Redis; what to throw away when it is full is Redis's own setting."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+
+    def _keys(self, group: str, key: str) -> tuple[str, str]:
+        tag = f"cache:{digest(group)}"
+        return self._server.key(tag, "entry", digest(key)), self._server.key(tag, "era")
+
+    async def get(self, group: str, key: str) -> bytes | None:
+        """See `CacheStore`."""
+        keys = self._keys(group, key)
+        found: list[bytes | None] = await self._server.run(lambda client: client.mget(keys))
+        entry, era = found
+        if entry is None or era is None or entry[:_ERA_BYTES] != era:
+            return None
+        return entry[_ERA_BYTES:]
+
+    async def put(self, group: str, key: str, value: bytes, *, ttl_s: float) -> None:
+        """See `CacheStore`."""
+        if ttl_s <= 0:
+            entry = self._keys(group, key)[0]
+            await self._server.run(lambda client: client.delete(entry))
+            return
+        values: list[Any] = [secrets.token_hex(_ERA_BYTES // 2), value, milliseconds(ttl_s)]
+        await self._server.run(lambda client: client.eval(_PUT, 2, *self._keys(group, key), *values))
+
+    async def drop(self, group: str) -> None:
+        """See `CacheStore`."""
+        era = self._keys(group, "")[1]
+        await self._server.run(lambda client: client.delete(era))
+
+
+# All in microseconds; `ferrule.stores.rates.next_full_at` is the same rule in Python. Numbers are written in full,
+# because Lua's own form of large ones loses their end.
+
+_TAKE: Final = """
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local size, per = tonumber(ARGV[1]), tonumber(ARGV[2])
+local full = tonumber(redis.call('GET', KEYS[1]) or now)
+if full > now + per then
+  full = now + per
+  redis.call('SET', KEYS[1], string.format('%.0f', full), 'PX', math.ceil(per / 1000) + 1)
+end
+local taken = math.floor(math.max(full, now) + per / size)
+local wait = taken - now - per
+if wait > 1 then return math.ceil(wait) end
+redis.call('SET', KEYS[1], string.format('%.0f', taken), 'PX', math.ceil((taken - now) / 1000) + 1)
+return 0
+"""
+
+
+class RedisRateLimits:
+    """`ferrule.stores.rates.RateLimitStore` in Redis, by its clock."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+
+    async def take(self, key: str, *, size: int, per_s: float) -> float:
+        """See `RateLimitStore`."""
+        name = self._server.key(f"rate:{digest(key)}")
+        values: list[Any] = [size, round(per_s * 1e6)]
+        wait_us: int = await self._server.run(lambda client: client.eval(_TAKE, 1, name, *values))
+        return wait_us / 1e6
+
+
+def open_redis(url: str) -> Store:
+    """The store that ``redis://…``, ``rediss://…`` or the same with ``+cluster`` names; connects on first use.
+
+    Raises:
+        StoreUrlError: no host, an unusable prefix, or a cluster's URL that names a database.
+        ModuleNotFoundError: redis-py is not installed (``pip install 'ferrule[redis]'``).
+    """
+    import_module("redis.asyncio")  # what is missing is said now, and not at the first request
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    prefix = options.pop("prefix", DEFAULT_PREFIX)
+    if not parts.hostname or not prefix or any(character in prefix for character in "{}:* "):
+        raise StoreUrlError(f"{_shown(url)!r} is not redis://host:port/database?prefix=name")
+    scheme, _, kind = parts.scheme.partition("+")
+    if kind and parts.path.strip("/") not in ("", "0"):
+        raise StoreUrlError(f"{_shown(url)!r} names a database, and a Redis Cluster has none but 0")
+    plain = urlunsplit(parts._replace(scheme=scheme, query=urlencode(options)))
+    server = RedisServer(plain, prefix=prefix, cluster=bool(kind))
+    return Store(
+        RedisMarks(server),
+        RedisBlobs(server),
+        is_shared=True,
+        tasks=RedisTasks(server),
+        channel=RedisChannel(server),
+        sessions=RedisSessions(server),
+        events=RedisEvents(server),
+        cache=RedisCache(server),
+        rates=RedisRateLimits(server),
+        aclose=server.aclose,
+    )
+
+
+def _shown(url: str) -> str:
+    """A URL without its password, for messages."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    _, at, address = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"***{at}{address}"))

@@ -1,0 +1,206 @@
+"""What workers of one machine share of legacy sessions, in the SQLite file: records, events, and a channel.
+
+None of it needs to survive a power cut, which ends every connection anyway; so none of it waits for the disk.
+
+The channel is a table that everybody looks at. Looking whether anything was written at all costs microseconds
+(``PRAGMA data_version``), and is done every 20 ms: so long, and half of it on average, does a message take.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import anyio
+
+from ferrule.stores.channel import OnMessage
+from ferrule.stores.events import Replay, StoredEvent
+from ferrule.stores.sqlite.file import SqliteFile, transaction
+
+__all__ = ["SqliteChannel", "SqliteEvents", "SqliteSessions"]
+
+_MESSAGE_LIFE_S: Final = 60.0
+_RETRY_S: Final = 0.2
+_MOST_AT_ONCE: Final = 256
+
+
+class SqliteSessions:
+    """`ferrule.stores.sessions.SessionStore` in a file.
+
+    A session lives up to a tenth longer than its idle time: so that looking at it is a write only now and then.
+    """
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+
+    async def put(self, session_id: str, value: bytes, *, idle_s: float) -> None:
+        """See `SessionStore`."""
+
+        def work(connection: sqlite3.Connection, now: float) -> None:
+            connection.execute(
+                "INSERT OR REPLACE INTO ferrule_sessions (session_id, expires_at, value) VALUES (?, ?, ?)",
+                (session_id, now + idle_s * 1.1, value),
+            )
+
+        await self._file.run(work, durable=False)
+
+    async def get(self, session_id: str, *, idle_s: float) -> bytes | None:
+        """See `SessionStore`."""
+
+        def work(connection: sqlite3.Connection, now: float) -> bytes | None:
+            found: Any = connection.execute(
+                "SELECT value, expires_at FROM ferrule_sessions WHERE session_id = ? AND expires_at > ?",
+                (session_id, now),
+            ).fetchone()
+            if found is None:
+                return None
+            if not now + idle_s <= found[1] <= now + idle_s * 1.1:
+                connection.execute(
+                    "UPDATE ferrule_sessions SET expires_at = ? WHERE session_id = ?", (now + idle_s * 1.1, session_id)
+                )
+            return bytes(found[0])
+
+        return await self._file.run(work, durable=False)
+
+    async def delete(self, session_id: str) -> None:
+        """See `SessionStore`."""
+
+        def work(connection: sqlite3.Connection, now: float) -> None:
+            connection.execute("DELETE FROM ferrule_sessions WHERE session_id = ?", (session_id,))
+
+        await self._file.run(work, durable=False)
+
+
+class SqliteEvents:
+    """`ferrule.stores.events.EventStore` in a file.
+
+    A stream begins with the time as its number, so that the ids of one that was forgotten and goes on are new ones: an
+    old id finds nothing, instead of the wrong place.
+
+    Args:
+        file: where.
+        max_stream_events: events kept per stream; the oldest go first.
+        ttl_s: seconds that an event is kept.
+    """
+
+    def __init__(self, file: SqliteFile, *, max_stream_events: int = 256, ttl_s: float = 1800.0) -> None:
+        self._file = file
+        self._most = max_stream_events
+        self._ttl_s = ttl_s
+
+    async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
+        """See `EventStore`."""
+
+        def work(connection: sqlite3.Connection, now: float) -> int:
+            with transaction(connection):
+                last: Any = connection.execute(
+                    "SELECT max(number) FROM ferrule_events WHERE session_id = ? AND stream_id = ?",
+                    (session_id, stream_id),
+                ).fetchone()[0]
+                number = int(now * 1000) if last is None else last + 1
+                connection.execute(
+                    "INSERT INTO ferrule_events (session_id, stream_id, number, expires_at, data) "
+                    "VALUES (?, ?, ?, ?, ?)",
+                    (session_id, stream_id, number, now + self._ttl_s, data),
+                )
+                connection.execute(
+                    "DELETE FROM ferrule_events WHERE session_id = ? AND stream_id = ? AND number <= ?",
+                    (session_id, stream_id, number - self._most),
+                )
+            return number
+
+        return f"{stream_id}-{await self._file.run(work, durable=False)}"
+
+    async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
+        """See `EventStore`."""
+        stream_id, _, text = last_event_id.rpartition("-")
+        if not stream_id or not (text.isascii() and text.isdigit()) or len(text) > 15:
+            return None
+        seen = int(text)
+
+        def work(connection: sqlite3.Connection, now: float) -> list[Any]:
+            # From the event before, too: whether it, or the one after it, is still there tells whether there is a gap.
+            return connection.execute(
+                "SELECT number, data FROM ferrule_events WHERE session_id = ? AND stream_id = ? AND number >= ? "
+                "AND expires_at > ? ORDER BY number",
+                (session_id, stream_id, seen, now),
+            ).fetchall()
+
+        rows = await self._file.run(work, durable=False)
+        if not rows or rows[0][0] > seen + 1:
+            return None
+        events = [StoredEvent(f"{stream_id}-{number}", bytes(data)) for number, data in rows if number > seen]
+        return Replay(stream_id, events)
+
+    async def forget(self, session_id: str) -> None:
+        """See `EventStore`."""
+
+        def work(connection: sqlite3.Connection, now: float) -> None:
+            connection.execute("DELETE FROM ferrule_events WHERE session_id = ?", (session_id,))
+
+        await self._file.run(work, durable=False)
+
+
+class SqliteChannel:
+    """`ferrule.stores.channel.Channel` in a file.
+
+    Args:
+        file: where.
+        poll_s: seconds between two looks: the longest that a message takes.
+    """
+
+    def __init__(self, file: SqliteFile, *, poll_s: float = 0.02) -> None:
+        self._file = file
+        self._poll_s = poll_s
+
+    async def send(self, message: bytes) -> None:
+        """See `Channel`."""
+
+        def work(connection: sqlite3.Connection, now: float) -> None:
+            connection.execute(
+                "INSERT INTO ferrule_messages (expires_at, message) VALUES (?, ?)", (now + _MESSAGE_LIFE_S, message)
+            )
+
+        await self._file.run(work, durable=False)
+
+    async def listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None = None) -> None:
+        """See `Channel`."""
+        while True:
+            with suppress(OSError, sqlite3.DatabaseError):
+                # It waits for nobody: what is locked at this look is free at the next.
+                async with self._file.connected(timeout_s=0) as connection:
+                    await self._follow(connection, on_message, on_ready)
+            await anyio.sleep(_RETRY_S)
+
+    async def _follow(
+        self, connection: sqlite3.Connection, on_message: OnMessage, on_ready: Callable[[], None] | None
+    ) -> None:
+        version: Any = _version(connection)
+        seen: int = connection.execute("SELECT coalesce(max(number), 0) FROM ferrule_messages").fetchone()[0]
+        if on_ready is not None:
+            on_ready()
+        while True:
+            await anyio.sleep(self._poll_s)
+            try:
+                now = _version(connection)
+                if now == version:
+                    continue
+                rows: list[Any] = connection.execute(
+                    "SELECT number, message FROM ferrule_messages WHERE number > ? ORDER BY number LIMIT ?",
+                    (seen, _MOST_AT_ONCE),
+                ).fetchall()
+            except sqlite3.OperationalError:  # locked for a moment: look again
+                continue
+            if len(rows) < _MOST_AT_ONCE:
+                version = now
+            for number, message in rows:
+                seen = number
+                on_message(bytes(message))
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """Changes whenever another connection, of any process, has written."""
+    found: int = connection.execute("PRAGMA data_version").fetchone()[0]
+    return found

@@ -1,0 +1,1 @@
+"""The handshake revisions over HTTP: sessions, their streams, questions to the client."""

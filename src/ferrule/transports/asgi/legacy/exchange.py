@@ -1,0 +1,269 @@
+"""The dispatch context of one legacy request over HTTP, and the outlet that the requests of one POST share.
+
+Until a handler speaks nothing is sent and the answer will be JSON. The first thing that it says opens an event
+stream, and then the answer is an event too. A client that disconnects does *not* cancel its request in the legacy era
+(2025-11-25, "Streamable HTTP"): the handler runs on, and what it says waits for the client to come back, if the
+stream can be resumed.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ferrule.kernel.dispatch import CallOptions, ProgressSender
+from ferrule.protocol.correlation import ProgressGate
+from ferrule.protocol.errors import ClientNotAskable, ConnectionClosed, NoBackChannel
+from ferrule.transports.asgi.context import HttpContext, http_form_of
+from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
+from ferrule.transports.asgi.legacy.stream import Channel
+from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive, RawHeaders
+from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime
+from ferrule.wire.jsonrpc import RequestId, encode_notification
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+    from anyio import CancelScope
+
+    from ferrule.transports.asgi.legacy.session import LegacySession
+
+__all__ = ["LegacyExchange", "Outlet"]
+
+log = logging.getLogger("ferrule.http")
+
+
+class Outlet:
+    """The response to one POST: undecided until somebody speaks.
+
+    Args:
+        request: the POST.
+        session: whose streams it uses.
+        keep_alive: looks after the stream, if it becomes one.
+        headers: more response headers (the session id of an initialize).
+        may_stream: ``False`` drops what handlers say before they answer.
+
+    Attributes:
+        channel: the stream, once somebody has spoken.
+        client_is_gone: the client disconnected before that.
+        refusal: status and headers of an answer that is an HTTP refusal as well (missing scope), while there is no
+            stream; a batch answers 200.
+    """
+
+    __slots__ = (
+        "_keep_alive",
+        "_reply",
+        "_request",
+        "_watch",
+        "channel",
+        "client_is_gone",
+        "headers",
+        "may_stream",
+        "refusal",
+        "session",
+    )
+
+    def __init__(
+        self,
+        request: HttpRequest,
+        session: "LegacySession",
+        keep_alive: KeepAlive,
+        headers: RawHeaders | None = None,
+        *,
+        may_stream: bool = True,
+    ) -> None:
+        self._request = request
+        self._keep_alive = keep_alive
+        self._watch: DisconnectWatch | None = None
+        self._reply: EventStreamReply | None = None
+        self.session = session
+        self.headers = headers
+        self.may_stream = may_stream
+        self.channel: Channel | None = None
+        self.client_is_gone = False
+        self.refusal: tuple[int, RawHeaders] | None = None
+
+    async def open(self) -> Channel:
+        """The stream of this response, opened now if nobody has spoken yet.
+
+        Raises:
+            ConnectionClosed: the client has gone without ever having had a stream to come back to.
+        """
+        if self.channel is not None:
+            return self.channel
+        if self.client_is_gone:
+            raise ConnectionClosed("The client of this request has gone")
+        channel = self.channel = self.session.new_channel()
+        self._reply = self._new_reply()
+        await channel.open(self._reply, None if self.session.shared is None else self._tell_others)
+        return channel
+
+    async def _tell_others(self) -> None:
+        shared, channel = self.session.shared, self.channel
+        if shared is not None and channel is not None:
+            requests = [id for id, exchange in self.session.in_flight.items() if exchange.outlet is self]
+            await shared.began(self.session.session_id, channel.stream_id, requests)
+
+    async def answer(self, payload: bytes | None) -> None:
+        """End the response with an encoded answer; ``None`` ends it without one (the request was cancelled).
+
+        The specification leaves two forms for a request, so "no answer" is an event stream with no event in it.
+        """
+        if self._watch is not None:
+            self._watch.stop()
+        if self.channel is not None:
+            self.session.forget_channel(self.channel)
+            await self.channel.finish(payload)
+            if self.session.shared is not None:
+                await self.session.shared.over(self.session.session_id, self.channel.stream_id)
+        elif payload is None:
+            await self._new_reply().close()
+        else:
+            status, headers = self.refusal or (200, [])
+            await self._request.reply(status, payload, [*(self.headers or ()), *headers])
+
+    def watch(self, runtime: Runtime, grace_s: float) -> None:
+        """Notice a client that goes away while a handler waits; called once per handler, armed once."""
+        if self._watch is None:
+            self._watch = DisconnectWatch(runtime, self._request.receive, grace_s, self._gone)
+            self._watch.arm()
+
+    def _gone(self) -> None:
+        self.client_is_gone = True
+        channel = self.channel
+        if channel is None:
+            log.info("the client of a legacy request went away before anything was said; the request runs on")
+            return
+        if self._reply is not None:  # the channel may be on another connection by now
+            channel.lost(self._reply)
+        if not channel.has_connection:
+            self.session.lost_client(channel)
+
+    def _new_reply(self) -> EventStreamReply:
+        headers = [*(self.headers or ()), *(self._request.reply_headers or ())]
+        return EventStreamReply(self._request.send, self._keep_alive, headers)
+
+
+class LegacyExchange(ProgressSender):
+    """See the module.
+
+    Attributes:
+        outlet: where its answer goes.
+        cancel_requested: the client sent ``notifications/cancelled``, or its session ended.
+        finished: the handler has ended.
+    """
+
+    __slots__ = (
+        "_grace_s",
+        "_runtime",
+        "cancel_requested",
+        "finished",
+        "loop",
+        "method",
+        "outlet",
+        "request_id",
+        "scope",
+        "task",
+        "transport",
+    )
+
+    def __init__(
+        self,
+        outlet: Outlet,
+        transport: HttpContext,
+        request_id: RequestId | None,
+        method: str,
+        params: Mapping[str, Any] | None,
+        runtime: Runtime,
+        grace_s: float,
+    ) -> None:
+        self.request_id = request_id
+        self.transport = transport
+        self.method = method
+        self.cancel_requested = False
+        self.finished = False
+        self.task: Task[Any] | None = None
+        self.scope: CancelScope | None = None
+        self.outlet = outlet
+        self.progress_params = params
+        self._runtime = runtime
+        self.loop = getattr(runtime, "loop", None)
+        self._grace_s = grace_s
+        self._gate: ProgressGate | None = None
+        self.interruption = None
+        self.foreign_cancels = 0
+
+    @property
+    def can_send_request(self) -> bool:
+        """Whether the client can be asked something on this request's stream."""
+        return self.transport.can_send_request and not (self.finished or self.cancel_requested)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification on this request's stream; dropped after the answer, or when the client cannot get it."""
+        if self.finished or self.cancel_requested or not self.outlet.may_stream:
+            log.debug("dropped %s: it cannot go with its request", method)
+            return
+        try:
+            channel = await self.outlet.open()
+            await channel.emit(encode_notification(method, params))
+        except ConnectionClosed:
+            log.debug("dropped %s: the client has gone", method)
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Ask the client on this request's stream; it answers in a POST of its own.
+
+        Raises:
+            ClientNotAskable: a stateless server, JSON-only answers, or the request has been answered.
+            ConnectionClosed: the client has gone, or the session ended.
+        """
+        if not self.can_send_request:
+            if self.finished or self.cancel_requested:
+                raise ClientNotAskable(f"{method} cannot be sent: the request has been answered or withdrawn")
+            raise ClientNotAskable(f"{method} cannot be sent: this request's answer is not a stream of a session")
+        channel = await self.outlet.open()
+        return await self.outlet.session.ask(channel, method, params, opts)
+
+    def refuse(self, error: Exception) -> None:
+        """The answer is an error that has an HTTP form of its own, if it still can have one."""
+        if hasattr(error, "http_status"):
+            self.outlet.refusal = http_form_of(error)
+
+    @property
+    def runs_on_asyncio(self) -> bool:
+        """Whether cancelling it means its bare task; elsewhere it needs a scope around it."""
+        return type(self._runtime) is AsyncioRuntime
+
+    async def open_stream(self) -> None:
+        """Answer with an event stream whether or not the handler speaks."""
+        await self.outlet.open()
+
+    async def close_stream(self, retry_ms: int | None = None) -> None:
+        """Close this request's connection while the handler works on; the client comes back for the rest (SEP-1699).
+
+        Args:
+            retry_ms: when the client should come back; ``None`` takes the endpoint's option.
+
+        Raises:
+            NoBackChannel: the revision does not know polling, or the stream could not be resumed.
+        """
+        session = self.outlet.session
+        if not session.connection.revision.has_polling_streams or not self.outlet.may_stream or self.finished:
+            raise NoBackChannel("The stream of this request cannot be closed and resumed")
+        channel = await self.outlet.open()
+        await channel.close_connection(retry_ms)
+
+    def suspended(self) -> None:
+        """The handler waits for something: from here on it can be cancelled, and its client may go away."""
+        self.task = self._runtime.current_task()
+        self.outlet.watch(self._runtime, self._grace_s)
+
+    def cancel(self) -> None:
+        """The client no longer wants it, or the session is over."""
+        if self.finished or self.cancel_requested:
+            return
+        self.cancel_requested = True
+        if self.task is not None:
+            self.task.cancel()
+        elif self.scope is not None:
+            self.scope.cancel()

@@ -1,0 +1,330 @@
+"""One legacy session: its connection, what is in flight on it, its streams, and its open questions.
+
+The session is the standing channel of its connection (``Outbound``): what the server says outside any request goes to
+a GET stream of the client, the newest one that is alive, and never to more than one.
+
+Rule a newcomer would break: an id in flight is reserved before anything is awaited and given back before the answer
+is sent, so that two requests never share it and a client may use it again the moment it has its answer.
+"""
+
+import logging
+import secrets
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ferrule.kernel.changes.bus import ListenFilter
+from ferrule.kernel.connection import Connection
+from ferrule.kernel.dispatch import CallOptions
+from ferrule.kernel.runner import ServerRunner, aclose_shielded
+from ferrule.kernel.server import Server
+from ferrule.protocol.errors import ConnectionClosed, NoBackChannel
+from ferrule.transports.asgi.legacy.exchange import LegacyExchange
+from ferrule.transports.asgi.legacy.questions import Questions
+from ferrule.transports.asgi.legacy.stream import Channel
+from ferrule.transports.asgi.options import HttpOptions
+from ferrule.transports.asgi.replies import EventStreamReply
+from ferrule.transports.asgi.runtime import current_runtime
+from ferrule.wire.jsonrpc import RequestId, encode_notification
+
+if TYPE_CHECKING:
+    from ferrule.transports.asgi.legacy.shared import SharedSessions
+
+__all__ = ["GET_STREAM", "MAX_IN_FLIGHT", "LegacySession"]
+
+log = logging.getLogger("ferrule.http")
+
+_END_S = 1.0
+"""What a client gets to read what is on the way when its stream is ended."""
+GET_STREAM = "g"
+"""How the names of GET streams begin."""
+
+_MAX_GET_STREAMS = 8
+MAX_IN_FLIGHT = 1024
+"""Requests of one session that are served at once; each may outlive its connection."""
+
+
+class LegacySession:
+    """See the module.
+
+    Attributes:
+        session_id: empty for the throw-away session of a stateless request.
+        in_use, idle_since_s: kept by the session table.
+        principal: who opened it; requests of anyone else are answered as if it did not exist.
+        in_flight: what is being served, by request id.
+        channels: the streams that can be continued, by stream id.
+        shared: what other workers know of it; ``None`` where there are none.
+    """
+
+    __slots__ = (
+        "_get_channels",
+        "_is_pumping",
+        "_next_stream",
+        "_options",
+        "_questions",
+        "_server",
+        "_stream_prefix",
+        "channels",
+        "connection",
+        "idle_since_s",
+        "in_flight",
+        "in_use",
+        "is_over",
+        "principal",
+        "runner",
+        "session_id",
+        "shared",
+    )
+
+    def __init__(
+        self,
+        session_id: str,
+        server: Server[Any],
+        options: HttpOptions,
+        lifespan_state: Any,
+        principal: Any,
+        connection: Connection | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.in_use = 0
+        self.idle_since_s = 0.0
+        self.principal = principal
+        self.is_over = False
+        self.in_flight: dict[RequestId, LegacyExchange] = {}
+        self.channels: dict[str, Channel] = {}
+        self.connection = connection or Connection.for_loop(self, session_id=session_id or None)
+        self.runner: ServerRunner[Any] = ServerRunner(server, self.connection, lifespan_state)
+        self._server = server
+        self._options = options
+        self._questions: Questions | None = None
+        self._get_channels: list[Channel] | None = None
+        self._next_stream = 0
+        self._is_pumping = False
+        self._stream_prefix = ""
+        self.shared: SharedSessions | None = None
+
+    def share(self, worker_id: str, shared: "SharedSessions") -> None:
+        """Other workers have this session too: its streams get names that none of them gives."""
+        self._stream_prefix = f"{worker_id}."
+        self.shared = shared
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether it ends with its request."""
+        return not self.session_id
+
+    @property
+    def questions(self) -> Questions:
+        """The requests to the client that wait for their answers."""
+        if self._questions is None:
+            # Below 2**53, where every client's integers end, and apart from what other workers count.
+            self._questions = Questions(0 if self.shared is None else secrets.randbits(40) << 12)
+        return self._questions
+
+    # --- streams ----------------------------------------------------------------------------------------------------
+
+    @property
+    def has_get_stream(self) -> bool:
+        """Whether the client listens on this worker."""
+        return self._get_channel() is not None
+
+    @property
+    def has_get_streams(self) -> bool:
+        """Whether there is any to end, connected or not."""
+        return bool(self._get_channels)
+
+    def new_channel(self, kind: str = "") -> Channel:
+        """A stream that is not connected yet; ``kind`` begins its name."""
+        store = None if self.is_stateless else self._options.event_store
+        self._next_stream += 1
+        channel = Channel(
+            self.session_id,
+            f"{kind}{self._stream_prefix}{self._next_stream}",
+            store,
+            retry_ms=self._options.retry_ms,
+            primes=self.connection.revision.has_polling_streams,
+        )
+        if channel.is_resumable:
+            self.channels[channel.stream_id] = channel
+        return channel
+
+    def forget_channel(self, channel: Channel) -> None:
+        """The stream has ended; what was sent on it stays in the store."""
+        self.channels.pop(channel.stream_id, None)
+
+    async def open_get_stream(self, reply: EventStreamReply) -> Channel:
+        """Start a stream for what the server says outside any request."""
+        channel = self.new_channel(GET_STREAM)
+        if self.shared is not None:
+            await self.shared.tell("get", self.session_id)
+        channels = self._get_channels = self._get_channels or []
+        for older in channels:
+            older.cut_write()  # to a client that has probably gone; what waits goes on the new stream
+        channels.append(channel)
+        await channel.open(reply)
+        while len(channels) > _MAX_GET_STREAMS or (len(channels) > 1 and not channels[0].has_connection):
+            oldest = channels.pop(0)
+            self.forget_channel(oldest)
+            current_runtime().spawn(partial(oldest.finish, None))
+        if self.is_over:  # ended while it was opened
+            await self.close_get_streams()
+        self.pump()
+        return channel
+
+    def lost_get_stream(self, channel: Channel) -> None:
+        """The client of a GET stream has gone; the stream stays while it can be resumed."""
+        if not channel.is_resumable and self._get_channels and channel in self._get_channels:
+            self._get_channels.remove(channel)
+        self.lost_client(channel)
+
+    def lost_client(self, channel: Channel) -> None:
+        """Nobody is connected to a stream: its questions fail, unless the client comes back for it in time."""
+        if self._questions is None or not self._questions.are_open(channel):
+            return
+        if not channel.is_resumable:
+            self._questions.fail(ConnectionClosed("The client of this stream has gone"), channel)
+            return
+        losses, wait_s = channel.losses, self._options.resume_s + channel.retry_ms / 1000
+
+        def give_up() -> None:
+            if channel.losses == losses and not channel.has_connection and self._questions is not None:
+                self._questions.fail(ConnectionClosed(f"The client did not come back within {wait_s:g} s"), channel)
+
+        current_runtime().call_later(wait_s, give_up)
+
+    async def ask(
+        self, channel: Channel, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None
+    ) -> dict[str, Any]:
+        """Ask the client on one of its streams; see ``Outbound.send_raw_request``."""
+
+        async def emit(data: bytes) -> None:
+            await channel.emit(data)
+            if not channel.has_connection:
+                self.lost_client(channel)
+
+        return await self.questions.ask(emit, channel, method, params, opts)
+
+    def _get_channel(self) -> Channel | None:
+        """The stream for the next message: the newest with a client, else the newest that a client may come back to."""
+        channels = self._get_channels or ()
+        for channel in reversed(channels):
+            if channel.has_connection:
+                return channel
+        for channel in reversed(channels):
+            if channel.can_deliver:
+                return channel
+        return None
+
+    # --- Outbound: what is said outside any request -----------------------------------------------------------------
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification on the GET stream; without one it is dropped."""
+        channel = self._get_channel()
+        if channel is None:
+            if self.shared is not None:
+                await self.shared.tell("notice", self.session_id, [method, params])
+                return
+            log.debug("dropped %s: the client has no GET stream open", method)
+            return
+        try:
+            await channel.emit(encode_notification(method, params))
+        except ConnectionClosed:
+            log.debug("dropped %s: the client has gone", method)
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Ask the client on its GET stream.
+
+        Raises:
+            NoBackChannel: the client has none open.
+        """
+        channel = self._get_channel()
+        if channel is None or not channel.has_connection:
+            raise NoBackChannel(f"{method} cannot be sent: the client has no GET stream open")
+        return await self.ask(channel, method, params, opts)
+
+    # --- changes ----------------------------------------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """The client may be spoken to: hear what the server publishes from now on."""
+        server, connection = self._server, self.connection
+        if connection.listener is not None or self.is_stateless or self.is_over:
+            return
+        if server.list_changed or server.resource_updates:
+            connection.listener = server.bus.listen(self._filter())
+            connection.listener.on_wake(self.pump)
+
+    def _filter(self, uris: Iterable[str] = ()) -> ListenFilter:
+        made = ListenFilter(self._kinds(), uris)
+        rule = self._server.hearing_rule
+        made.may_hear = None if rule is None else rule(self.principal)
+        return made
+
+    def _kinds(self) -> list[str]:
+        return [kind for kind in ("tools", "prompts", "resources") if kind in self._server.list_changed]
+
+    def pump(self) -> None:
+        """Send on what the listener holds, if the client has a stream for it; called whenever either changes."""
+        listener = self.connection.listener
+        if listener is None or self._is_pumping or self.is_over or self._get_channel() is None:
+            return
+        self._is_pumping = True
+        current_runtime().spawn(self._pump)
+
+    async def _pump(self) -> None:
+        try:
+            while (listener := self.connection.listener) is not None and (events := listener.drain()):
+                for event in events:
+                    await self.notify(event.method, event.params or None)
+                if listener.ended and not self.is_over:
+                    # Too much happened while the client had no stream. It was told of the newest; hear on.
+                    uris = listener.filter.uris
+                    self.connection.listener = self._server.bus.listen(self._filter(uris))
+                    self.connection.listener.on_wake(self.pump)
+        finally:
+            self._is_pumping = False
+
+    # --- its end ----------------------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """The session is over (deleted, expired, displaced): stop everything that belongs to it."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self.connection.closing()
+        if self.connection.listener is not None:
+            self.connection.listener.on_wake(None)
+            self.connection.listener.end()
+        if self._questions is not None:
+            self._questions.fail(ConnectionClosed("The session has ended"))
+        for exchange in list(self.in_flight.values()):
+            exchange.cancel()
+        # Thousands may expire at once, and most have nothing to clean up: no task for those.
+        if self.connection.opened_exit_stack is not None or self._next_stream:
+            current_runtime().spawn(self._clean_up)
+
+    async def _clean_up(self) -> None:
+        await self.close_get_streams()
+        await aclose_shielded(self.connection)
+        if self._options.event_store is not None and self.shared is None:  # others may still need them
+            await self._options.event_store.forget(self.session_id)
+
+    async def close_get_streams(self) -> None:
+        """End the GET streams, side by side; requests in flight keep theirs. A client that does not read is left."""
+        channels, self._get_channels = self._get_channels or [], None
+        if not channels:
+            return
+        async with anyio.create_task_group() as group:
+            for channel in channels:
+                self.forget_channel(channel)
+                group.start_soon(_end_stream, channel)
+
+
+async def _end_stream(channel: Channel) -> None:
+    with anyio.move_on_after(_END_S) as scope:
+        await channel.finish(None)
+    if scope.cancelled_caught:
+        channel.give_up()

@@ -1,0 +1,363 @@
+"""Legacy sessions on several workers: each worker serves what it gets, and a store holds what all must know.
+
+A session is opened on one worker. When another gets a request for it, it builds the session from its record: the
+handshake, the log level, the subscriptions, the state. Every request looks at the record once, so a session that was
+deleted elsewhere is gone here too, and writes it only when it changed. What cannot be rebuilt is sent to where it is
+waited for: the answer to a question, a cancellation, progress, a notification for the client's GET stream.
+
+Streams are kept in the shared event store. One that a client resumes on another worker is followed there until the
+worker that feeds it has ended it, or has died; then the requests that died with it are answered with an error, or
+their client would come back for ever.
+
+A store that was started again without what it had is told from a session that was ended: each worker leaves a
+witness there, which only a loss of everything can take. Then everybody writes back what it knows.
+
+Rule a newcomer would break: a request whose session has not changed costs one round trip to the store, the look at
+the record, and nothing else.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+
+from ferrule.kernel.connection import Connection
+from ferrule.kernel.server import Server
+from ferrule.protocol.handshake import Negotiation, is_handshake_version
+from ferrule.stores.channel import Channel
+from ferrule.stores.sessions import SessionStore
+from ferrule.stores.store import Store
+from ferrule.transports.asgi.legacy.session import LegacySession
+from ferrule.transports.asgi.options import HttpOptions
+from ferrule.transports.asgi.runtime import Cancellable, current_runtime
+from ferrule.wire.codec import convert, decode, encode, to_builtins
+from ferrule.wire.faults import ConvertError, DecodeError, EncodeError
+from ferrule.wire.jsonrpc import RequestId
+from ferrule.wire.types import InitializeParams
+
+if TYPE_CHECKING:
+    from ferrule.transports.asgi.runtime import Runtime
+
+__all__ = ["SharedSessions", "StreamWatch"]
+
+log = logging.getLogger("ferrule.http")
+
+_NEVER_IDLE_S: Final = 30 * 24 * 3600.0
+_ALIVE_S: Final = 8.0
+_BEAT_S: Final = 2.0
+"""How often a worker writes its sign of life, which holds for `_ALIVE_S`: longer than a store should be away."""
+_RETRY_S: Final = 0.3
+_SILENT_S: Final = 1.0
+"""A worker whose sign of life is missing for so long has died. After a longer outage it is there again by then."""
+_LIVE_STREAM_S: Final = 24 * 3600.0
+_LOOK_EVERY_S: Final = 0.1
+_WITNESS_S: Final = 24 * 3600.0
+_YOUNG_S: Final = 1.0
+_RECOVERY_S: Final = 3.0
+"""Longer than any worker needs to notice that the store was emptied, and to write back what it knows."""
+
+
+class SharedSessions:
+    """What one endpoint knows of the sessions of all workers.
+
+    Args:
+        store: with sessions and a channel.
+        server, options: of the endpoint.
+        find: the session that is on this worker already.
+        drop: takes one off this worker, because it has ended elsewhere.
+
+    Attributes:
+        worker_id: this process, for the others.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        server: Server[Any],
+        options: HttpOptions,
+        find: Callable[[str], LegacySession | None],
+        drop: Callable[[str], object],
+    ) -> None:
+        if store.sessions is None or store.channel is None:
+            raise ValueError("sessions are shared through a store that has sessions and a channel, such as Redis")
+        self.worker_id = secrets.token_hex(4)
+        self._sessions: SessionStore = store.sessions
+        self._channel: Channel = store.channel
+        self._blobs = store.blobs
+        self._server = server
+        self._options = options
+        self._find = find
+        self._drop = drop
+        self._idle_s = _NEVER_IDLE_S if options.session_idle_s is None else options.session_idle_s
+        self._seen: dict[str, bytes] = {}
+        self._listener: Cancellable | None = None
+        self._pulse: Cancellable | None = None
+        self._runtime: Runtime | None = None
+        self._witness = f"worker:{self.worker_id}:witness"
+        self._has_witness = False
+        self._recovers_until_s = float("-inf")
+
+    # --- records ----------------------------------------------------------------------------------------------------
+
+    async def opened(self, session: LegacySession) -> None:
+        """Let the others know a new session."""
+        self.start()
+        await self.saved(session)
+
+    async def saved(self, session: LegacySession) -> None:
+        """Write the record, if it is not what was last read or written here."""
+        if session.is_over or session.is_stateless:
+            return
+        try:
+            record = encode(self._record(session))
+        except EncodeError:
+            log.exception("the state of a session has no JSON form and stays on this worker")
+            return
+        if self._seen.get(session.session_id) == record:
+            return
+        await self._sessions.put(session.session_id, record, idle_s=self._idle_s)
+        self._seen[session.session_id] = record
+
+    async def looked_up(self, session_id: str, lifespan_state: Any, principal: Any) -> LegacySession | None:
+        """The session as all know it, on this worker from now on; ``None`` when there is none."""
+        self.start()
+        record = await self._sessions.get(session_id, idle_s=self._idle_s)
+        if record is None:
+            record = await self._recovered(session_id)
+        session = self._find(session_id)
+        if record is None:
+            self._seen.pop(session_id, None)
+            if session is not None:
+                self._drop(session_id)
+            return None
+        if session is not None:
+            if self._seen.get(session_id) != record:
+                self._apply(session, decode(record))
+                self._seen[session_id] = record
+            return session
+        session = self._rebuilt(session_id, decode(record), lifespan_state, principal)
+        if session is not None:
+            self._seen[session_id] = record
+        return session
+
+    async def ended(self, session_id: str) -> None:
+        """A client ended its session: it is over on every worker."""
+        self._seen.pop(session_id, None)
+        await self._sessions.delete(session_id)
+        await self.tell("end", session_id)
+
+    async def _recovered(self, session_id: str) -> bytes | None:
+        """The record that the store lost with everything else; ``None`` where it lost nothing, or nobody has it."""
+        if await self._is_emptied():
+            await self._restore()
+        # Also where this worker is too young to have a witness of its own. Asked again and again, because the channels
+        # of the others may not stand again yet.
+        while self._options.clock() < self._recovers_until_s:
+            await self.tell("lost", "")
+            await anyio.sleep(_LOOK_EVERY_S)
+            record = await self._sessions.get(session_id, idle_s=self._idle_s)
+            if record is not None:
+                return record
+        return None
+
+    async def _is_emptied(self) -> bool:
+        """Whether what this worker wrote, to last for days, is gone: a store was started again without what it had."""
+        return self._has_witness and await self._blobs.get(self._witness) is None
+
+    async def _restore(self) -> None:
+        """Write back what is known here. What each worker saw last, so the state in it may be an older one."""
+        log.warning("the store has lost everything; the sessions known to this worker are written back")
+        self._recovers_until_s = self._options.clock() + _RECOVERY_S
+        await self._blobs.put(self._witness, b"1", ttl_s=_WITNESS_S)
+        for session_id, record in list(self._seen.items()):
+            await self._sessions.put(session_id, record, idle_s=self._idle_s)
+
+    def forgotten(self, session_id: str) -> None:
+        """This worker keeps nothing of a session any more; others may."""
+        self._seen.pop(session_id, None)
+
+    def _record(self, session: LegacySession) -> dict[str, Any]:
+        connection = session.connection
+        listener = connection.listener
+        return {
+            "version": connection.protocol_version,
+            "client": to_builtins(connection.client_params),
+            "ready": connection.is_ready,
+            "log": connection.log_level,
+            "uris": [] if listener is None else sorted(listener.filter.uris),
+            "principal": _plain(session.principal),
+            "state": connection.state,
+        }
+
+    def _apply(self, session: LegacySession, record: dict[str, Any]) -> None:
+        connection = session.connection
+        connection.log_level = record["log"]
+        if record["ready"]:
+            connection.initialized.set()
+            session.listen()
+        if connection.listener is not None:
+            connection.listener.filter.uris = set(record["uris"])
+        if connection.state != record["state"]:
+            connection.state.clear()
+            connection.state.update(record["state"])
+
+    def _rebuilt(
+        self, session_id: str, record: dict[str, Any], lifespan_state: Any, principal: Any
+    ) -> LegacySession | None:
+        version = record["version"]
+        if not is_handshake_version(version) or record["principal"] != _plain(principal):
+            return None
+        try:
+            client = convert(record["client"], InitializeParams)
+        except ConvertError:
+            return None
+        session = LegacySession(session_id, self._server, self._options, lifespan_state, principal)
+        self.mark(session)
+        connection: Connection = session.connection
+        connection.commit(Negotiation(client, version))
+        self._apply(session, record)
+        return session
+
+    def mark(self, session: LegacySession) -> None:
+        """Give a session's streams and questions names that no other worker gives."""
+        session.share(self.worker_id, self)
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    async def tell(self, kind: str, session_id: str, content: Any = None) -> None:
+        """Tell the other workers; best effort, as everything over a channel."""
+        try:
+            await self._channel.send(encode([self.worker_id, "session", kind, session_id, content]))
+        except OSError as error:
+            log.warning("the other workers cannot be told of %s: %s", kind, error)
+
+    def start(self) -> None:
+        """Hear the others, and be alive for them; once per event loop."""
+        runtime = current_runtime()
+        if self._runtime is runtime:
+            return
+        self._runtime = runtime
+        self._recovers_until_s = self._options.clock() + _YOUNG_S
+        self._listener = runtime.spawn(lambda: self._channel.listen(self._take))
+        self._pulse = runtime.spawn(self._beat)
+
+    def stop(self) -> None:
+        """Hear nothing more."""
+        self._runtime = None
+        for task in (self._listener, self._pulse):
+            if task is not None:
+                task.cancel()
+
+    async def _beat(self) -> None:
+        is_away = False
+        while True:
+            try:
+                await self._blobs.put(f"worker:{self.worker_id}", b"1", ttl_s=_ALIVE_S)
+                if await self._is_emptied():
+                    await self._restore()
+                else:
+                    await self._blobs.put(self._witness, b"1", ttl_s=_WITNESS_S)
+                    self._has_witness = True
+            except OSError as error:
+                if not is_away:
+                    log.warning("the store cannot be reached: %s", error)
+                is_away = True
+            else:
+                is_away = False
+            await anyio.sleep(_RETRY_S if is_away else _BEAT_S)
+
+    async def _restore_quietly(self) -> None:
+        try:
+            if await self._is_emptied():
+                await self._restore()
+        except OSError as error:
+            log.warning("the sessions cannot be written back yet: %s", error)
+
+    def _take(self, message: bytes) -> None:
+        try:
+            sender, what, kind, session_id, content = cast("list[Any]", decode(message))
+        except (DecodeError, ValueError, TypeError):
+            return  # not for us: others share the channel
+        if what != "session" or sender == self.worker_id:
+            return
+        if kind == "lost":
+            current_runtime().spawn(self._restore_quietly)
+            return
+        session = self._find(session_id)
+        if session is None:
+            return
+        if kind == "end":
+            self._seen.pop(session_id, None)
+            self._drop(session_id)
+        elif kind == "answer":
+            session.questions.answer(content)
+        elif kind == "cancel":
+            exchange = session.in_flight.get(content)
+            if exchange is not None and exchange.method != "initialize":
+                exchange.cancel()
+        elif kind == "progress":
+            current_runtime().spawn(lambda: session.questions.progress(content))
+        elif kind == "notice" and session.has_get_stream:
+            current_runtime().spawn(lambda: session.notify(content[0], content[1]))
+        elif kind == "get":  # the client listens elsewhere now: no message may go to two streams
+            current_runtime().spawn(session.close_get_streams)
+
+    # --- streams ----------------------------------------------------------------------------------------------------
+
+    async def began(self, session_id: str, stream_id: str, requests: list[RequestId]) -> None:
+        """A stream is fed by this worker from now on, with the answers to these requests among other things."""
+        await self._note_stream(session_id, stream_id, encode([self.worker_id, requests]), _LIVE_STREAM_S)
+
+    async def over(self, session_id: str, stream_id: str) -> None:
+        """A stream that this worker fed has ended."""
+        await self._note_stream(session_id, stream_id, b"", 60)
+
+    async def _note_stream(self, session_id: str, stream_id: str, fed: bytes, ttl_s: float) -> None:
+        """Best effort: without it the client that has the stream is served, and one that lost it is not."""
+        try:
+            await self._blobs.put(f"stream:{session_id}:{stream_id}", fed, ttl_s=ttl_s)
+        except OSError as error:
+            log.warning("a stream cannot be resumed on other workers: %s", error)
+
+    async def end_of_stream(self, session_id: str, stream_id: str, watch: "StreamWatch") -> list[RequestId] | None:
+        """``None`` while a worker that lives feeds a stream; then the requests that died with their worker, if any."""
+        fed = await self._blobs.get(f"stream:{session_id}:{stream_id}")
+        if not fed:
+            return []
+        worker, requests = cast("tuple[str, list[RequestId]]", decode(fed))
+        return requests if watch.is_dead(await self._blobs.get(f"worker:{worker}") is None) else None
+
+    async def wait_for_more(self) -> None:
+        """Between two looks at a stream that another worker feeds."""
+        await anyio.sleep(_LOOK_EVERY_S)
+
+
+class StreamWatch:
+    """How long the worker that feeds a followed stream has been silent."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._silent_since: float | None = None
+
+    def is_dead(self, is_silent: bool) -> bool:
+        """Whether the silence, seen once more or not any more, means the worker's death."""
+        if not is_silent:
+            self._silent_since = None
+            return False
+        if self._silent_since is None:
+            self._silent_since = self._clock()
+        return self._clock() - self._silent_since >= _SILENT_S
+
+
+def _plain(principal: Any) -> Any:
+    """A principal as every worker writes it; its identity, not all that is known of it."""
+    if principal is None or isinstance(principal, str | int):
+        return principal
+    facts = cast("Mapping[str, Any] | None", principal if isinstance(principal, Mapping) else None)
+    for name in ("id", "subject", "sub"):
+        found = getattr(cast("Any", principal), name, None) if facts is None else facts.get(name)
+        if found is not None:
+            return str(found)
+    return to_builtins(principal)

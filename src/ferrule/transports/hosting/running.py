@@ -1,0 +1,157 @@
+"""A server on a transport in one call: `run` and `asgi`, for those that do not carry these as methods.
+
+`MCPServer` has both as methods, which end here, too; a low-level `Server`, such as one that `proxy` makes, has none,
+because the kernel knows no transport.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
+
+from ferrule._options import check_options
+
+if TYPE_CHECKING:
+    from ferrule.kernel.server import Server
+    from ferrule.transports.asgi.endpoint import HttpEndpoint
+    from ferrule.transports.hosting.options import AsgiOptions, RunOptions
+
+__all__ = ["asgi", "run", "run_async", "run_endpoint", "serve_endpoint"]
+
+_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def run(
+    server: Server[Any],
+    transport: Literal["stdio", "http"] = "stdio",
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    **options: Unpack[RunOptions],
+) -> None:
+    """Serve a low-level server until the input ends (stdio) or a signal comes; as `MCPServer.run`, but one process.
+
+    Args:
+        server: a `Server`, such as `proxy` makes; an `MCPServer` runs itself.
+        transport: ``"stdio"`` or ``"http"``.
+        host, port: for HTTP; port 0 takes a free one.
+        options: of `run_stdio`; or of `HttpOptions` and `run_http`.
+
+    Raises:
+        OSError: the address cannot be bound.
+        TypeError: an option that this transport does not have.
+    """
+    from ferrule.transports.hosting.options import HttpRunOptions, StdioOptions
+
+    given: Any = server
+    if hasattr(given, "lowlevel"):
+        given.run(transport, host=host, port=port, **options)
+    elif transport == "stdio":
+        from ferrule.transports.stdio.server import run_stdio
+
+        check_options('run("stdio")', options, StdioOptions)
+        run_stdio(server, **cast("dict[str, Any]", options))
+    elif transport == "http":
+        check_options('run("http")', options, HttpRunOptions, "host", "port")
+        run_endpoint(partial(asgi, server), host, port, cast("dict[str, Any]", options))
+    else:
+        raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
+
+
+async def run_async(
+    server: Server[Any],
+    transport: Literal["stdio", "http"] = "stdio",
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    **options: Unpack[RunOptions],
+) -> None:
+    """As `run`, inside a running event loop (a notebook, an async program), until it is cancelled; signals are yours.
+
+    Over HTTP the loop is asyncio's (or uvloop); stdio works on trio as well.
+
+    Raises:
+        OSError: the address cannot be bound.
+        TypeError: an option that this transport does not have.
+    """
+    from ferrule.transports.hosting.options import HttpRunOptions, StdioOptions
+
+    given: Any = server
+    if hasattr(given, "lowlevel"):
+        await given.run_async(transport, host=host, port=port, **options)
+    elif transport == "stdio":
+        from ferrule.transports.stdio.server import serve_stdio
+
+        check_options('run_async("stdio")', options, StdioOptions)
+        await serve_stdio(server, **cast("dict[str, Any]", options))
+    elif transport == "http":
+        check_options('run_async("http")', options, HttpRunOptions, "host", "port")
+        await serve_endpoint(partial(asgi, server), host, port, cast("dict[str, Any]", options))
+    else:
+        raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
+
+
+def asgi(server: Server[Any], **options: Unpack[AsgiOptions]) -> HttpEndpoint:
+    """A low-level server as an ASGI callable, both eras on one URL; as `MCPServer.asgi`.
+
+    Args:
+        options: see `HttpOptions`: ``path``, ``allowed_hosts``, ``allowed_origins`` …
+    """
+    given: Any = server
+    if hasattr(given, "lowlevel"):
+        return cast("HttpEndpoint", given.asgi(**options))
+    from ferrule.transports.asgi.endpoint import HttpEndpoint
+    from ferrule.transports.asgi.options import HttpOptions
+    from ferrule.transports.hosting.options import AsgiOptions
+
+    check_options("asgi()", options, AsgiOptions)
+    return HttpEndpoint(server, HttpOptions(**options))
+
+
+def run_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int, options: dict[str, Any]) -> None:
+    """Serve an endpoint in this process until a signal comes.
+
+    Args:
+        make: called with the options of `HttpOptions`.
+        options: those and the ones of `run_http`.
+    """
+    from ferrule.transports.hosting.uvicorn_server import refuse_in_running_loop, run_http
+    from ferrule.transports.stdio.descriptors import open_missing_standard_fds
+
+    refuse_in_running_loop()
+    open_missing_standard_fds()  # or sockets get their numbers, with which the event loop aborts
+    names = inspect.signature(run_http).parameters
+    serving = {name: options.pop(name) for name in list(options) if name in names}
+    endpoint = _made(make, host, options, serving)
+    run_http(endpoint, host=host, port=port, **serving)
+
+
+async def serve_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int, options: dict[str, Any]) -> None:
+    """As `run_endpoint` in the running asyncio loop, until it is cancelled; signals are left alone."""
+    import functools
+
+    from ferrule.transports.hosting.uvicorn_server import announce, log_to_stderr, run_http, serve_http
+
+    names = inspect.signature(run_http).parameters
+    serving = {name: options.pop(name) for name in list(options) if name in names}
+    log_to_stderr(serving.pop("log_level", "warning"), serving.get("access_log", False))
+    endpoint = _made(make, host, options, serving)
+    is_tls = serving.get("ssl_certfile") is not None
+    if serving.get("on_started") is None:
+        serving["on_started"] = functools.partial(announce, path=endpoint.options.path, is_tls=is_tls)
+    try:
+        await serve_http(endpoint, host=host, port=port, **serving)
+    finally:
+        await endpoint.aclose()
+
+
+def _made(
+    make: Callable[..., HttpEndpoint], host: str, options: dict[str, Any], serving: dict[str, Any]
+) -> HttpEndpoint:
+    options.setdefault("loopback", host in _LOOPBACK_HOSTS and options.get("allowed_hosts") is None)
+    endpoint = make(**options)
+    serving.setdefault("on_notice", endpoint.announce_drain)
+    serving.setdefault("on_drain", endpoint.drain)
+    return endpoint

@@ -1,0 +1,368 @@
+"""Serving an ASGI callable over HTTP in this process: uvicorn on uvloop with httptools, bounded and quiet.
+
+uvicorn brings the HTTP server; this file starts it and ends it in an order that loses no request, and
+`ferrule.transports.hosting.http_protocol` bounds its connections. Whoever serves ``app.asgi()`` with a server of their
+own gets these bounds from that server or not at all.
+
+uvloop is started through its own loop factory, so it is really in use; without uvloop (Windows, PyPy) the loop is
+asyncio's.
+
+A shutdown goes in steps, so that nobody loses a request to it: after SIGTERM the server says that it is not ready and
+serves on for ``notice_s``; then it stops listening and the streams end; connections without a request in flight get
+`_LINGER_S` to send one that is on its way; requests in flight get ``drain_s``. From the first step on every answer
+carries ``Connection: close``, so that clients leave by themselves. SIGINT, which is Ctrl-C, leaves out the notice.
+"""
+
+import contextlib
+import errno
+import functools
+import importlib
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ferrule.transports.asgi.security import is_loopback_name
+from ferrule.transports.hosting.collector import patient_collector
+from ferrule.transports.hosting.http_protocol import HttpLimits, protocol_class
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["HttpLimits", "announce", "bind", "log_to_stderr", "refuse_in_running_loop", "run_http", "serve_http"]
+
+_LINGER_S = 0.5
+"""What a connection without a request gets at shutdown: twice the way of a packet around the world."""
+_LOOK_EVERY_S = 0.02
+_STALLED_S = 2.0
+"""How long a client may leave its answer unread once a shutdown has begun."""
+
+ASGICallable = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def run_http(
+    app: ASGICallable,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    sockets: Sequence[socket.socket] | None = None,
+    limits: HttpLimits | None = None,
+    on_notice: Callable[[], object] | None = None,
+    on_drain: Callable[[], Awaitable[None]] | None = None,
+    on_started: Callable[[str, int], None] | None = None,
+    access_log: bool = False,
+    log_level: str | None = "warning",
+    ssl_certfile: str | None = None,
+    ssl_keyfile: str | None = None,
+) -> None:
+    """Serve ``app`` until SIGINT or SIGTERM, then drain and return.
+
+    Args:
+        app: the ASGI callable.
+        host, port: where to listen; port 0 takes a free one.
+        sockets: listen on these instead; they are closed at the end.
+        limits: bounds of each connection.
+        on_notice: called when shutdown begins, while requests are still taken: says no to probes for readiness.
+        on_drain: awaited when listening has ended, before waiting for requests in flight: ends the streams that would
+            otherwise never end.
+        on_started: called once with the host and the port actually bound; ``None`` says on stderr where it serves.
+        access_log: log each request on ``uvicorn.access``.
+        log_level: what is logged goes to stderr from this level on, with the time, unless the program has set up
+            logging itself; ``None`` leaves logging alone.
+        ssl_certfile, ssl_keyfile: serve TLS with these files.
+
+    Raises:
+        OSError: the address cannot be bound.
+        RuntimeError: an event loop runs in this thread already.
+        ValueError: an unknown ``log_level``.
+    """
+    import asyncio
+
+    refuse_in_running_loop()
+    log_to_stderr(log_level, access_log)
+    new_event_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    try:
+        import uvloop
+    except ImportError:  # no uvloop on this platform
+        pass
+    else:
+        new_event_loop = uvloop.new_event_loop
+    importlib.import_module("uvicorn")  # before the collector is told what to leave alone
+
+    with patient_collector(), asyncio.Runner(loop_factory=new_event_loop) as runner:
+        try:
+            runner.run(
+                serve_http(
+                    app,
+                    host=host,
+                    port=port,
+                    sockets=sockets,
+                    limits=limits,
+                    on_notice=on_notice,
+                    on_drain=on_drain,
+                    on_started=on_started or functools.partial(_announce, app, ssl_certfile is not None),
+                    access_log=access_log,
+                    ssl_certfile=ssl_certfile,
+                    ssl_keyfile=ssl_keyfile,
+                    handle_signals=True,
+                )
+            )
+        except KeyboardInterrupt:  # a second Ctrl-C while draining
+            return
+
+
+async def serve_http(
+    app: ASGICallable,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    sockets: Sequence[socket.socket] | None = None,
+    limits: HttpLimits | None = None,
+    on_notice: Callable[[], object] | None = None,
+    on_drain: Callable[[], Awaitable[None]] | None = None,
+    on_started: Callable[[str, int], None] | None = None,
+    access_log: bool = False,
+    ssl_certfile: str | None = None,
+    ssl_keyfile: str | None = None,
+    handle_signals: bool = False,
+) -> None:
+    """As `run_http`, inside a running asyncio loop; cancelling it drains and returns.
+
+    Args:
+        handle_signals: stop on SIGINT and SIGTERM (main thread only). Otherwise only cancellation stops it.
+    """
+    import asyncio
+
+    import uvicorn
+
+    limits = limits or HttpLimits()
+    bound = list(sockets) if sockets is not None else bind(host, port)
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        loop="none",
+        http=protocol_class(limits),
+        ws="none",
+        interface="asgi3",
+        lifespan="auto",
+        log_config=None,
+        log_level=None if access_log else "warning",
+        access_log=access_log,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=limits.keep_alive_s,
+        timeout_graceful_shutdown=limits.drain_s,
+        ssl_certfile=ssl_certfile,
+        ssl_keyfile=ssl_keyfile,
+    )
+    server = _server_class()(config, limits.notice_s, limits.drain_s, on_notice, on_drain, on_started)
+    if handle_signals:
+        await server.serve(sockets=bound)
+        return
+    serving = asyncio.ensure_future(server.serve_quietly(bound))
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await serving
+        raise
+
+
+def _announce(app: ASGICallable, is_tls: bool, host: str, port: int) -> None:
+    """Say where the server is found; whoever reads it in a file knows that it has started."""
+    announce(host, port, getattr(getattr(app, "options", None), "path", ""), is_tls=is_tls)
+
+
+def announce(host: str, port: int, path: str, *, is_tls: bool = False) -> None:
+    """Say on stderr, if there is one, that a server listens."""
+    name = f"[{host}]" if ":" in host else host
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        sys.stderr.write(f"Serving {'https' if is_tls else 'http'}://{name}:{port}{path} (Ctrl-C ends it)\n")
+        sys.stderr.flush()
+
+
+def refuse_in_running_loop() -> None:
+    """Say what to write where an event loop runs already.
+
+    Raises:
+        RuntimeError: it does, in this thread.
+    """
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        "run() starts an event loop, and one runs here already (a notebook, an async function): "
+        "await app.run_async(...) with the same arguments"
+    )
+
+
+def log_to_stderr(level: str | None, access_log: bool = False) -> None:
+    """Write what is logged to stderr, with the time, in a program that has set up no logging; ``None`` does nothing.
+
+    Raises:
+        ValueError: an unknown level.
+    """
+    if level is None:
+        return
+    number: object = logging.getLevelNamesMapping().get(level.upper())
+    if not isinstance(number, int):
+        raise ValueError(f"log_level={level!r}: expected 'debug', 'info', 'warning', 'error', 'critical' or None")
+    root = logging.getLogger()
+    if root.handlers or sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - without a console
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root.addHandler(handler)
+    root.setLevel(number)
+    if access_log:
+        logging.getLogger("uvicorn.access").setLevel(logging.INFO)
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Listening sockets for a host name, of every family that it has, so that clients find it by either.
+
+    Raises:
+        OSError: the address cannot be bound.
+    """
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    bound: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            if bound and port == 0:  # the further families listen on the port that the first one got
+                address = (address[0], bound[0].getsockname()[1], *address[2:])
+            try:
+                sock = socket.socket(family, kind, protocol)
+            except OSError:  # a family that this machine does not have
+                continue
+            bound.append(sock)
+            if sys.platform != "win32":
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                sock.bind(address)
+            except OSError as error:
+                if len(bound) == 1 or not is_loopback_name(host):
+                    raise _with_address(error, host, port) from error
+                bound.pop().close()  # IPv6 loopback is switched off; IPv4 serves
+                continue
+            sock.listen(2048)
+            sock.setblocking(False)
+    except BaseException:
+        for sock in bound:
+            sock.close()
+        raise
+    if not bound:
+        raise OSError(f"cannot listen on {host}:{port}")
+    return bound
+
+
+def _with_address(error: OSError, host: str, port: int) -> OSError:
+    reason = error.strerror or str(error)
+    if error.errno == errno.EADDRINUSE:
+        reason += "; another program has this port: take another one (port=), or any that is free (port=0)"
+    return type(error)(error.errno, f"cannot listen on {host}:{port}: {reason}")
+
+
+def _is_no_cut_off_request(record: logging.LogRecord) -> bool:
+    """Drops the stack of each request that is cut off at shutdown: uvicorn says in one line how many there are."""
+    return record.exc_info is None or record.exc_info[0] is None or record.exc_info[0].__name__ != "CancelledError"
+
+
+def _awaits_request(connection: Any) -> bool:
+    """Whether a connection is open and has nothing in flight: the first or the next request may be on its way."""
+    return connection.cycle is None or connection.cycle.response_complete
+
+
+@functools.cache
+def _server_class() -> type[Any]:
+    import asyncio
+
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        """uvicorn's server, which goes down in steps and tells the application of each."""
+
+        ends_streams = True
+
+        def __init__(
+            self,
+            config: uvicorn.Config,
+            notice_s: float,
+            drain_s: float,
+            on_notice: Callable[[], object] | None,
+            on_drain: Callable[[], Awaitable[None]] | None,
+            on_started: Callable[[str, int], None] | None,
+        ) -> None:
+            super().__init__(config)
+            self._notice_s = notice_s
+            self._drain_s = drain_s
+            self._on_notice = on_notice
+            self._on_drain = on_drain
+            self._on_started = on_started
+            self._gives_notice = False
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started and self._on_started is not None and sockets:
+                name: Any = sockets[0].getsockname()
+                self._on_started(self.config.host, name[1] if isinstance(name, tuple) else 0)  # pyright: ignore[reportUnknownArgumentType]
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # These go out with every answer from now on, at no cost before; uvicorn closes such a connection itself.
+            self.server_state.default_headers.append((b"connection", b"close"))
+            if self._on_notice is not None:
+                self._on_notice()
+            if self._gives_notice:
+                await self._wait(self._notice_s, lambda: False)
+            for server in self.servers:
+                server.close()  # no new connection may slip in between the end of the streams and the wait for them
+            end = time.monotonic() + self._drain_s
+            for connection in self.server_state.connections:
+                hurry: Any = getattr(connection, "hurry", None)
+                if hurry is not None:
+                    hurry(_STALLED_S)
+            if self._on_drain is not None:
+                await self._drain(self._on_drain)
+            await self._wait(_LINGER_S, lambda: not any(map(_awaits_request, self.server_state.connections)))
+            self.config.timeout_graceful_shutdown = max(0, end - time.monotonic())  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+            logger = logging.getLogger("uvicorn.error")
+            logger.addFilter(_is_no_cut_off_request)
+            try:
+                await super().shutdown(sockets)
+            finally:
+                logger.removeFilter(_is_no_cut_off_request)
+
+        async def _drain(self, on_drain: Callable[[], Awaitable[None]]) -> None:
+            try:
+                await asyncio.wait_for(on_drain(), max(self._drain_s, _STALLED_S))
+            except TimeoutError:
+                logging.getLogger("uvicorn.error").warning("Streams did not end within %g s", self._drain_s)
+            except Exception:
+                logging.getLogger("uvicorn.error").exception("The streams could not be ended")
+
+        async def _wait(self, timeout_s: float, is_over: Callable[[], bool]) -> None:
+            end = time.monotonic() + timeout_s
+            # uvicorn tells of none of these by an event.
+            while not is_over() and not self.force_exit and time.monotonic() < end:  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_EVERY_S)
+
+        async def serve_quietly(self, sockets: list[socket.socket]) -> None:
+            """Serve without touching signal handlers."""
+            await self._serve(sockets)
+
+        def handle_exit(self, sig: int, frame: "FrameType | None") -> None:
+            # Without re-raising afterwards: an orderly end is not a KeyboardInterrupt.
+            if self.should_exit:
+                self.force_exit = True
+            self._gives_notice = sig == signal.SIGTERM
+            self.should_exit = True
+
+    return Server

@@ -1,0 +1,1 @@
+"""Streamable HTTP, the client side, over any HTTP library."""

@@ -1,0 +1,199 @@
+"""What the client needs of an HTTP library: one request, its status and headers, and a body that arrives in pieces.
+
+The whole outside world of the HTTP client stands behind two protocols of two and three methods, so that a user may
+pass a client of their own (``http=``; see `ferrule.transports.http.adapters`) and a test may pass a fake. The default
+is `ferrule.transports.http.aiohttp_backend.AiohttpClient`.
+
+The rule that a newcomer would break: closing a response that has not ended, and cancelling the task that waits for
+its head, must close the connection. In revision 2026-07-28 that *is* how a request is cancelled ("Streamable HTTP",
+cancellation); a library that goes on reading in the background leaves the server working for nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+
+from ferrule.protocol.errors import ConnectionClosed, LocalError
+
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = [
+    "HttpClient",
+    "HttpConnectFailed",
+    "HttpConnectionLost",
+    "HttpOptions",
+    "HttpProtocolError",
+    "HttpRequest",
+    "HttpResponse",
+    "TlsOptions",
+    "without_secrets",
+]
+
+
+@dataclass(slots=True)
+class HttpRequest:
+    """One request.
+
+    Attributes:
+        method: ``"POST"``, ``"GET"`` or ``"DELETE"``.
+        url: absolute, ``http`` or ``https``.
+        headers: lower-case names; one value per name.
+        body: the whole body; ``b""``: none.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes = b""
+
+
+def without_secrets(url: str) -> str:
+    """A URL for a message: without user information, query and fragment."""
+    where = url.partition("#")[0].partition("?")[0]
+    scheme, slashes, rest = where.partition("//")
+    if not slashes:
+        return where
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{authority.rpartition('@')[2]}{slash}{path}"
+
+
+@runtime_checkable
+class HttpResponse(Protocol):
+    """The head of an answer, and its body as it arrives.
+
+    One that also has an attribute ``proxy`` says through which proxy it came, without credentials.
+    """
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Lower-case names; values of a repeated header are joined with ``", "``."""
+        ...
+
+    async def receive(self) -> bytes:
+        """The next piece of the body as soon as there is one; ``b""`` at its end.
+
+        Raises:
+            HttpConnectionLost: the connection ended in the middle of the body.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of the answer; closes the connection if the body has not ended. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class HttpClient(Protocol):
+    """Sends requests. It follows no redirect and raises for no status; cookies are its own affair."""
+
+    async def open(self, request: HttpRequest) -> HttpResponse:
+        """Send a request and wait for the head of its answer.
+
+        Raises:
+            HttpConnectFailed: no connection was made; the server has not seen the request.
+            HttpConnectionLost: the connection ended first; the server may have seen it.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close every connection, also those in use. Idempotent; any task may call it."""
+        ...
+
+
+class HttpConnectFailed(LocalError):
+    """No connection to the server could be made: name, network, TLS or proxy.
+
+    Attributes:
+        url: where to, without query and credentials.
+    """
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"Cannot connect to {url}: {why}")
+        self.url = url
+
+
+class HttpConnectionLost(ConnectionClosed):
+    """The connection ended before the answer did.
+
+    Attributes:
+        url: of the request, without query and credentials.
+        was_silent: no byte of an answer had arrived. The request may still have been served.
+    """
+
+    def __init__(self, url: str, why: str, *, was_silent: bool) -> None:
+        super().__init__(f"The connection to {url} was lost {'before' if was_silent else 'within'} the answer: {why}")
+        self.url = url
+        self.was_silent = was_silent
+
+
+class HttpProtocolError(HttpConnectionLost):
+    """What the server sent is not HTTP/1.1, or its head is too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """How to trust a server, and who we are to it.
+
+    Attributes:
+        ca_file: PEM file with the certificates to trust instead of the system's (``SSL_CERT_FILE`` and
+            ``SSL_CERT_DIR`` are honoured when it is not given).
+        client_cert_file: PEM file with our certificate chain.
+        client_key_file: PEM file with its key; ``None``: it is in ``client_cert_file``.
+        client_key_password: of that key.
+        verify: ``False`` accepts any certificate. For experiments on one machine only.
+    """
+
+    ca_file: str | None = None
+    client_cert_file: str | None = None
+    client_key_file: str | None = None
+    client_key_password: str | None = None
+    verify: bool = True
+
+    def make_context(self) -> ssl.SSLContext:
+        """The `ssl` context with these options."""
+        import ssl
+
+        context = ssl.create_default_context(cafile=self.ca_file)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self.client_cert_file is not None:
+            context.load_cert_chain(self.client_cert_file, self.client_key_file, self.client_key_password)
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+Proxy: TypeAlias = "str | Literal['env'] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """Options of the built-in HTTP client.
+
+    Attributes:
+        tls: `TlsOptions`, a ready ``ssl.SSLContext``, or ``None`` for the system's trust.
+        proxy: URL of an HTTP proxy (``http://user:password@host:port``), ``None`` for none, or ``"env"`` for what
+            ``HTTPS_PROXY``, ``http_proxy``, ``ALL_PROXY`` and ``NO_PROXY`` say. Settings of macOS and Windows are
+            not read.
+        connect_timeout_s: seconds for name resolution, TCP, proxy and TLS together.
+        keep_alive_s: seconds that an idle connection is kept.
+        max_idle: idle connections kept per origin.
+        cookies: send cookies back to the origin that set them, as load balancers with sticky sessions need it.
+        user_agent: instead of ``ferrule/<version>``, for requests without a ``user-agent`` of their own.
+    """
+
+    tls: TlsOptions | ssl.SSLContext | None = None
+    proxy: Proxy = "env"
+    connect_timeout_s: float = 15.0
+    keep_alive_s: float = 60.0
+    max_idle: int = 64
+    cookies: bool = True
+    user_agent: str | None = None

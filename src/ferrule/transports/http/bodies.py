@@ -1,0 +1,81 @@
+"""Reading the bodies of HTTP answers: to the end, up to a bound, or just until the connection is free again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import anyio
+
+from ferrule.protocol.errors import ConnectionClosed
+from ferrule.transports.http.backend import HttpResponse
+from ferrule.wire.faults import FerruleError
+
+__all__ = ["Emptied", "finish", "read_all", "read_some"]
+
+_GOODBYE_S: Final = 3.0
+_FINISH_S: Final = 0.5
+
+
+async def read_all(response: HttpResponse, max_bytes: int) -> bytes:
+    """The whole body.
+
+    Raises:
+        ConnectionClosed: it is longer than ``max_bytes``.
+    """
+    first = await response.receive()
+    if not first:
+        return b""
+    second = await response.receive()
+    if not second:
+        return first
+    pieces, size = [first, second], len(first) + len(second)
+    while size <= max_bytes:
+        piece = await response.receive()
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        size += len(piece)
+    raise ConnectionClosed(f"An answer is longer than max_message_bytes ({max_bytes})")
+
+
+async def finish(response: HttpResponse) -> None:
+    """The answer is here; a body that ends by itself within a moment leaves a connection that can be used again."""
+    try:
+        with anyio.move_on_after(_FINISH_S):
+            while await response.receive():
+                pass
+    except FerruleError:
+        pass
+    finally:
+        await response.aclose()
+
+
+async def read_some(response: HttpResponse, max_bytes: int) -> bytes:
+    """The body up to a bound; what fails while reading it does not matter any more."""
+    found = b""
+    try:
+        with anyio.move_on_after(_GOODBYE_S):
+            while len(found) < max_bytes and (piece := await response.receive()):
+                found += piece
+    except ConnectionClosed:
+        pass
+    return found[:max_bytes]
+
+
+class Emptied:
+    """A response whose body has been read as far as it matters."""
+
+    def __init__(self, response: HttpResponse, said: bytes) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self._response = response
+        self._said = said
+
+    async def receive(self) -> bytes:
+        """What was read, once."""
+        said, self._said = self._said, b""
+        return said
+
+    async def aclose(self) -> None:
+        """Let go of it."""
+        await self._response.aclose()

@@ -1,0 +1,634 @@
+"""Streamable HTTP, the client's side, both eras: one POST per message, answers as JSON or as an event stream.
+
+*Modern* (2026-07-28): every request is complete in itself; its headers mirror its body; cancelling it is closing its
+response. *Legacy*: a session id, ``notifications/cancelled``, one standing GET stream for what the server says
+unasked, and streams that break off and are resumed with ``Last-Event-ID``.
+
+What never happens here: a call that waits for the GET stream (they share nothing but the id), a request sent twice
+by itself, a redirect followed to another origin, a GET stream reopened without end. A lost session is reported as
+`SessionLost`; making a new one is the client's affair, since only it can repeat the handshake.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+
+import anyio
+
+from ferrule.kernel.cancellation import attended, failure_of
+from ferrule.kernel.dispatch import CallOptions, OnNotify, OnRequest, ProgressSender, TransportContext
+from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
+from ferrule.protocol.errors import (
+    ConnectionClosed,
+    InternalError,
+    error_from_exception,
+)
+from ferrule.protocol.inbound import NAME_PARAMS, PROTOCOL_VERSION_KEY
+from ferrule.transports.background import Background, BackgroundTask
+from ferrule.transports.http.backend import (
+    HttpClient,
+    HttpConnectFailed,
+    HttpConnectionLost,
+    HttpResponse,
+    without_secrets,
+)
+from ferrule.transports.http.bodies import finish, read_all, read_some
+from ferrule.transports.http.errors import (
+    HttpAuth,
+    HttpCallOptions,
+    HttpRemoteError,
+    HttpStatusError,
+    SessionLost,
+    retry_after_s,
+    retry_delay_s,
+)
+from ferrule.transports.http.listening import PASSING_STATUSES, StandingStream
+from ferrule.transports.http.pending_request import Flight, result_of, with_token
+from ferrule.transports.http.sending import ERROR_BODY_BYTES, HttpSender, media_type, status_error
+from ferrule.wire.codec import decode, to_builtins
+from ferrule.wire.faults import DecodeError, FerruleError
+from ferrule.wire.headers import (
+    LAST_EVENT_ID_HEADER,
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    MCP_SESSION_ID_HEADER,
+    encode_header_value,
+)
+from ferrule.wire.jsonrpc import (
+    InvalidMessage,
+    JsonRpcErrorCode,
+    RequestId,
+    encode_error,
+    encode_notification,
+    encode_request,
+    encode_response,
+    message_kind,
+)
+from ferrule.wire.revisions import REVISIONS
+from ferrule.wire.sse import EventReader, EventTooLong
+
+if TYPE_CHECKING:
+    from ferrule.wire.sse import ServerSentEvent
+
+__all__ = [
+    "HttpAuth",
+    "HttpCallOptions",
+    "HttpRemoteError",
+    "HttpStatusError",
+    "SessionLost",
+    "StreamableHttp",
+    "retry_delay_s",
+]
+
+logger = logging.getLogger("ferrule.client.http")
+
+DEFAULT_MAX_MESSAGE_BYTES: Final = 64 << 20
+MAX_RESUMES: Final = 20
+"""Attempts in a row, without anything new, to resume the stream of one call."""
+MAX_SERVED: Final = 1024
+"""Requests of a legacy server that are served at once; more are refused."""
+_GOODBYE_S: Final = 3.0
+_PING_S: Final = 10.0
+_BOM: Final = b"\xef\xbb\xbf"
+_ACCEPT: Final = "application/json, text/event-stream"
+
+
+class _Asked(ProgressSender):
+    """The dispatch context of a message from the server."""
+
+    __slots__ = ("_http", "cancel_requested", "request_id", "transport")
+
+    def __init__(self, http: StreamableHttp, request_id: RequestId | None, params: Mapping[str, Any] | None) -> None:
+        self._http = http
+        self._gate = None
+        self.interruption = None
+        self.foreign_cancels = 0
+        self.request_id = request_id
+        self.transport = http.transport
+        self.progress_params = params
+        self.cancel_requested = False
+
+    @property
+    def can_send_request(self) -> bool:
+        return True
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        return await self._http.send_raw_request(method, params, opts)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        await self._http.notify(method, params)
+
+
+class StreamableHttp:
+    """One endpoint. Made, used and closed from any task.
+
+    Args:
+        url: of the endpoint.
+        http: sends the requests.
+        on_request: serves requests from the server (legacy).
+        on_notify: takes its notifications.
+        background: where its tasks live.
+        headers: added to every request.
+        auth: credentials.
+        max_message_bytes: larger answers and events are refused.
+
+    Attributes:
+        version: the negotiated revision; ``None`` until then.
+        session_id: of a legacy session; ``None`` without one.
+    """
+
+    transport = TransportContext("http")
+
+    def __init__(
+        self,
+        url: str,
+        http: HttpClient,
+        *,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        background: Background,
+        headers: Mapping[str, str] | None = None,
+        auth: HttpAuth | None = None,
+        max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+    ) -> None:
+        self.url = url
+        self._where = without_secrets(url)
+        self.version: str | None = None
+        self.session_id: str | None = None
+        self._sender = HttpSender(http, auth)
+        self._on_request = on_request
+        self._on_notify = on_notify
+        self._background = background
+        self._max_bytes = max_message_bytes
+        self._ids = IdSequence()
+        self._flights: dict[int, Flight] = {}
+        self._served: dict[RequestId, BackgroundTask] = {}
+        self._listening: BackgroundTask | None = None
+        self._first_listen = anyio.Event()
+        self._is_closed = False
+        self._base = {"content-type": "application/json", "accept": _ACCEPT, "accept-encoding": "identity"}
+        self._base.update({name.lower(): value for name, value in (headers or {}).items()})
+
+    @property
+    def is_modern(self) -> bool:
+        """Which era was settled; the legacy rules hold until then."""
+        return self.version is not None and REVISIONS[self.version].is_modern
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `aclose` was called."""
+        return self._is_closed
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Ask the server and wait; see `ferrule.kernel.dispatch.Outbound`.
+
+        Raises:
+            HttpRemoteError, RemoteError: it answered with an error.
+            HttpStatusError: it answered with an HTTP error only.
+            SessionLost: the session is gone.
+            RequestTimeout, ConnectionClosed: no answer.
+        """
+        if self._is_closed:
+            raise ConnectionClosed(f"The connection to {self._where} is closed")
+        options = opts or {}
+        flight = Flight(self._ids.next(), method, options)
+        headers, is_modern = self._headers_for(method, params, cast("HttpCallOptions", options).get("headers"))
+        if flight.on_progress is not None or flight.resets:
+            params = with_token(params, flight.id)
+        body = encode_request(flight.id, method, params)
+        self._flights[flight.id] = flight
+        is_answered = False
+        try:
+            with flight.scope:
+                flight.result = await self._exchange(flight, headers, body)
+                is_answered = True
+        except (FerruleError, OSError):
+            is_answered = True  # so did the failure: there is nothing left to withdraw
+            raise
+        finally:
+            del self._flights[flight.id]
+            is_withdrawn = not is_answered and flight.stray is None
+            if is_withdrawn and not is_modern and method != "initialize" and not self._is_closed:
+                self._background.start(self._withdraw(flight.id), "ferrule-withdraw")
+        if not is_answered:
+            if flight.stray is not None:
+                return cast("dict[str, Any]", result_of(flight.stray))
+            if flight.reason is not None:
+                raise flight.reason
+            raise flight.timed_out()
+        return cast("dict[str, Any]", flight.result)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Tell the server something. What it answers, and whether it can be reached, is logged and no more."""
+        headers, _ = self._headers_for(method, params, None)
+        try:
+            status = await self._post_quietly(headers, encode_notification(method, params))
+            if status >= 300:
+                logger.debug("%s answered %s with HTTP %d", self._where, method, status)
+        except (FerruleError, OSError) as error:
+            logger.debug("%s did not reach the server: %s", method, error)
+
+    def _headers_for(
+        self, method: str, params: Mapping[str, Any] | None, extra: Mapping[str, str] | None
+    ) -> tuple[dict[str, str], bool]:
+        """The headers of a POST, and whether it is a modern one."""
+        headers = dict(self._base)
+        meta = None if params is None else params.get("_meta")
+        version = cast("Mapping[str, Any]", meta).get(PROTOCOL_VERSION_KEY) if isinstance(meta, Mapping) else None
+        if isinstance(version, str):
+            headers[MCP_PROTOCOL_VERSION_HEADER] = version
+            headers[MCP_METHOD_HEADER] = method
+            name = (
+                params.get(NAME_PARAMS.get(method, "taskId" if method.startswith("tasks/") else "")) if params else None
+            )
+            if isinstance(name, str):
+                headers[MCP_NAME_HEADER] = encode_header_value(name)
+            if extra:
+                headers.update(extra)
+            return headers, True
+        if self.version is not None and method != "initialize":
+            headers[MCP_PROTOCOL_VERSION_HEADER] = self.version
+        if self.session_id is not None and method != "initialize":
+            headers[MCP_SESSION_ID_HEADER] = self.session_id
+        return headers, False
+
+    async def _exchange(self, flight: Flight, headers: Mapping[str, str], body: bytes) -> Any:
+        response = await self._open("POST", headers, body, flight)
+        is_ours = True
+        try:
+            status = response.status
+            if not 200 <= status < 300:
+                raise await self._failure(response, headers, flight)
+            if flight.method == "initialize":
+                self.session_id = response.headers.get(MCP_SESSION_ID_HEADER) or None
+            kind = media_type(response)
+            if kind == "text/event-stream":
+                answer = await self._read_call_stream(response, flight)
+                is_ours = answer is None
+                if answer is None:
+                    answer = await self._resume_or_fail(flight)
+                return result_of(answer)
+            data = await read_all(response, self._max_bytes)
+            if kind == "application/json" or (data and not kind):
+                return await self._read_json(data, flight)
+        finally:
+            if is_ours:
+                await response.aclose()
+        what = f"content of type {kind!r}" if data else "no content"
+        raise status_error(response, f"{what} where an answer was due", self.url)
+
+    async def _read_json(self, data: bytes, flight: Flight) -> Any:
+        try:
+            message = decode(data.removeprefix(_BOM))
+        except DecodeError as error:
+            raise ConnectionClosed(
+                f"The server at {self._where} answered {flight.method} with broken JSON: {error}"
+            ) from error
+        answer = await self._take_all(message, flight)
+        if answer is None:
+            raise ConnectionClosed(
+                f"The server at {self._where} answered {flight.method} with something that is no answer"
+            )
+        return result_of(answer)
+
+    async def _failure(
+        self, response: HttpResponse, sent: Mapping[str, str], flight: Flight | None = None
+    ) -> Exception:
+        """The error for an HTTP error status."""
+        data = await read_some(response, ERROR_BODY_BYTES)
+        status, answer = response.status, _error_answer(data)
+        session_id = sent.get(MCP_SESSION_ID_HEADER)
+        if session_id is not None and await self._is_lost(status, answer, sent, flight):
+            return SessionLost(session_id)
+        if answer is None:
+            return status_error(response, data.decode("utf-8", "replace"), self.url)
+        error = answer["error"]
+        raised = HttpRemoteError(error["message"], code=error["code"])
+        if "data" in error:
+            raised.data = error["data"]
+        raised.http_status = status
+        raised.challenge = response.headers.get("www-authenticate")
+        return raised
+
+    async def _is_lost(
+        self, status: int, answer: Mapping[str, Any] | None, sent: Mapping[str, str], flight: Flight | None
+    ) -> bool:
+        """Whether an error means that the server does not know the session any more.
+
+        404 and 410 do (unless an unknown method is what was not found). 400 may: a server that was restarted says it
+        to every session that it did not open, and to a request that it cannot read. A ping tells the two apart.
+        """
+        is_answer = flight is not None and answer is not None and own_id(answer.get("id")) == flight.id
+        if status in (404, 410):
+            return not (
+                is_answer and answer is not None and answer["error"]["code"] == JsonRpcErrorCode.METHOD_NOT_FOUND
+            )
+        if status != 400 or flight is None or is_answer:
+            return False
+        with anyio.move_on_after(_PING_S):
+            response = await self._open("POST", sent, encode_request(self._ids.next(), "ping"))
+            try:
+                await read_some(response, ERROR_BODY_BYTES)
+                return response.status in (400, 404, 410)
+            finally:
+                await response.aclose()
+        return False
+
+    # -- one HTTP exchange ------------------------------------------------------------------------------------------
+
+    async def _open(
+        self, method: str, headers: Mapping[str, str], body: bytes = b"", flight: Flight | None = None
+    ) -> HttpResponse:
+        return await self._sender.open(method, self.url, headers, body, flight)
+
+    async def _post_quietly(self, headers: Mapping[str, str], body: bytes) -> int:
+        """Post what gets no answer; the status that it got."""
+        response = await self._open("POST", headers, body)
+        try:
+            await read_some(response, ERROR_BODY_BYTES)
+        finally:
+            await response.aclose()
+        return response.status
+
+    # -- event streams ----------------------------------------------------------------------------------------------
+
+    async def _read_call_stream(self, response: HttpResponse, flight: Flight) -> Mapping[str, Any] | None:
+        """Messages until the answer to a call; ``None``: the stream ended without it, and the flight says from where
+        to go on. With an answer the response has found another owner."""
+        reader = flight.reader = EventReader(self._max_bytes)
+        try:
+            answer = cast("Mapping[str, Any] | None", await self._read_stream(response, reader, flight))
+        except HttpConnectionLost as error:
+            flight.lost = error
+            return None
+        if answer is not None:
+            self._background.start(finish(response), "ferrule-finish")
+        return answer
+
+    async def _resume_or_fail(self, flight: Flight) -> Mapping[str, Any]:
+        reader = flight.reader
+        if reader is not None and reader.last_event_id and not self.is_modern:
+            return await self._resume(reader, flight)
+        raise ConnectionClosed(
+            f"The server at {self._where} ended the stream of {flight.method} without an answer"
+        ) from flight.lost
+
+    async def _read_stream(self, response: HttpResponse, reader: EventReader, flight: Flight | None) -> Any:
+        """Take messages until the answer to ``flight``, which is returned, or the end of the stream: ``None``."""
+        while chunk := await response.receive():
+            for event in reader.feed(chunk):
+                if isinstance(event, EventTooLong):
+                    raise ConnectionClosed(
+                        f"An event from {self._where} is longer than max_message_bytes ({self._max_bytes})"
+                    )
+                if not event.data or event.event not in ("message", ""):
+                    continue
+                message = self._decoded(event)
+                if message is not None and (answer := await self._take_all(message, flight)) is not None:
+                    return answer
+        return None
+
+    def _decoded(self, event: ServerSentEvent) -> Any:
+        try:
+            return decode(event.data.removeprefix(_BOM))
+        except DecodeError as error:
+            logger.warning("Skipped an event from %s that is not JSON: %s", self._where, error)
+            return None
+
+    async def _resume(self, reader: EventReader, flight: Flight) -> Mapping[str, Any]:
+        """Go on with a call's stream over GET, waiting as long as the server asked (2025-11-25, "SSE polling")."""
+        attempt = 0
+        last_id, retry_ms = reader.last_event_id, reader.retry_ms
+        pause_s = retry_delay_s(0, hint_ms=retry_ms)
+        while attempt < MAX_RESUMES:
+            await anyio.sleep(pause_s)
+            attempt += 1
+            fresh = EventReader(self._max_bytes, last_event_id=last_id, retry_ms=retry_ms)
+            failed, after_s = "", 0.0
+            try:
+                response = await self._open("GET", self._get_headers(last_id))
+                try:
+                    if response.status in PASSING_STATUSES:
+                        failed, after_s = f"HTTP {response.status}", retry_after_s(response.headers)
+                    elif response.status != 200 or media_type(response) != "text/event-stream":
+                        raise await self._lost_on_the_way(response, last_id, flight)
+                    elif (answer := await self._read_stream(response, fresh, flight)) is not None:
+                        return cast("Mapping[str, Any]", answer)
+                finally:
+                    await response.aclose()
+            except (HttpConnectionLost, HttpConnectFailed, OSError) as error:
+                failed = str(error)
+            if fresh.last_event_id != last_id:
+                attempt = 0
+            last_id, retry_ms = fresh.last_event_id, fresh.retry_ms
+            pause_s = retry_delay_s(attempt, hint_ms=retry_ms)
+            if failed:
+                pause_s = max(pause_s, after_s, retry_delay_s(attempt, hint_ms=None))
+                level = logging.WARNING if attempt == 1 else logging.DEBUG
+                logger.log(level, "The stream of %s could not be resumed (%s); trying again", flight.method, failed)
+        raise ConnectionClosed(f"The stream of {flight.method} could not be resumed after {MAX_RESUMES} attempts")
+
+    async def _lost_on_the_way(self, response: HttpResponse, last_id: str, flight: Flight) -> Exception:
+        """The error for a resume that was refused. A lost session is none here: whoever sees that sends the call
+        again, and this one was accepted."""
+        error = await self._failure(response, self._get_headers(last_id))
+        if not isinstance(error, SessionLost):
+            return error
+        lost = ConnectionClosed(
+            f"The server at {self._where} forgot the session in which {flight.method} was under way"
+        )
+        lost.__cause__ = error
+        return lost
+
+    def _get_headers(self, last_event_id: str = "") -> dict[str, str]:
+        headers = {**self._base, "accept": "text/event-stream"}
+        del headers["content-type"]
+        if self.version is not None:
+            headers[MCP_PROTOCOL_VERSION_HEADER] = self.version
+        if self.session_id is not None:
+            headers[MCP_SESSION_ID_HEADER] = self.session_id
+        if last_event_id:
+            headers[LAST_EVENT_ID_HEADER] = last_event_id
+        return headers
+
+    # -- messages ---------------------------------------------------------------------------------------------------
+
+    async def _take_all(self, message: Any, flight: Flight | None) -> Mapping[str, Any] | None:
+        """Act on a message, or on each of an array of them (2025-03-26); what answers ``flight`` is returned."""
+        if not _is_batch(message) or self.is_modern:
+            return await self._take(message, flight)
+        answer = None
+        for one in message:
+            if (found := await self._take(one, flight)) is not None:
+                answer = found
+        return answer
+
+    async def _take(self, message: Any, flight: Flight | None) -> Mapping[str, Any] | None:
+        """Act on one message; the message itself if it answers ``flight``."""
+        try:
+            kind = message_kind(message)
+        except InvalidMessage as error:
+            logger.warning("Skipped something from %s that is no message: %s", self._where, error)
+            return None
+        if kind == "response":
+            own = own_id(message.get("id"))
+            is_ours = own == flight.id or (own is None and "error" in message) if flight is not None else False
+            if is_ours:
+                return cast("Mapping[str, Any]", message)
+            self._take_stray(own, cast("Mapping[str, Any]", message))
+            return None
+        method, params = message["method"], message.get("params")
+        if kind == "request":
+            await self._serve(message["id"], method, params)
+        elif method == "notifications/progress" and params is not None and await self._take_progress(params):
+            pass
+        else:
+            id = cancelled_request_id(params) if method == "notifications/cancelled" else None
+            if id is not None and (served := self._served.get(id)) is not None:
+                served.cancel()
+            await self._tell(method, params)
+        return None
+
+    def _take_stray(self, id: int | None, message: Mapping[str, Any]) -> None:
+        """An answer on a stream of another request, or on the standing one: some legacy servers do that."""
+        other = None if id is None else self._flights.get(id)
+        if other is None:
+            logger.debug("Dropped an answer to nothing: id %r", message.get("id"))
+            return
+        other.stray = message
+        other.scope.cancel()
+
+    async def _take_progress(self, params: Mapping[str, Any]) -> bool:
+        token = params.get("progressToken")
+        flight = None if (own := own_id(token)) is None else self._flights.get(own)
+        if flight is None:
+            return False
+        await flight.progressed(params)
+        return True
+
+    async def _tell(self, method: str, params: Mapping[str, Any] | None) -> None:
+        asked = _Asked(self, None, params)
+        try:
+            await attended(self._on_notify(asked, method, params), asked)
+        except BaseException as error:
+            logger.error("The handling of %s failed", method, exc_info=failure_of(error, asked))
+
+    async def _serve(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
+        if self.is_modern:
+            logger.warning("Ignored %s from %s: servers of this revision send no requests", method, self._where)
+            return
+        if len(self._served) < MAX_SERVED:
+            self._served[id] = self._background.start(self._serve_one(id, method, params), f"ferrule-{method}")
+            return
+        logger.warning("Refused %s from %s: %d requests of it are being served", method, self._where, MAX_SERVED)
+        refusal = InternalError("Too many requests are in flight").to_error()
+        with anyio.move_on_after(_GOODBYE_S):  # the stream is not read meanwhile: who floods waits
+            await self._answer(method, encode_error(id, refusal))
+
+    async def _serve_one(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
+        asked = _Asked(self, id, params)
+        try:
+            try:
+                result = await attended(self._on_request(asked, method, params), asked)
+                body = encode_response(id, to_builtins({} if result is None else result))
+            except BaseException as error:
+                failure = failure_of(error, asked)
+                if not isinstance(failure, FerruleError):
+                    logger.error("Serving %s failed", method, exc_info=failure)
+                body = encode_error(id, error_from_exception(failure))
+            await self._answer(method, body)
+        finally:
+            self._served.pop(id, None)
+
+    async def _answer(self, method: str, body: bytes) -> None:
+        headers, _ = self._headers_for(method, None, None)
+        try:
+            status = await self._post_quietly(headers, body)
+            if status >= 300:
+                logger.warning("%s refused the answer to %s with HTTP %d", self._where, method, status)
+        except (FerruleError, OSError) as error:
+            logger.warning("The answer to %s did not reach the server: %s", method, error)
+
+    async def _withdraw(self, id: int) -> None:
+        """Legacy: a disconnect is no cancellation, so say it."""
+        with anyio.move_on_after(_GOODBYE_S):
+            await self.notify("notifications/cancelled", {"requestId": id, "reason": "The caller no longer waits"})
+
+    # -- the standing stream (legacy) -------------------------------------------------------------------------------
+
+    def start_listening(self) -> None:
+        """Keep a GET stream open for what the server says outside calls; 405 means that it has none."""
+        if self._listening is None and not self._is_closed:
+            stream = StandingStream(
+                self._where, lambda id: self._open("GET", self._get_headers(id)), self._take_unasked, self._max_bytes
+            )
+            self._first_listen = stream.is_answered
+            self._listening = self._background.start(stream.run(), "ferrule-listen")
+
+    async def wait_listening(self, timeout_s: float) -> None:
+        """Wait until the server has answered the GET, either way: what it asks before that may be lost."""
+        with anyio.move_on_after(timeout_s):
+            await self._first_listen.wait()
+
+    def stop_listening(self) -> None:
+        """Close the GET stream."""
+        if self._listening is not None:
+            self._listening.cancel()
+            self._listening = None
+
+    async def _take_unasked(self, event: ServerSentEvent) -> None:
+        message = self._decoded(event)
+        if message is not None:
+            await self._take_all(message, None)
+
+    async def wait_closed(self) -> None:
+        """HTTP has no connection that could end: waits for ever."""
+        await anyio.sleep_forever()
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        """Fail what is under way, end a legacy session with DELETE, and let go. Any task; idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.stop_listening()
+        for flight in list(self._flights.values()):
+            flight.reason = ConnectionClosed(f"The connection to {self._where} was closed during {flight.method}")
+            flight.scope.cancel()
+        session_id, self.session_id = self.session_id, None
+        if session_id is not None and not self.is_modern:
+            await self._end_session(session_id)
+
+    async def _end_session(self, session_id: str) -> None:
+        headers = {**self._get_headers(), MCP_SESSION_ID_HEADER: session_id, "accept": _ACCEPT}
+        with anyio.move_on_after(_GOODBYE_S):
+            try:
+                response = await self._open("DELETE", headers)
+                await read_some(response, ERROR_BODY_BYTES)
+                await response.aclose()
+            except (FerruleError, OSError) as error:
+                logger.debug("The session could not be ended: %s", error)
+
+
+def _error_answer(data: bytes) -> Mapping[str, Any] | None:
+    """The JSON-RPC error in a body; ``None`` if it is none."""
+    try:
+        message: Any = decode(data.removeprefix(_BOM))
+        error = message["error"]
+        return message if type(error["code"]) is int and type(error["message"]) is str else None
+    except (DecodeError, KeyError, TypeError, ValueError, IndexError):
+        return None
+
+
+def _is_batch(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)

@@ -1,0 +1,135 @@
+"""What HTTP adds to calls, credentials and errors of the client; no I/O."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final, Protocol, runtime_checkable
+
+from ferrule.kernel.dispatch import CallOptions
+from ferrule.protocol.errors import LocalError, RemoteError
+from ferrule.transports.http.backend import HttpRequest, without_secrets
+
+__all__ = ["HttpAuth", "HttpCallOptions", "HttpRemoteError", "HttpStatusError", "SessionLost", "retry_delay_s"]
+
+_QUOTE_CHARS: Final = 300
+
+
+class HttpCallOptions(CallOptions, total=False):
+    """`CallOptions`, and what HTTP adds.
+
+    headers: further headers of this request (mirrored parameters).
+    """
+
+    headers: Mapping[str, str]
+
+
+@runtime_checkable
+class HttpAuth(Protocol):
+    """Credentials for requests. Never called with a lock held; concurrent calls are its own affair."""
+
+    async def headers(self, request: HttpRequest) -> Mapping[str, str]:
+        """Headers to add, usually ``authorization``."""
+        ...
+
+    async def challenged(self, request: HttpRequest, status: int, headers: Mapping[str, str]) -> bool:
+        """The server answered 401 or 403; whether to send the request again (with new `headers`).
+
+        One that also has a method ``observed(request, status, headers)`` is told of every answer.
+        """
+        ...
+
+
+class HttpStatusError(LocalError):
+    """The server answered with an HTTP error, and nothing in it was a JSON-RPC error.
+
+    Attributes:
+        status: HTTP status.
+        headers: of the answer, lower-case names.
+        body: its text, at most 64 KiB.
+        url: what was asked.
+        proxy: through which proxy the answer came, if that is known; without credentials.
+    """
+
+    def __init__(
+        self, status: int, headers: Mapping[str, str], body: str, url: str, *, proxy: str | None = None
+    ) -> None:
+        hint = ""
+        if 300 <= status < 400 and "location" in headers:
+            hint = (
+                f"; it redirects to {without_secrets(headers['location'])[:_QUOTE_CHARS]}, use that URL if you trust it"
+            )
+        elif body.strip():
+            hint = f": {' '.join(body.split())[:_QUOTE_CHARS]}"
+        via = "" if proxy is None else f" (through the proxy {proxy})"
+        super().__init__(f"The server at {without_secrets(url)} answered HTTP {status}{via}{hint}")
+        self.proxy = proxy
+        self.status = status
+        self.headers = headers
+        self.body = body
+        self.url = url
+
+
+class HttpRemoteError(RemoteError):
+    """The server answered with a JSON-RPC error under an HTTP status of its own.
+
+    Attributes:
+        http_status: of that answer.
+        challenge: its ``WWW-Authenticate``; ``None`` if it has none.
+    """
+
+    http_status: int = 200
+    challenge: str | None = None
+
+
+class SessionLost(LocalError):
+    """The server has forgotten the session: a new handshake is needed.
+
+    The specification has 404 for that; servers in the field also say 410, or 400 to whatever the session sends.
+
+    Attributes:
+        session_id: the one that it no longer knows.
+    """
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__("The server no longer knows this session")
+        self.session_id = session_id
+
+
+def retry_after_s(headers: Mapping[str, str], *, cap_s: float = 60.0) -> float:
+    """The seconds of a ``Retry-After`` header (RFC 9110, section 10.2.3), at most ``cap_s``; 0 if there is none.
+
+    A date counts from this machine's clock.
+    """
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return min(cap_s, float(value[:9]))
+    if not value:
+        return 0.0
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, min(cap_s, parsedate_to_datetime(value).timestamp() - time.time()))
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+MIN_RETRY_S: Final = 0.05
+MAX_RETRY_S: Final = 3600.0
+"""Bounds of the reconnection time that a server may ask for, in seconds."""
+
+
+def retry_delay_s(attempt: int, *, hint_ms: int | None, cap_s: float = 30.0) -> float:
+    """Seconds to wait before reopening an event stream.
+
+    A server's ``retry`` field wins over back-off (WHATWG HTML, "Server-sent events"; 2025-11-25, "SSE polling"),
+    within `MIN_RETRY_S` and `MAX_RETRY_S`: ``retry: 0`` does not make a client ask thousands of times a second.
+
+    Args:
+        attempt: 0 for the first reconnect.
+        hint_ms: the last ``retry`` value in milliseconds; ``None`` if the server sent none.
+        cap_s: upper bound of the back-off in seconds.
+    """
+    if hint_ms is not None:
+        return min(MAX_RETRY_S, max(MIN_RETRY_S, hint_ms / 1000))
+    return min(cap_s, 0.5 * 2.0 ** min(attempt, 16))

@@ -1,0 +1,64 @@
+"""One bounded HTTP exchange of the library's own: metadata, keys, tokens.
+
+Bounded in time and in size, follows no redirect, and connects only after every address of the host's name was judged.
+(Between that look-up and the connection's own a name server may change its mind; whoever must exclude this puts an
+egress proxy in front.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
+
+import anyio
+
+from ferrule.protocol.errors import ConnectionClosed
+from ferrule.transports.http.backend import HttpClient, HttpRequest
+
+__all__ = ["fetch_bounded"]
+
+
+async def fetch_bounded(
+    http: HttpClient,
+    request: HttpRequest,
+    *,
+    timeout_s: float,
+    max_bytes: int,
+    judge: Callable[[str], None] | None,
+) -> tuple[int, Mapping[str, str], bytes]:
+    """Status, headers and whole body of the answer.
+
+    Args:
+        judge: called with each address that the host's name has, and raises for one that may not be connected to;
+            ``None`` judges none. A name that cannot be resolved here is left to the connection (a proxy may know it).
+
+    Raises:
+        HttpConnectFailed, ConnectionClosed: no answer, or one that is too late or too long.
+    """
+    where = request.url.partition("?")[0]
+    try:
+        with anyio.fail_after(timeout_s):
+            if judge is not None:
+                for address in await _addresses(request.url):
+                    judge(address)
+            response = await http.open(request)
+            try:
+                body = b""
+                while piece := await response.receive():
+                    body += piece
+                    if len(body) > max_bytes:
+                        raise ConnectionClosed(f"{where} answered more than {max_bytes} bytes")
+                return response.status, response.headers, body
+            finally:
+                await response.aclose()
+    except TimeoutError:
+        raise ConnectionClosed(f"{where} did not answer within {timeout_s:g} s") from None
+
+
+async def _addresses(url: str) -> list[str]:
+    parts = urlsplit(url)
+    try:
+        found = await anyio.getaddrinfo(parts.hostname, parts.port or {"http": 80}.get(parts.scheme, 443), type=1)
+    except OSError:
+        return []
+    return [str(address[0]) for *_, address in found]

@@ -1,0 +1,167 @@
+"""The standing GET stream of a legacy session: what the server says outside calls, and when the stream is opened again.
+
+A stream that ends is opened again from its last event. How often depends on how it ended:
+
+* closed by the server without a message, five times in a row: never again;
+* the server has none (404, 405 and their like, or something that is no event stream): never again;
+* refused in another way (4xx): five times, with back-off;
+* a passing failure (5xx, 429, no connection): five times with back-off, then once a minute.
+
+The rule that a newcomer would break: 404 here does not mean that the session is gone. Many servers route POST only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from ferrule.transports.http.errors import retry_after_s, retry_delay_s
+from ferrule.transports.http.sending import media_type
+from ferrule.wire.faults import FerruleError
+from ferrule.wire.sse import EventReader, EventTooLong
+
+if TYPE_CHECKING:
+    from ferrule.transports.http.backend import HttpResponse
+    from ferrule.wire.sse import ServerSentEvent
+
+__all__ = ["MAX_IDLE_REOPENS", "PASSING_STATUSES", "SLOW_REOPEN_S", "StandingStream"]
+
+logger = logging.getLogger("ferrule.client.http")
+
+MAX_IDLE_REOPENS: Final = 5
+"""GET streams in a row that ended without a message before the client stops reopening them."""
+SLOW_REOPEN_S: Final = 60.0
+"""Seconds between attempts to open the GET stream of a server that has failed `MAX_IDLE_REOPENS` times."""
+PASSING_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+"""Statuses that say something about the moment: a stream is asked for again."""
+
+_HAS_NONE: Final = frozenset({404, 405, 406, 410, 501})
+_NOT_FOR_US: Final = frozenset({401, 403})
+_SETTLED_STREAM_S: Final = 30.0
+"""A GET stream that lived this long was worth having, even if it was silent."""
+
+
+class StandingStream:
+    """The stream of one session; `run` is its task.
+
+    Args:
+        url: for the log.
+        open_get: sends a GET that goes on after an event id (``""``: from now).
+        take: is given each event with data.
+        max_bytes: larger events are skipped.
+
+    Attributes:
+        is_answered: set once the server has answered the first GET, either way.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        open_get: Callable[[str], Awaitable[HttpResponse]],
+        take: Callable[[ServerSentEvent], Awaitable[None]],
+        max_bytes: int,
+    ) -> None:
+        self.is_answered = anyio.Event()
+        self._url = url
+        self._open_get = open_get
+        self._take = take
+        self._max_bytes = max_bytes
+
+    async def run(self) -> None:
+        """Listen until the server has nothing more to say."""
+        last_id, retry_ms, idle, was_open = "", None, 0, False
+        while True:
+            reader = EventReader(self._max_bytes, last_event_id=last_id, retry_ms=retry_ms)
+            started = anyio.current_time()
+            heard = await self._listen(reader)
+            was_open = was_open or heard.is_open
+            if heard.is_final:
+                level = logging.WARNING if was_open or heard.is_refusal else logging.DEBUG
+                logger.log(level, "%s has no event stream (%s): nobody listens", self._url, heard.failed)
+                return
+            last_id, retry_ms = reader.last_event_id, reader.retry_ms
+            if heard.is_refusal:
+                last_id = ""  # what is wrong with the request may be an event that the server no longer keeps
+            is_worthwhile = heard.count or (heard.is_open and anyio.current_time() - started >= _SETTLED_STREAM_S)
+            idle = 0 if is_worthwhile else idle + 1
+            if idle == MAX_IDLE_REOPENS and self._gives_up(heard, idle):
+                return
+            await anyio.sleep(_pause_s(heard, idle, retry_ms))
+
+    def _gives_up(self, heard: _Heard, idle: int) -> bool:
+        """Say that one attempt after the other failed; whether it was the last."""
+        if not heard.failed:
+            logger.info("%s closed its event stream %d times at once; it is not reopened", self._url, idle)
+            return True
+        then = "nobody listens any more" if heard.is_refusal else f"trying again every {SLOW_REOPEN_S:g} s"
+        logger.warning(
+            "The event stream of %s could not be opened %d times (%s): %s", self._url, idle, heard.failed, then
+        )
+        return heard.is_refusal
+
+    async def _listen(self, reader: EventReader) -> _Heard:
+        """Read one stream to its end."""
+        heard = _Heard()
+        try:
+            response = await self._open_get(reader.last_event_id)
+        except (FerruleError, OSError) as error:
+            heard.failed = str(error)
+            logger.debug("The event stream of %s could not be opened: %s", self._url, error)
+            return heard
+        finally:
+            self.is_answered.set()
+        try:
+            if response.status != 200 or media_type(response) != "text/event-stream":
+                heard.note_refusal(response)
+                logger.debug("The GET stream of %s was answered %s", self._url, heard.failed)
+                return heard
+            heard.is_open = True
+            while chunk := await response.receive():
+                for event in reader.feed(chunk):
+                    if isinstance(event, EventTooLong) or not event.data or event.event not in ("message", ""):
+                        continue
+                    heard.count += 1
+                    await self._take(event)
+        except (FerruleError, OSError) as error:
+            heard.failed = str(error)
+            logger.debug("The event stream of %s broke: %s", self._url, error)
+        finally:
+            await response.aclose()
+        return heard
+
+
+class _Heard:
+    """How one GET stream went.
+
+    Attributes:
+        count: messages that came.
+        is_open: it was opened.
+        failed: why it was not, or what broke it; empty where the server closed it.
+        is_final: the server has none, now and later.
+        is_refusal: the server understood and refused (4xx), which time alone hardly changes.
+        after_s: seconds to wait, if the server said so.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.is_open = self.is_final = self.is_refusal = False
+        self.failed = ""
+        self.after_s = 0.0
+
+    def note_refusal(self, response: HttpResponse) -> None:
+        """Note an answer that is no event stream."""
+        status = response.status
+        self.failed = f"HTTP {status}" if status != 200 else f"content of type {media_type(response)!r}"
+        self.is_final = status < 400 or status in _HAS_NONE or status in _NOT_FOR_US
+        self.is_refusal = 300 <= status < 500 and status not in PASSING_STATUSES and status not in _HAS_NONE
+        self.after_s = retry_after_s(response.headers)
+
+
+def _pause_s(heard: _Heard, idle: int, retry_ms: int | None) -> float:
+    pause_s = retry_delay_s(idle, hint_ms=retry_ms)
+    if heard.failed and not heard.is_open:
+        pause_s = max(pause_s, heard.after_s, retry_delay_s(idle, hint_ms=None))
+    return pause_s if idle < MAX_IDLE_REOPENS else max(pause_s, SLOW_REOPEN_S)

@@ -1,0 +1,31 @@
+"""Framed pipes for whichever event loop runs; the loop's own module is imported only then."""
+
+from __future__ import annotations
+
+from ferrule.transports.stdio.descriptors import NonBlockingFd
+from ferrule.transports.stdio.pipes import FrameReader, FrameWriter
+from ferrule.transports.watch import runs_on_trio
+
+__all__ = ["open_reader", "open_writer"]
+
+
+def open_reader(source: NonBlockingFd, max_message_bytes: int) -> FrameReader:
+    """Frames from a descriptor, which is taken over, in the running event loop."""
+    if runs_on_trio():
+        from ferrule.transports.stdio.pipes_trio import TrioReader
+
+        return TrioReader(source, max_message_bytes)
+    from ferrule.transports.stdio.pipes_asyncio import open_reader as open_asyncio_reader
+
+    return open_asyncio_reader(source, max_message_bytes)
+
+
+def open_writer(target: NonBlockingFd) -> FrameWriter:
+    """Frames to a descriptor, which is taken over, in the running event loop."""
+    if runs_on_trio():
+        from ferrule.transports.stdio.pipes_trio import TrioWriter
+
+        return TrioWriter(target)
+    from ferrule.transports.stdio.pipes_asyncio import open_writer as open_asyncio_writer
+
+    return open_asyncio_writer(target)

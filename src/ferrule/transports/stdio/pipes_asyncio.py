@@ -1,0 +1,399 @@
+"""Framed pipes on asyncio, at the lowest cost that the loop allows.
+
+The loop calls `PollingReader` when the descriptor is readable; one future wakes the consumer, and only if it had run
+out of frames. `PollingWriter` writes at once when told that nothing else is coming, else once per loop pass, and asks
+the loop about writability only while the pipe is full. Where the loop cannot wait for a descriptor (reading regular
+files, devices, Windows, terminals of some systems) a daemon thread reads or writes instead.
+
+Imported only when asyncio runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections import deque
+from typing import Final
+
+import anyio
+
+from ferrule.transports.stdio.descriptors import NonBlockingFd, grow_pipe
+from ferrule.transports.stdio.pipes import (
+    CHUNK_BYTES,
+    LARGE_CHUNK_BYTES,
+    LAST_READS,
+    FrameReader,
+    FrameWriter,
+    Inbox,
+    Outbox,
+)
+from ferrule.wire.ndjson import Frame
+
+__all__ = ["PollingReader", "PollingWriter", "ThreadReader", "ThreadWriter", "open_reader", "open_writer"]
+
+
+_LAST_READ_S: Final = 0.5
+"""Seconds that a thread may still read after the other end has gone."""
+
+
+def open_reader(source: NonBlockingFd, max_message_bytes: int) -> FrameReader:
+    """Frames from a descriptor, which is taken over."""
+    if source.pollable:
+        try:
+            return PollingReader(source, max_message_bytes)
+        except (OSError, ValueError, NotImplementedError, RuntimeError):
+            pass  # a kind that this loop cannot wait for
+    return ThreadReader(source, max_message_bytes)
+
+
+def open_writer(target: NonBlockingFd) -> FrameWriter:
+    """Frames to a descriptor, which is taken over."""
+    if target.pollable or target.kind == "file":
+        try:
+            return PollingWriter(target)
+        except (OSError, ValueError, NotImplementedError, RuntimeError):
+            pass
+    return ThreadWriter(target)
+
+
+class _InboxReader:
+    """The consumer's half of both readers."""
+
+    def __init__(self, source: NonBlockingFd, max_message_bytes: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._source = source
+        self._inbox = Inbox(max_message_bytes)
+        self.frames: deque[Frame] = self._inbox.frames
+        self._waiter: asyncio.Future[None] | None = None
+        self._resting = False
+
+    async def next_frame(self) -> Frame:
+        frames = self.frames
+        while not frames:
+            if self._inbox.ended:
+                raise anyio.EndOfStream
+            if self._resting:
+                self._resting = False
+                self._resume()
+            self._waiter = waiter = self._loop.create_future()
+            try:
+                await waiter
+            finally:
+                self._waiter = None
+        return frames.popleft()
+
+    def discard(self) -> None:
+        self._inbox.discard()
+        self._wake()
+        if self._resting:
+            self._resting = False
+            self._resume()
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _end(self) -> None:
+        self._inbox.end()
+        self._wake()
+
+    def _resume(self) -> None:
+        raise NotImplementedError
+
+
+class PollingReader(_InboxReader):
+    """Reads when the loop says so.
+
+    Raises:
+        OSError, ValueError, NotImplementedError, RuntimeError: this loop cannot wait for the descriptor.
+    """
+
+    def __init__(self, source: NonBlockingFd, max_message_bytes: int) -> None:
+        super().__init__(source, max_message_bytes)
+        self._grown = False
+        self._size = CHUNK_BYTES
+        self._listening = False
+        self._resume()
+
+    def finish(self) -> None:
+        if not self._inbox.ended:
+            self._pause()
+            for _ in range(LAST_READS):
+                chunk = self._read()
+                if not chunk:
+                    break
+                self._inbox.feed(chunk)
+            self._end()
+
+    def close(self) -> None:
+        if self._source.fd >= 0:
+            self._pause()
+            self._source.close()
+            self._end()
+
+    def _resume(self) -> None:
+        if self._source.fd >= 0:
+            self._loop.add_reader(self._source.fd, self._on_readable)
+            self._listening = True
+
+    def _pause(self) -> None:
+        if self._listening and self._source.fd >= 0 and not self._loop.is_closed():
+            self._listening = False
+            self._loop.remove_reader(self._source.fd)
+
+    def _read(self) -> bytes | None:
+        """A chunk; empty at the end; ``None`` when there is none yet."""
+        try:
+            return os.read(self._source.fd, self._size)
+        except BlockingIOError:
+            return None
+        except OSError:  # the other end of a socket or terminal is gone (ECONNRESET, EIO)
+            return b""
+
+    def _on_readable(self) -> None:
+        chunk = self._read()
+        if chunk is None:
+            return
+        if not chunk:
+            self._pause()
+            self._end()
+            return
+        inbox = self._inbox
+        if inbox.ended:  # discarding
+            return
+        if inbox.feed(chunk):
+            self._resting = True
+            self._pause()
+        if not self._grown and len(chunk) == self._size and inbox.is_inside_large_frame:
+            self._grown = True
+            self._size = LARGE_CHUNK_BYTES
+            if self._source.kind == "pipe":
+                grow_pipe(self._source.fd)
+        if inbox.frames:
+            waiter = self._waiter
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+
+
+class PollingWriter:
+    """Writes without blocking; waits for writability only while the pipe is full.
+
+    Raises:
+        OSError, ValueError, NotImplementedError, RuntimeError: this loop cannot wait for the descriptor.
+    """
+
+    def __init__(self, target: NonBlockingFd) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._target = target
+        self.outbox = Outbox()
+        self._scheduled = False
+        self._listening = False
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        if target.pollable:  # a regular file never says that it is full
+            self._loop.add_writer(target.fd, self._on_writable)  # finds out whether the loop can
+            self._loop.remove_writer(target.fd)
+
+    def send_nowait(self, frame: bytes, *, flush: bool) -> None:
+        self.outbox.add(frame)
+        if self._listening:
+            return
+        if flush:
+            self._flush()
+        elif not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    async def wait_below(self, limit_bytes: int) -> None:
+        outbox = self.outbox
+        if outbox.unsent_bytes > limit_bytes and not self._listening:
+            self._flush()
+        while outbox.unsent_bytes > limit_bytes:
+            waiter = self._loop.create_future()
+            entry = (limit_bytes, waiter)
+            self._waiters.append(entry)
+            try:
+                await waiter
+            finally:
+                with contextlib.suppress(ValueError):
+                    self._waiters.remove(entry)
+
+    def unread_bytes(self) -> int | None:
+        return self.outbox.unread_bytes(self._target)
+
+    def close(self) -> None:
+        if self._target.fd >= 0:
+            self.outbox.on_broken = None
+            self._flush()
+            self._stop_listening()
+            self._target.close()
+            self.outbox.lose()
+            self._wake()
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if not self._listening and not self.outbox.flush(self._target):
+            self._listening = True
+            self._loop.add_writer(self._target.fd, self._on_writable)
+
+    def _on_writable(self) -> None:
+        if self.outbox.flush(self._target):
+            self._stop_listening()
+        if self._waiters:
+            self._wake()
+
+    def _stop_listening(self) -> None:
+        if self._listening:
+            self._listening = False
+            if not self._loop.is_closed():
+                self._loop.remove_writer(self._target.fd)
+
+    def _wake(self) -> None:
+        unsent = self.outbox.unsent_bytes
+        for limit, waiter in self._waiters:
+            if unsent <= limit and not waiter.done():
+                waiter.set_result(None)
+
+
+class ThreadReader(_InboxReader):
+    """Reads in a daemon thread, one chunk ahead of the consumer."""
+
+    def __init__(self, source: NonBlockingFd, max_message_bytes: int) -> None:
+        super().__init__(source, max_message_bytes)
+        self._go_on = threading.Event()
+        self._go_on.set()
+        self._closed = threading.Event()
+        threading.Thread(target=self._run, name="ferrule-stdin", daemon=True).start()
+
+    def finish(self) -> None:
+        # What was written is in the pipe or in the thread's hands. Its end follows at once, unless somebody else holds
+        # the pipe open.
+        if not self._inbox.ended:
+            self._loop.call_later(_LAST_READ_S, self._cut_off)
+
+    def _cut_off(self) -> None:
+        self._closed.set()
+        self._end()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._go_on.set()
+        self._end()
+
+    def _resume(self) -> None:
+        self._go_on.set()
+
+    def _run(self) -> None:
+        """The thread. It owns the descriptor: closing it under a blocked read would free its number for another."""
+        try:
+            while not self._closed.is_set():
+                try:
+                    chunk = os.read(self._source.fd, CHUNK_BYTES)
+                except OSError:
+                    chunk = b""
+                self._go_on.clear()
+                if self._closed.is_set():  # `close` sets the event after the flag, so one of the two is seen
+                    return
+                self._loop.call_soon_threadsafe(self._take, chunk)
+                if not chunk:
+                    return
+                self._go_on.wait()
+        except RuntimeError:
+            pass  # the loop is closed
+        finally:
+            self._source.close()
+
+    def _take(self, chunk: bytes) -> None:
+        if self._inbox.ended:
+            self._go_on.set()
+        elif not chunk:
+            self._end()
+        elif self._inbox.feed(chunk):
+            self._resting = True
+            self._wake()
+        else:
+            self._go_on.set()
+            if self.frames:
+                self._wake()
+
+
+class ThreadWriter:
+    """Writes in a daemon thread that lives as long as there is something to write."""
+
+    def __init__(self, target: NonBlockingFd) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._target = target
+        self.outbox = Outbox()
+        self._busy = False
+        self._scheduled = False
+        self._closing = False
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    def send_nowait(self, frame: bytes, *, flush: bool) -> None:
+        if self._closing:
+            return
+        self.outbox.add(frame)
+        if not self._busy and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._start)
+
+    async def wait_below(self, limit_bytes: int) -> None:
+        while self.outbox.unsent_bytes > limit_bytes:
+            waiter = self._loop.create_future()
+            entry = (limit_bytes, waiter)
+            self._waiters.append(entry)
+            try:
+                await waiter
+            finally:
+                with contextlib.suppress(ValueError):
+                    self._waiters.remove(entry)
+
+    def unread_bytes(self) -> int | None:
+        return self.outbox.unread_bytes(self._target)
+
+    def close(self) -> None:
+        self._closing = True
+        if not self._busy:  # otherwise the thread closes it: it may be inside a write
+            self._target.close()
+        self.outbox.lose()
+        self._wake()
+
+    def _start(self) -> None:
+        self._scheduled = False
+        if self._busy or self._closing or not self.outbox.unsent_bytes:
+            return
+        self._busy = True
+        data = self.outbox.take()
+        threading.Thread(target=self._run, args=(data,), name="ferrule-stdout", daemon=True).start()
+
+    def _run(self, data: bytes) -> None:
+        """The thread: everything or an error."""
+        rest, failed = memoryview(data), False
+        try:
+            while rest and not self._closing:
+                rest = rest[os.write(self._target.fd, rest) :]
+        except OSError:
+            failed = True
+        try:
+            self._loop.call_soon_threadsafe(self._written, len(data), failed)
+        except RuntimeError:  # the loop is closed, and with it whoever would close the descriptor
+            self._target.close()
+
+    def _written(self, size: int, failed: bool) -> None:
+        self._busy = False
+        if self._closing:
+            self._target.close()
+        elif failed:
+            self.outbox.break_off()
+        else:
+            self.outbox.unsent_bytes -= size
+            self._start()
+        self._wake()
+
+    def _wake(self) -> None:
+        unsent = self.outbox.unsent_bytes
+        for limit, waiter in self._waiters:
+            if unsent <= limit and not waiter.done():
+                waiter.set_result(None)

@@ -1,0 +1,551 @@
+"""A server over its process's stdin and stdout: one message per line, both ways.
+
+Source: specification, "Transports", stdio. What this adds to the text:
+
+- The wire is private (see `ReservedStdio`): ``print``, logging and child processes of tools reach stderr only, and so
+  does what the program printed before and has not flushed, and with `run_stdio` what it prints afterwards.
+- A line that cannot be read is answered with its error, and the next one works. A line longer than
+  ``max_message_bytes`` (64 MiB unless told otherwise) is answered as soon as it passes that limit and skipped.
+- Reading and writing never block the loop. A host that does not read its pipe makes handlers wait at one unsent
+  megabyte each time they send, and reading rests at sixteen.
+- At the end of input accepted requests may finish within ``drain_s`` seconds; then the server exits, and so it does
+  when its parent dies and leaves the pipe open.
+
+Exit status of `run_stdio`: 0 after the end of input and after SIGTERM, 130 after Ctrl-C (a second Ctrl-C ends the
+process at once).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from ferrule.kernel.dispatch import StreamMessage, TransportContext
+from ferrule.protocol.errors import InvalidRequest
+from ferrule.transports.hosting.collector import patient_collector
+from ferrule.transports.stdio.descriptors import NonBlockingFd, ReservedStdio, fd_kind, open_missing_standard_fds
+from ferrule.transports.stdio.pipe_opening import open_reader, open_writer
+from ferrule.transports.stdio.pipes import HIGH_WATER_BYTES, FrameReader, FrameWriter, encode_frame, one_line
+from ferrule.transports.watch import Watch, call_every
+from ferrule.wire.codec import decode
+from ferrule.wire.faults import DecodeError
+from ferrule.wire.jsonrpc import JsonRpcNotification, JsonRpcResponse, RequestId, encode_response
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ferrule.kernel.server import Server
+
+__all__ = [
+    "DEFAULT_DRAIN_S",
+    "DEFAULT_MAX_MESSAGE_BYTES",
+    "ParentWatch",
+    "StdioContext",
+    "StdioReadStream",
+    "StdioWriteStream",
+    "run_stdio",
+    "serve_stdio",
+    "stdio_streams",
+]
+
+DEFAULT_MAX_MESSAGE_BYTES: Final = 64 << 20
+DEFAULT_DRAIN_S: Final = 5.0
+PARENT_POLL_S: Final = 2.0
+_CONGESTED_BYTES: Final = 16 << 20
+_BOM: Final = b"\xef\xbb\xbf"
+_LAST_TASKS_S: Final = 1.0
+_THREAD_GRACE_S: Final = 1.0
+_THREAD_POLL_S: Final = 0.05
+_EXIT_CTRL_C: Final = 130
+_READ_PAUSES_S: Final = (0.0, 0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
+"""Pauses between looks at whether the peer has read its progress; together the longest delay of an answer, 64 ms."""
+_BLIND_PAUSE_S: Final = 0.005
+"""The pause where the system does not tell what the peer has read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StdioContext(TransportContext):
+    """Facts of the stdio transport: there is one peer, the process that started us."""
+
+    kind: str = "stdio"
+
+
+class StdioReadStream:
+    """Messages from a descriptor.
+
+    Attributes:
+        transport: what each message carries.
+        drain_s: seconds that accepted requests get after the end of input.
+        received: messages so far.
+        awaiting: requests handed out and not answered, as far as known; used only to choose the moment of writing.
+    """
+
+    def __init__(self, reader: FrameReader, writer: FrameWriter, *, max_message_bytes: int, drain_s: float) -> None:
+        self.transport = StdioContext()
+        self.drain_s = drain_s
+        self.received = 0
+        self.awaiting = 0
+        self._reader = reader
+        self._frames = reader.frames
+        self._writer = writer
+        self._outbox = writer.outbox
+        self._max_message_bytes = max_message_bytes
+        self._outbox.on_broken = reader.finish
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a message has arrived that was not received yet."""
+        return bool(self._frames)
+
+    async def receive(self) -> StreamMessage | Exception:
+        """The next message, or the error to answer an unreadable one with.
+
+        Raises:
+            anyio.EndOfStream: end of input, or nobody reads the answers any more.
+        """
+        outbox = self._outbox
+        if outbox.unsent_bytes > _CONGESTED_BYTES:
+            await self._writer.wait_below(_CONGESTED_BYTES)
+        frame = self._frames.popleft() if self._frames else await self._reader.next_frame()
+        if outbox.broken:
+            raise anyio.EndOfStream
+        self.received += 1
+        if not isinstance(frame, bytes):
+            return InvalidRequest(f"The message is longer than {self._max_message_bytes} bytes")
+        try:
+            message: Any = decode(frame)
+        except DecodeError as error:
+            if not frame.startswith(_BOM):  # as some Windows programs begin their output
+                return error
+            try:
+                message = decode(frame.removeprefix(_BOM))
+            except DecodeError as error:
+                return error
+        if message.__class__ is dict and "id" in message and "method" in message:
+            self.awaiting += 1
+        return StreamMessage(message, self.transport)
+
+    def finish(self) -> None:
+        """End the input now; what has arrived is still received."""
+        self._reader.finish()
+
+    async def aclose(self) -> None:
+        """Stop reading."""
+        self._reader.close()
+
+
+class StdioWriteStream:
+    """Messages to a descriptor.
+
+    Answers of one loop pass leave in one write, the last one at once. A notification leaves at once: a handler that
+    computes after it would hold it back.
+    """
+
+    encodes = True
+
+    def __init__(self, writer: FrameWriter, reading: StdioReadStream) -> None:
+        self._writer = writer
+        self._outbox = writer.outbox
+        self._reading = reading
+
+    async def send(self, item: StreamMessage) -> None:
+        """Hand over one message; waits while a megabyte is unsent.
+
+        Raises:
+            EncodeError: it has no JSON form; nothing was written.
+            anyio.BrokenResourceError: nobody reads them any more, or this side has closed.
+        """
+        message: object = item.message
+        frame = encode_frame(message)
+        if type(message) is JsonRpcNotification:
+            self._writer.send_nowait(frame, flush=True)
+            waiting = self._wait_for_room()
+        else:
+            waiting = self._put(frame, is_answer=type(message) is JsonRpcResponse)
+        if waiting is not None:
+            await waiting
+        if self._outbox.broken:
+            raise anyio.BrokenResourceError
+
+    def send_result(self, id: RequestId, result: Any) -> Awaitable[None] | None:
+        """Hand over the result of a request without waiting; what is left to wait for, if anything.
+
+        Raises:
+            EncodeError: it has no JSON form; nothing was written.
+        """
+        frame = encode_response(id, result)
+        if b"\n" in frame:
+            frame = one_line(frame)
+        return self._put(frame, is_answer=True)
+
+    def _put(self, frame: bytes, *, is_answer: bool) -> Awaitable[None] | None:
+        flush = False
+        if is_answer:
+            reading = self._reading
+            if reading.awaiting > 1:
+                reading.awaiting -= 1
+            else:
+                reading.awaiting = 0
+                flush = not reading.has_more
+        self._writer.send_nowait(frame, flush=flush)
+        return self._wait_for_room()
+
+    def _wait_for_room(self) -> Awaitable[None] | None:
+        if self._outbox.unsent_bytes > HIGH_WATER_BYTES:
+            return self._writer.wait_below(HIGH_WATER_BYTES)
+        return None
+
+    async def wait_until_read(self) -> None:
+        """Wait until the peer has read everything, for 64 ms at most; see `DelaysUntilRead`."""
+        for pause_s in _READ_PAUSES_S:
+            unread = self._writer.unread_bytes()
+            if unread is None:
+                await anyio.sleep(_BLIND_PAUSE_S)
+                return
+            if not unread:
+                return
+            await anyio.sleep(pause_s)
+
+    async def flush(self) -> None:
+        """Wait until everything is written or nobody reads it."""
+        await self._writer.wait_below(0)
+
+    async def aclose(self) -> None:
+        """Close; what the pipe does not take at once is lost (see `flush`)."""
+        self._writer.close()
+
+
+def stdio_streams(
+    stdin_fd: int,
+    stdout_fd: int,
+    *,
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+    drain_s: float = DEFAULT_DRAIN_S,
+) -> tuple[StdioReadStream, StdioWriteStream]:
+    """A stream pair over two descriptors, which are taken over, in the running event loop (asyncio or trio)."""
+    reader = open_reader(NonBlockingFd(stdin_fd, writing=False), max_message_bytes)
+    writer = open_writer(NonBlockingFd(stdout_fd, writing=True))
+    reading = StdioReadStream(reader, writer, max_message_bytes=max_message_bytes, drain_s=drain_s)
+    return reading, StdioWriteStream(writer, reading)
+
+
+async def serve_stdio(
+    server: Server[Any],
+    *,
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+    drain_s: float = DEFAULT_DRAIN_S,
+    watch_parent: bool = True,
+) -> None:
+    """Serve over this process's stdin and stdout until the input ends; on asyncio and trio.
+
+    Args:
+        server: what to serve; its lifespan is entered first.
+        max_message_bytes: longer messages are refused.
+        drain_s: seconds that accepted requests, and then the unwritten answers, get after the end of input.
+        watch_parent: also end when the parent process dies (see `ParentWatch`).
+
+    Raises:
+        RuntimeError: another server of this process uses them.
+    """
+    with _reserved() as reserved:
+        await _serve(server, reserved, max_message_bytes, drain_s, watch_parent, _just_run)
+
+
+async def _serve(
+    server: Server[Any],
+    reserved: ReservedStdio,
+    max_message_bytes: int,
+    drain_s: float,
+    watch_parent: bool,
+    run: Callable[[Coroutine[Any, Any, None]], Awaitable[None]],
+) -> None:
+    from ferrule.kernel.runner import serve_dual_era_loop
+
+    _greet(server, reserved.stdin_fd)
+    stdin_fd = reserved.stdin_fd if reserved.stdin_fd >= 0 else os.open(os.devnull, os.O_RDONLY)
+    stdout_fd = reserved.stdout_fd if reserved.stdout_fd >= 0 else os.open(os.devnull, os.O_WRONLY)
+    reading, writing = stdio_streams(stdin_fd, stdout_fd, max_message_bytes=max_message_bytes, drain_s=drain_s)
+    watch = _watch_parent(reading) if watch_parent else None
+    try:
+        async with server.lifespan() as state:
+            await run(serve_dual_era_loop(server, reading, writing, lifespan_state=state))
+        with anyio.move_on_after(drain_s):
+            await writing.flush()
+    finally:
+        if watch is not None:
+            watch.cancel()
+        await reading.aclose()
+        await writing.aclose()
+
+
+async def _just_run(serving: Coroutine[Any, Any, None]) -> None:
+    await serving
+
+
+@contextlib.contextmanager
+def _reserved() -> Generator[ReservedStdio]:
+    reserved = ReservedStdio()
+    try:
+        yield reserved
+    finally:
+        reserved.restore()
+
+
+# -- the parent ---------------------------------------------------------------------------------------------------
+
+
+class ParentWatch:
+    """Decides from time to time whether the host is gone although it left stdin open.
+
+    The sign is that the parent process has died. Two parents do not count: a launcher, which dies early (before
+    ``launcher_s`` or before the first message), and one after whose death messages still come. POSIX only: elsewhere
+    a parent's death cannot be seen in its id.
+
+    Args:
+        parent_id: gives the id of the parent process.
+        clock: seconds, monotonic.
+        launcher_s: how long after the start a dying parent is taken for a launcher.
+    """
+
+    def __init__(
+        self,
+        parent_id: Callable[[], int] = os.getppid,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        launcher_s: float = 10.0,
+    ) -> None:
+        self._parent_id = parent_id
+        self._parent = parent_id()
+        self._clock = clock
+        self._launcher_until = clock() + launcher_s
+        self._died_at_message: int | None = None
+
+    def is_orphaned(self, received: int) -> bool:
+        """Whether to end; asked again and again with the number of messages received so far."""
+        parent = self._parent_id()
+        if parent == self._parent:
+            return False
+        if not received or self._clock() < self._launcher_until:
+            self._parent = parent
+            return False
+        if self._died_at_message is None:
+            self._died_at_message = received
+            return False
+        if self._died_at_message == received:
+            return True
+        self._parent = parent
+        self._died_at_message = None
+        return False
+
+
+def _watch_parent(reading: StdioReadStream) -> Watch | None:
+    if sys.platform == "win32":
+        return None
+    parent = ParentWatch()
+
+    def look() -> bool:
+        if not parent.is_orphaned(reading.received):
+            return True
+        import logging
+
+        logging.getLogger("ferrule.stdio").warning("The parent process has ended; so does this server")
+        reading.finish()
+        return False
+
+    return call_every(PARENT_POLL_S, look)
+
+
+# -- the terminal -------------------------------------------------------------------------------------------------
+
+
+def _greet(server: Server[Any], stdin_fd: int) -> None:
+    """Tell a person who started the server by hand what it waits for."""
+    if fd_kind(stdin_fd) == "terminal":
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # no stderr
+            sys.stderr.write(_greeting(server.server_info.name, _own_command()))
+            sys.stderr.flush()
+
+
+def _own_command() -> list[str]:
+    """How this process was started, but from any folder: a host starts it from one of its own choice."""
+    words = [os.path.abspath(word) if os.path.isfile(word) else word for word in sys.orig_argv[1:]]
+    return [sys.executable, *words]
+
+
+def _greeting(name: str, command: list[str]) -> str:
+    import json
+
+    entry = json.dumps({"mcpServers": {name: {"command": command[0], "args": command[1:]}}})
+    return (
+        f"{name} is an MCP server. It waits for JSON-RPC messages on its standard input, one per line, and is meant\n"
+        f"to be started by an MCP host (an editor, an agent). In the host's configuration:\n\n  {entry}\n\n"
+        "Ctrl-C ends it.\n"
+    )
+
+
+# -- the process --------------------------------------------------------------------------------------------------
+
+
+def run_stdio(
+    server: Server[Any],
+    *,
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+    drain_s: float = DEFAULT_DRAIN_S,
+    watch_parent: bool = True,
+) -> None:
+    """Serve over stdin and stdout with an event loop of its own: asyncio's, since uvloop's import costs more here.
+
+    Returns after the end of input and after SIGTERM. A handler, task or thread that does not end is abandoned: when
+    the program is over and such a thread still runs, the process is ended after one second. For the arguments see
+    `serve_stdio`. Signals are handled in the main thread only.
+
+    The process's stdin and stdout stay what they are while it serves (see `ReservedStdio`): what the program prints
+    afterwards goes to stderr, because the host may still read.
+
+    Raises:
+        SystemExit: 130, after Ctrl-C.
+        RuntimeError: another server of this process uses stdin and stdout.
+    """
+    try:
+        _run_stdio(server, max_message_bytes, drain_s, watch_parent)
+    except KeyboardInterrupt:  # before its handler stood, or after it was taken away
+        raise SystemExit(_EXIT_CTRL_C) from None
+
+
+def _run_stdio(server: Server[Any], max_message_bytes: int, drain_s: float, watch_parent: bool) -> None:
+    import asyncio
+
+    open_missing_standard_fds()  # before the loop opens descriptors of its own in their place
+    reserved = ReservedStdio()  # before the loop is made, which asyncio's debug mode says to a log handler
+    threads_before = set(threading.enumerate())
+    loop = asyncio.new_event_loop()
+    stop = _Stop(loop)
+    try:
+        main = loop.create_task(_serve(server, reserved, max_message_bytes, drain_s, watch_parent, stop.run))
+        with _signals_stop(stop, main), patient_collector():
+            try:
+                loop.run_until_complete(main)
+            except asyncio.CancelledError:
+                if not stop.signals:
+                    raise
+            finally:
+                _end_tasks(loop)
+    finally:
+        loop.close()
+        reserved.keep()
+        status = _EXIT_CTRL_C if stop.signals[:1] == [signal.SIGINT] else 0
+        _abandon([thread for thread in threading.enumerate() if thread not in threads_before], status)
+    if status:
+        raise SystemExit(status)
+
+
+class _Stop:
+    """Ends the serving but not what is around it, so that the server's lifespan closes in the ordinary way."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.signals: list[int] = []
+        self._loop = loop
+        self._serving: asyncio.Task[None] | None = None
+
+    async def run(self, serving: Coroutine[Any, Any, None]) -> None:
+        """Serve in a task of its own, which `cancel` ends."""
+        import asyncio
+
+        self._serving = task = self._loop.create_task(serving)
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not self.signals or not task.done():
+                raise
+        finally:
+            self._serving = None
+
+    def cancel(self, main: asyncio.Task[None]) -> None:
+        """In the loop's thread: end the serving; before and after it, the whole."""
+        (self._serving or main).cancel()
+
+
+def _signals_that_stop(known: Any) -> tuple[int, ...]:
+    """Those of a ``signal`` module; on Windows Ctrl-Break is what a client sends instead of SIGTERM."""
+    return tuple(getattr(known, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(known, name))
+
+
+_STOP_SIGNALS: Final = _signals_that_stop(signal)
+
+
+@contextlib.contextmanager
+def _signals_stop(stop: _Stop, main: asyncio.Task[None]) -> Generator[None]:
+    """The first Ctrl-C, SIGTERM or Ctrl-Break stops the server; the second ends the process."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        stop.signals.append(number)
+        if len(stop.signals) > 1:
+            os._exit(128 + number)
+        main.get_loop().call_soon_threadsafe(stop.cancel, main)
+
+    previous = {number: signal.signal(number, on_signal) for number in _STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel what still runs on the loop and give it a moment; a task that refuses is left behind in silence."""
+    import asyncio
+
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.wait(tasks, timeout=_LAST_TASKS_S))
+    for task in tasks:
+        if not task.done():
+            with contextlib.suppress(AttributeError):
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    with contextlib.suppress(TimeoutError):
+        loop.run_until_complete(asyncio.wait_for(loop.shutdown_asyncgens(), _LAST_TASKS_S))
+
+
+def _abandon(threads: list[threading.Thread], status: int) -> None:
+    """Let the process end although these threads do not: Python would wait for them for ever."""
+    stuck = [thread for thread in threads if not thread.daemon]
+    if not stuck or threading.current_thread() is not threading.main_thread():
+        return
+    main = threading.main_thread().ident or 0
+    program = _outermost_frame(main)
+
+    def end() -> None:
+        while _outermost_frame(main) is program:
+            time.sleep(_THREAD_POLL_S)
+            if not any(thread.is_alive() for thread in stuck):
+                return
+        time.sleep(_THREAD_GRACE_S)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):
+                stream.flush()
+        os._exit(status)
+
+    threading.Thread(target=end, name="ferrule-exit", daemon=True).start()
+
+
+def _outermost_frame(thread_id: int) -> FrameType | None:
+    """Where a thread began; for the main thread another frame than the program's once the interpreter ends."""
+    frame = sys._current_frames().get(thread_id)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_back is not None:
+        frame = frame.f_back
+    return frame

@@ -1,0 +1,1 @@
+"""What a client offers (specification, "Client features")."""

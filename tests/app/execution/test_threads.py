@@ -1,0 +1,176 @@
+"""Sync functions never stop the loop: bounded threads, visible context variables, prompt pings (case 40)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextvars import ContextVar
+
+import anyio
+import pytest
+
+from ferrule import Context, MCPServer, current_context
+from ferrule.app.execution.threads import WorkerThreads, calling_loop
+from tests.app.support import RecordingDispatch, ask, call
+
+pytestmark = pytest.mark.anyio
+
+mark: ContextVar[str] = ContextVar("mark")
+
+
+@pytest.mark.usefixtures("any_backend")
+async def test_results_and_exceptions_come_back():
+    """What the function returns or raises is what the caller gets."""
+    threads = WorkerThreads()
+    assert await threads.run(lambda a: a + 1, {"a": 1}) == 2
+
+    def fails():
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        await threads.run(fails, {})
+
+
+async def test_stop_iteration_does_not_hang_the_caller():
+    """A future refuses it; the caller would wait for ever."""
+
+    def fails():
+        raise StopIteration
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await WorkerThreads().run(fails, {})
+
+
+@pytest.mark.usefixtures("any_backend")
+async def test_context_variables_are_visible_in_the_thread():
+    """Case 40: request state lives in them."""
+    mark.set("here")
+    assert await WorkerThreads().run(lambda: mark.get(), {}) == "here"
+
+
+async def test_no_more_threads_than_stated():
+    """Two hundred calls at once use forty threads, and all of them are answered."""
+    threads = WorkerThreads(max_threads=4)
+    running, peak, lock = 0, 0, threading.Lock()
+    gate = threading.Event()
+
+    def work():
+        nonlocal running, peak
+        with lock:
+            running += 1
+            peak = max(peak, running)
+        gate.wait(600)
+        with lock:
+            running -= 1
+        return True
+
+    async def release():
+        while running < 4:
+            await asyncio.sleep(0.001)
+        gate.set()
+
+    results = await asyncio.gather(*(threads.run(work, {}) for _ in range(200)), release())
+    assert results[:-1] == [True] * 200
+    assert (peak, threads.count) == (4, 4)
+
+
+async def test_a_cancelled_call_is_given_up_and_harms_nobody():
+    """A thread cannot be ended; its late result must not surprise the loop."""
+    threads = WorkerThreads(max_threads=1)
+    started, gate = threading.Event(), threading.Event()
+
+    def work():
+        started.set()
+        gate.wait(600)
+
+    task = asyncio.ensure_future(threads.run(work, {}))
+    queued = asyncio.ensure_future(threads.run(lambda: 1 / 0, {}))
+    while not started.is_set():
+        await asyncio.sleep(0.001)
+    task.cancel()
+    queued.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gate.set()
+    assert await threads.run(lambda: 5, {}) == 5
+
+
+async def test_an_idle_thread_is_used_again():
+    """One call after the other needs one thread."""
+    threads = WorkerThreads()
+    seen = {await threads.run(threading.get_ident, {}) for _ in range(20)}
+    assert len(seen) <= 2
+    assert threads.count <= 2
+
+
+def test_the_same_pool_serves_one_loop_after_another():
+    """Tests and serverless hosts start many loops in one process."""
+    threads = WorkerThreads()
+    for number in range(3):
+        assert asyncio.run(threads.run(lambda number=number: number, {})) == number
+
+
+def test_at_least_one_thread():
+    """A pool of none would wait for ever."""
+    with pytest.raises(ValueError, match="at least 1"):
+        WorkerThreads(0)
+
+
+async def test_two_hundred_sync_calls_leave_ping_and_initialize_prompt():
+    """Case 40: the loop is free while all threads are busy; order, not a clock, shows it."""
+    app = MCPServer("x")
+    gate = threading.Event()
+    seen: list[str] = []
+
+    @app.tool
+    def slow(n: int, ctx: Context) -> int:
+        assert current_context().request_id == ctx.request_id
+        assert gate.wait(600)
+        return n
+
+    async def one(n: int):
+        result = await call(app, "slow", {"n": n})
+        seen.append("slow")
+        assert result["structuredContent"] == n
+
+    async with anyio.create_task_group() as group:
+        for n in range(200):
+            group.start_soon(one, n)
+        while app.threads.count < app.threads.max_threads:
+            await asyncio.sleep(0.001)
+        assert await ask(app, "ping", version="2025-11-25") == {}
+        assert "tools" in (await ask(app, "server/discover"))["capabilities"]
+        seen.append("ping")
+        gate.set()
+    assert seen[0] == "ping"
+    assert len(seen) == 201
+
+
+@pytest.mark.usefixtures("any_backend")
+async def test_a_sync_function_speaks_to_its_client_from_the_thread():
+    """Progress and log are async; a sync tool reaches them through the loop that it works for."""
+    app = MCPServer("x")
+
+    @app.tool
+    def work(ctx: Context) -> str:
+        assert calling_loop() is not None
+        ctx.from_thread(ctx.progress, 1, total=2)
+        return "done"
+
+    dispatch = RecordingDispatch()
+    result = await call(app, "work", dispatch=dispatch)
+    assert result["structuredContent"] == "done"
+    assert dispatch.sent == [("progress", (1, 2, None))]
+
+
+async def test_from_thread_refuses_to_block_the_loop():
+    """On the loop it would wait for itself."""
+    app = MCPServer("x")
+
+    @app.tool
+    async def work(ctx: Context) -> str:
+        with pytest.raises(RuntimeError, match="worker thread"):
+            ctx.from_thread(ctx.progress, 1)
+        return "ok"
+
+    assert (await call(app, "work"))["structuredContent"] == "ok"

@@ -1,0 +1,113 @@
+"""When a body counts as standing still; on a loop that really passes, without a clock."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+
+import pytest
+
+from ferrule.app.rounds.quiescence import QUIET_PASSES, Stillness
+
+pytestmark = pytest.mark.anyio
+
+
+class Watched:
+    """A `Stillness` and how often it was still."""
+
+    def __init__(self) -> None:
+        self.working: set[str] = set()
+        self.times = 0
+        self.stillness = Stillness(asyncio.get_running_loop(), self.working, self.note)
+
+    def note(self) -> None:
+        self.times += 1
+
+
+async def passes(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_it_is_still_after_so_many_passes_without_activity():
+    """Fewer, and a body that is waking through a gather would be taken for one that waits."""
+    watched = Watched()
+    watched.stillness.touch()
+    await passes(QUIET_PASSES)
+    assert watched.times == 0
+    await passes(2)
+    assert watched.times == 1
+
+
+async def test_activity_begins_the_count_anew():
+    watched = Watched()
+    watched.stillness.touch()
+    for _ in range(5):
+        await passes(QUIET_PASSES - 2)
+        watched.stillness.touch()
+    assert watched.times == 0
+    await passes(QUIET_PASSES + 2)
+    assert watched.times == 1
+
+
+async def test_nothing_is_said_twice_unless_asked_for():
+    """Whoever was told decides what comes next: watch on, or rest until something happens."""
+    watched = Watched()
+    watched.stillness.touch()
+    await passes(5 * QUIET_PASSES)
+    watched.stillness.touch()
+    await passes(5 * QUIET_PASSES)
+    assert watched.times == 1
+    watched.stillness.watch()
+    await passes(QUIET_PASSES + 2)
+    assert watched.times == 2
+    watched.stillness.rest()
+    await passes(5 * QUIET_PASSES)
+    assert watched.times == 2
+    watched.stillness.touch()
+    await passes(QUIET_PASSES + 2)
+    assert watched.times == 3
+
+
+async def test_nothing_is_still_while_something_works():
+    """A step that runs will touch when it ends."""
+    watched = Watched()
+    watched.working.add("step")
+    watched.stillness.touch()
+    await passes(5 * QUIET_PASSES)
+    watched.working.clear()
+    await passes(5 * QUIET_PASSES)
+    assert watched.times == 0
+    watched.stillness.touch()
+    await passes(QUIET_PASSES + 2)
+    assert watched.times == 1
+
+
+async def test_a_rest_ends_with_its_time_and_closing_ends_everything():
+    watched = Watched()
+    watched.stillness.rest(0)
+    await asyncio.sleep(0.001)
+    await passes(QUIET_PASSES + 2)
+    assert watched.times == 1
+    watched.stillness.watch()
+    watched.stillness.close()
+    for again in (watched.stillness.touch, watched.stillness.watch, lambda: watched.stillness.rest(0)):
+        again()
+        await asyncio.sleep(0.001)
+        await passes(QUIET_PASSES + 2)
+    assert watched.times == 1
+
+
+async def test_it_speaks_in_the_context_of_the_body():
+    """Whoever made the last move, perhaps another request, lends nothing of his own."""
+    where: contextvars.ContextVar[str] = contextvars.ContextVar("where", default="body")
+    seen: list[str] = []
+    stillness = Stillness(asyncio.get_running_loop(), (), lambda: seen.append(where.get()))
+
+    async def other() -> None:
+        where.set("other")
+        stillness.touch()
+
+    await asyncio.create_task(other())
+    await passes(QUIET_PASSES + 2)
+    assert seen == ["body"]

@@ -1,0 +1,20 @@
+"""Values against schemas of authors."""
+
+from __future__ import annotations
+
+import pytest
+
+from ferrule.app.signatures import validation
+from ferrule.app.signatures.validation import problems_by
+
+
+def test_small_values_get_all_their_problems_and_large_ones_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The validator finds every problem before it gives one: 200,000 wrong arguments of a caller took 12 s and
+    1 GB of the server."""
+    problems = problems_by({"type": "array", "items": {"type": "string"}})
+    assert len(problems([1] * 3)) == 3
+    assert len(problems([1] * 9)) == 5
+    assert problems([1] * 200_000) == ['`[0]`: the value is not of type "string"']
+    assert problems(["a"] * 200_000) == []
+    monkeypatch.setattr(validation, "_MAX_EXPLAINED_BYTES", 4)
+    assert len(problems([1] * 3)) == 1

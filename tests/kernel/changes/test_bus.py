@@ -1,0 +1,214 @@
+"""What changed, told to whoever listens."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import anyio
+import pytest
+
+from ferrule import Client, MCPServer
+from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, Event, ListenFilter, SubscriptionBus
+from tests.kernel.harness import settled
+
+TOOLS = Event.list_changed("tools")
+
+
+def uris(events: list[Event]) -> list[Any]:
+    return [event.params.get("uri") for event in events]
+
+
+@pytest.mark.parametrize(
+    ("subscribed", "changed", "told"),
+    [
+        ("r://a", "r://a", True),
+        ("r://a", "r://a/b", True),
+        ("r://a/", "r://a/b/c", True),
+        ("r://a", "r://ab", False),
+        ("r://a/b", "r://a", False),
+        ("r://a/", "r://a", False),
+        ("r://", "r://a", True),
+        ("", "r://a", False),
+        ("r://a?x=1", "r://a", False),
+    ],
+)
+def test_a_subscription_covers_what_lies_below_its_uri(subscribed: str, changed: str, told: bool) -> None:
+    """`params.uri` may be a sub-resource of the subscribed one; a longer name is not one."""
+    assert ListenFilter(uris=[subscribed]).matches(Event.resource_updated(changed)) is told
+
+
+@pytest.mark.parametrize("kind", LIST_CHANGED_METHODS)
+def test_each_kind_of_list_is_told_to_its_listeners_only(kind: str) -> None:
+    """A filter never lets through what was not asked for."""
+    event = Event.list_changed(kind)
+    assert event.method == LIST_CHANGED_METHODS[kind]
+    for other in LIST_CHANGED_METHODS:
+        assert ListenFilter([other]).matches(event) is (other == kind)
+    assert not ListenFilter(uris=[event.topic]).matches(event)
+    assert not ListenFilter().matches(event)
+
+
+def test_an_extensions_topic_needs_its_method_too() -> None:
+    """Two extensions may use one word for different things."""
+    filter = ListenFilter(topics=[("notifications/tasks", "t1")])
+    assert filter.matches(Event("notifications/tasks", "t1"))
+    assert not filter.matches(Event("notifications/tasks", "t2"))
+    assert not filter.matches(Event("notifications/other", "t1"))
+
+
+def test_an_event_that_already_waits_is_not_added_again() -> None:
+    """A second "tools changed" says nothing new; other params do."""
+    bus = SubscriptionBus()
+    listener = bus.listen(ListenFilter(["tools"], topics=[("m", "t")]))
+    for _ in range(3):
+        bus.publish(TOOLS)
+    bus.publish(Event("m", "t", {"status": "working"}))
+    bus.publish(Event("m", "t", {"status": "done"}))
+    events = listener.drain()
+    assert [event.params.get("status") for event in events] == [None, "working", "done"]
+    bus.publish(TOOLS)
+    assert listener.drain() == [TOOLS]
+    assert listener.drain() == []
+
+
+def test_a_full_buffer_ends_its_listener_and_no_other() -> None:
+    """What waits is still handed out; publishing never fails and never waits."""
+    bus = SubscriptionBus(max_events=2)
+    slow, quick = bus.listen(ListenFilter(uris=["r://"])), bus.listen(ListenFilter(uris=["r://"]))
+    for number in range(3):
+        bus.publish(Event.resource_updated(f"r://{number}"))
+        quick.drain()
+    assert slow.ended
+    assert slow.overflowed
+    assert not quick.ended
+    assert len(bus) == 1
+    assert uris(slow.drain()) == ["r://0", "r://1"]
+    bus.publish(Event.resource_updated("r://9"))
+    assert uris(slow.drain()) == []
+
+
+def test_leaving_the_context_forgets_the_listener() -> None:
+    """Also when its body raises."""
+    bus = SubscriptionBus()
+
+    def leave() -> None:
+        with bus.listen(ListenFilter(["tools"])):
+            assert len(bus) == 1
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        leave()
+    assert len(bus) == 0
+
+
+def test_published_events_are_relayed_and_delivered_ones_are_not() -> None:
+    """A shared store would otherwise send its own events round and round."""
+    bus = SubscriptionBus()
+    relayed: list[Event] = []
+    undo = bus.add_relay(relayed.append)
+    listener = bus.listen(ListenFilter(["tools"]))
+    bus.publish(TOOLS)
+    assert relayed == listener.drain() == [TOOLS]
+    bus.deliver(TOOLS)
+    assert (len(relayed), listener.drain()) == (1, [TOOLS])
+    undo()
+    undo()
+    bus.publish(TOOLS)
+    assert len(relayed) == 1
+
+
+def test_a_listener_may_end_while_an_event_is_delivered() -> None:
+    """Callbacks run inside publishing."""
+    bus = SubscriptionBus()
+    listeners = [bus.listen(ListenFilter(["tools"])) for _ in range(3)]
+    listeners[0].on_wake(listeners[1].end)
+    bus.publish(TOOLS)
+    assert [len(listener.drain()) for listener in listeners] == [1, 0, 1]
+    bus.end_all()
+    assert len(bus) == 0
+    assert all(listener.ended for listener in listeners)
+
+
+def test_a_callback_is_woken_by_events_and_by_the_end() -> None:
+    """Transports that write by themselves need no task to wait in."""
+    bus = SubscriptionBus()
+    listener = bus.listen(ListenFilter(["tools"]))
+    woken: list[int] = []
+    listener.on_wake(lambda: woken.append(1))
+    bus.publish(TOOLS)
+    bus.publish(Event.list_changed("prompts"))
+    listener.end()
+    assert len(woken) == 2
+    listener.on_wake(None)
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("any_backend")
+async def test_iterating_waits_and_stops_at_the_end() -> None:
+    """What waited before the end is handed out first."""
+    bus = SubscriptionBus()
+    listener = bus.listen(ListenFilter(uris=["r://"]))
+    seen: list[Any] = []
+
+    async def iterate() -> None:
+        seen.extend([event.params["uri"] async for event in listener])
+        seen.append("end")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(iterate)
+        await settled()
+        bus.publish(Event.resource_updated("r://1"))
+        await settled()
+        bus.publish(Event.resource_updated("r://2"))
+        bus.publish(Event.resource_updated("r://3"))
+        listener.end()
+    assert seen == ["r://1", "r://2", "r://3", "end"]
+    assert await listener.next() is None
+
+
+@pytest.mark.parametrize("subscribed", ["r://café/a b", "r://caf%C3%A9/a%20b", "r://caf%c3%a9/%61%20b"])
+@pytest.mark.parametrize("changed", ["r://café/a b", "r://caf%C3%A9/a%20b", "r://café/a b/c"])
+def test_a_subscription_hears_of_every_spelling(subscribed, changed):
+    """A client escapes what an author writes; both mean one resource."""
+    event = Event.resource_updated(changed)
+    assert ListenFilter(uris=[subscribed]).matches(event)
+    assert event.params["uri"] == changed
+    assert not ListenFilter(uris=["r://caf%25C3%25A9/a b"]).matches(event)
+
+
+@pytest.mark.parametrize("where", ["a worker of the server", "a thread of the author"])
+async def test_a_change_that_a_thread_publishes_is_heard_at_once(where: str, any_backend: str) -> None:
+    """A sync tool that registers a tool: the loop is woken, and its debug mode has nothing to say."""
+    if any_backend == "asyncio":
+        asyncio.get_running_loop().set_debug(True)
+    app: MCPServer[Any] = MCPServer("threads")
+
+    def register() -> None:
+        app.add_tool(lambda: "new", name="new")
+
+    @app.tool
+    def grow() -> str:
+        if where == "a worker of the server":
+            register()
+        else:
+            thread = threading.Thread(target=register)
+            thread.start()
+            thread.join()
+        return "grown"
+
+    heard: list[Any] = []
+
+    async def hear() -> None:
+        heard.append(await listener.next())
+        group.cancel_scope.cancel()
+
+    async with Client(app) as client:
+        with app.lowlevel.bus.listen(ListenFilter({"tools"})) as listener, anyio.fail_after(10):
+            async with anyio.create_task_group() as group:
+                group.start_soon(hear)
+                await settled()
+                assert (await client.call_tool("grow")).text == "grown"
+                await anyio.sleep_forever()
+    assert heard[0].method == "notifications/tools/list_changed"
