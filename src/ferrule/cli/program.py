@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from ferrule._version import __version__
+from ferrule import __version__
 
 __all__ = ["COMMANDS", "program"]
 

@@ -27,6 +27,7 @@ __all__ = [
     "Target",
     "read_group",
     "read_target",
+    "split_command",
 ]
 
 _CONFIGURATIONS: Final = (".json", ".jsonc")

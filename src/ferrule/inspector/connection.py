@@ -154,6 +154,6 @@ class Lane:
 
 
 def _who_we_are() -> Implementation:
-    from ferrule._version import __version__
+    from ferrule import __version__
 
     return Implementation(name="ferrule-inspector", version=__version__, title="Ferrule inspector")

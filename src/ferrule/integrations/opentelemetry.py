@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ferrule._version import __version__
+from ferrule import __version__
 from ferrule.app.middleware.builtin import name_of, outcome_of
 from ferrule.integrations.opentelemetry_metrics import Metrics
 from ferrule.kernel.context import CallNext, ServerRequestContext

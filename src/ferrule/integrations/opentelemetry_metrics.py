@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from ferrule._version import __version__
+from ferrule import __version__
 from ferrule.app.execution.context import APP_ATTRIBUTE
 from ferrule.app.middleware.builtin import name_of, outcome_of
 from ferrule.kernel.context import CallNext, ServerRequestContext

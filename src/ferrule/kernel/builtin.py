@@ -26,7 +26,7 @@ from ferrule.wire.uri_template import normal_uri
 if TYPE_CHECKING:
     from ferrule.kernel.server import InitializationOptions, Server
 
-__all__ = ["SUBSCRIPTION_ID_KEY", "granted_filter", "register_builtins"]
+__all__ = ["SUBSCRIPTION_ID_KEY", "granted_filter", "listen", "register_builtins", "set_level"]
 
 SUBSCRIPTION_ID_KEY: Final = META_SUBSCRIPTION_ID
 

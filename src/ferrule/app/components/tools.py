@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from ferrule.app.results.encoders import Encoder, EncoderName
     from ferrule.kernel.server import Server
 
-__all__ = ["TaskSupport", "ToolComponent", "ToolSet"]
+__all__ = ["Run", "TaskSupport", "ToolComponent", "ToolSet"]
 
 logger = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ferrule.wire.jsonrpc import RequestId
     from ferrule.wire.types import ClientCapabilities, Implementation, ReadResourceResult, ToolResult
 
-__all__ = ["Context", "current_context"]
+__all__ = ["APP_ATTRIBUTE", "Context", "current_context"]
 
 T = TypeVar("T")
 

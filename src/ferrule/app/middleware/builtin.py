@@ -24,7 +24,18 @@ from ferrule.protocol.errors import InternalError, LocalError, MCPError
 from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.stores.rates import MemoryRateLimits
 
-__all__ = ["CacheResults", "LogRequests", "MaskErrors", "RateLimit", "RateLimited", "Timing", "TimingOf", "sender_of"]
+__all__ = [
+    "CacheResults",
+    "LogRequests",
+    "MaskErrors",
+    "RateLimit",
+    "RateLimited",
+    "Timing",
+    "TimingOf",
+    "name_of",
+    "outcome_of",
+    "sender_of",
+]
 
 RATE_LIMITED_CODE: Final = 429
 """An application's own code: outside the range that JSON-RPC and the specification keep (ER-3)."""
