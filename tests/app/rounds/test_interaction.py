@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from ferrule import Client, Context, MCPServer
+from ferrule.app.rounds.errors import StepFailed
 from ferrule.app.rounds.questions import elicit_question
 from ferrule.types import ElicitResult
 from tests.app.rounds.driving import Call, Dispatch, accept, always, both, outcome, push, served
@@ -41,6 +43,106 @@ async def test_a_page_is_asked_for_until_it_is_done(app):
     assert call.result is None
     await call.reply(accepted)
     assert (call.result or {})["content"][0]["text"] == "accept"
+
+
+async def test_what_done_said_is_recorded(app):
+    """It is a fact from outside: asked again in a later round, it would lead the body another way."""
+    visits: list[int] = []
+    charged: list[str] = []
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        async def done() -> bool:
+            visits.append(len(visits))
+            return len(visits) % 3 == 0
+
+        await ctx.elicit_url("Sign in", "https://example.com/sign-in", done=done)
+        amount = (await ctx.elicit("Amount?", int)).data
+        await ctx.step("charge", charged.append, f"{amount}")
+        again = (await ctx.elicit("Once more?", int)).data
+        return f"{amount} {again}"
+
+    def answer(method: str, params: Any) -> Any:
+        return {"action": "accept"} if params.get("mode") == "url" else accept(7)
+
+    assert await both(app, answer) == "7 7"
+    assert charged == ["7", "7"], "once per era"
+    assert len(visits) == 6, "three visits per era, and no visit is judged twice"
+
+
+async def test_done_that_raises_fails_the_same_in_every_round(app):
+    failures = []
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        async def done() -> bool:
+            failures.append(1)
+            raise ConnectionError("the provider is away")
+
+        try:
+            await ctx.elicit_url("Sign in", "https://example.com/sign-in", done=done)
+        except StepFailed as error:
+            await ctx.elicit("Later?", int)
+            return error.error
+        return "no"
+
+    def answer(method: str, params: Any) -> Any:
+        return {"action": "accept"} if params.get("mode") == "url" else accept(7)
+
+    assert await both(app, answer) == "ConnectionError: the provider is away"
+    assert len(failures) == 2, "once per era"
+
+
+async def test_a_step_inside_done_is_part_of_it(app):
+    """The answer of `done` is what is recorded; a question there is refused as in a step."""
+
+    @app.tool
+    async def body(ctx: Context, asks: bool = False) -> str:
+        async def done() -> bool:
+            return await ctx.step("look", lambda: True) and (not asks or bool(await ctx.elicit("And?", int)))
+
+        try:
+            answer = await ctx.elicit_url("Sign in", "https://example.com/sign-in", done=done)
+        except StepFailed as error:
+            return error.error.split(":")[0]
+        await ctx.step("look", lambda: True)
+        return answer.action
+
+    def answer(method: str, params: Any) -> Any:
+        return {"action": "accept"}
+
+    assert await both(app, answer) == "accept"
+    assert await both(app, answer, asks=True) == "NotSupportedHere"
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_withdrawn_call_does_not_wait_for_done(app, era):
+    """It may poll for minutes; it takes no effect, so that there is nothing to save."""
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        async def done() -> bool:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            return True
+
+        return (await ctx.elicit_url("Sign in", "https://example.com/sign-in", done=done)).action
+
+    accepted = {"action": "accept"}
+    if era == "legacy":
+        running = asyncio.ensure_future(push(app, lambda method, params: accepted))
+    else:
+        call = await Call(app).send()
+        running = asyncio.ensure_future(call.request(dict.fromkeys(call.requests, accepted)))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert ended.is_set()
 
 
 async def test_legacy_pages_have_an_id(app):

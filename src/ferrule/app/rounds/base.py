@@ -54,9 +54,6 @@ MAX_REFUSED_ANSWERS: Final = 3
 
 _MARK_POLL_S: Final = 0.05
 
-in_step: ContextVar[str | None] = ContextVar("ferrule_step", default=None)
-"""The step that the running code is part of."""
-
 
 @dataclass(slots=True)
 class StepCall:
@@ -67,13 +64,20 @@ class StepCall:
         name: as the author gave it.
         run: calls the function.
         once: at most once across forks of the call, with a store.
+        is_check: it only looks whether something is so, and has no effect. A cancellation of its caller ends it, and
+            steps inside it are part of it.
     """
 
     key: str
     digest: str
     name: str
     run: Callable[[], Awaitable[Any]]
-    once: bool
+    once: bool = False
+    is_check: bool = False
+
+
+in_step: ContextVar[StepCall | None] = ContextVar("ferrule_step", default=None)
+"""The step that the running code is part of."""
 
 
 class Rounds(ABC):
@@ -192,7 +196,9 @@ class Rounds(ABC):
     def _refuse_in_step(self, what: str) -> None:
         step = in_step.get()
         if step is not None:
-            raise NotSupportedHere(f"{what} inside the step {step!r}: ask first, then run the step with the answers")
+            raise NotSupportedHere(
+                f"{what} inside the step {step.name!r}: ask first, then run the step with the answers"
+            )
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
@@ -218,15 +224,40 @@ class Rounds(ABC):
         await self.check_open()
         check_key(name)
         self._refuse_when_over(f"The step {name!r}")
+        run = lambda: _call(function, args, kwargs, self.settings)  # noqa: E731
+        around = in_step.get()
+        if around is not None and around.is_check and not once:
+            return await run()  # what the check returns is recorded, and this is part of it
         self._refuse_in_step(f"The step {name!r}")
         base = f"{current_scope()}step:{name}"
         if base in self._stepping:
             raise AmbiguousKey(f"Two branches run the step {name!r} at once; use ctx.scope or ctx.gather")
+        return await self._recorded(base, StepCall("", content_digest([args, kwargs]), name, run, once))
+
+    async def check_done(self, question: Question, done: Callable[[], Awaitable[bool]]) -> bool:
+        """Ask the author's ``done`` once per logical call and visit; later rounds return what it said then.
+
+        Args:
+            question: the page; the check is recorded under its key.
+            done: whether the page was completed.
+
+        Raises:
+            StepFailed: it raised, now or when it was recorded.
+        """
+
+        async def check() -> bool:
+            return bool(await done())
+
+        await self.check_open()
+        digest = question.content_digest()
+        base = f"{current_scope()}done:{question_base(question.key, question.method, digest)}"
+        return bool(await self._recorded(base, StepCall("", digest, "done", check, is_check=True)))
+
+    async def _recorded(self, base: str, call: StepCall) -> Any:
+        """The outcome of a step at its next place under ``base``."""
         self._stepping.add(base)
         try:
-            key = self.occurrences.next(base)
-            run = lambda: _call(function, args, kwargs, self.settings)  # noqa: E731
-            call = StepCall(key, content_digest([args, kwargs]), name, run, once)
+            call.key = self.occurrences.next(base)
             return await self._step(call)
         finally:
             self._stepping.discard(base)
@@ -256,7 +287,7 @@ class Rounds(ABC):
         return entry
 
     async def _outcome(self, call: StepCall) -> tuple[EntryKind, Any]:
-        token = in_step.set(call.name)
+        token = in_step.set(call)
         watch = Interruptible()
         try:
             # Through JSON and back, so that the first round sees exactly what the later ones will.
@@ -373,7 +404,7 @@ class PushRounds(Rounds):
 
     async def _step(self, call: StepCall) -> Any:
         await let_the_loop_turn(self.request.session)  # on trio the step itself may do without
-        entry = await _shielded(self.run_step(call))
+        entry = await (self.run_step(call) if call.is_check else _shielded(self.run_step(call)))
         return self.outcome_of(call.name, entry)
 
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:

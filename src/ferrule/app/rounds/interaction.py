@@ -110,8 +110,17 @@ class Asking:
         Args:
             message: why, for the user.
             url: holds no secret of the user and is not pre-authenticated; https.
-            done: tells whether the page was completed; while it says no, the user is asked again.
+            done: whether the page was completed; called after each visit, once per call as a step is. The user is
+                asked again while it returns false. It may not ask.
             key, timeout_s: as in `elicit`.
+
+        Returns:
+            ``.action``: accept, decline or cancel.
+
+        Raises:
+            CapabilityNotDeclared: the client cannot show a page.
+            StepFailed: ``done`` raised.
+            TimeoutError: the page was opened 20 times and not completed.
         """
         from ferrule.app.rounds.questions import elicit_url_question
 
@@ -121,7 +130,7 @@ class Asking:
         for _ in range(MAX_VISITS):
             question = elicit_url_question(message, url, elicitation_id=elicitation_id, key=key, timeout_s=timeout_s)
             answer: Elicited[None] = await rounds.ask(question)
-            if not answer.accepted or done is None or await done():
+            if not answer.accepted or done is None or await rounds.check_done(question, done):
                 return answer
         raise TimeoutError(f"The page was opened {MAX_VISITS} times and not completed")
 

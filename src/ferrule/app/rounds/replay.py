@@ -211,7 +211,12 @@ class ReplayRounds(Rounds):
         self._running.add(task)
         task.add_done_callback(self._step_done)
         self._stillness.touch()  # a round that ended in this very pass would not know of the step
-        entry = await asyncio.shield(task)
+        try:
+            entry = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if call.is_check:
+                task.cancel()
+            raise
         entry.consumed = True
         return self.outcome_of(call.name, entry)
 
