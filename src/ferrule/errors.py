@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from ferrule.app.rounds.errors import StepFailed as StepFailed
     from ferrule.app.rounds.errors import StepInDoubt as StepInDoubt
     from ferrule.client.calls.callbacks import SamplingRefused as SamplingRefused
+    from ferrule.client.calls.results import ToolFailed as ToolFailed
     from ferrule.client.connection.negotiation import NegotiationFailed as NegotiationFailed
     from ferrule.client.errors import BadServerResponse as BadServerResponse
     from ferrule.client.errors import InputNotProvided as InputNotProvided
     from ferrule.client.errors import InputRequired as InputRequired
     from ferrule.client.errors import InvalidToolOutput as InvalidToolOutput
     from ferrule.client.errors import OutputNotCheckable as OutputNotCheckable
-    from ferrule.client.errors import ToolFailed as ToolFailed
     from ferrule.client.errors import TooManyPages as TooManyPages
     from ferrule.client.errors import TooManyRounds as TooManyRounds
     from ferrule.client.errors import UnknownServer as UnknownServer
@@ -147,7 +147,7 @@ _MODULES: dict[str, str] = {
     "TooManyPages": "ferrule.client.errors",
     "TooManyRounds": "ferrule.client.errors",
     "ToolError": "ferrule.app.errors",
-    "ToolFailed": "ferrule.client.errors",
+    "ToolFailed": "ferrule.client.calls.results",
     "UnknownHandle": "ferrule.app.authorization.handles",
     "UnknownServer": "ferrule.client.errors",
     "UnsupportedProtocolVersion": "ferrule.protocol.errors",

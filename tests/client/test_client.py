@@ -18,7 +18,8 @@ import pydantic
 import pytest
 
 from ferrule import Client, MCPError, MCPServer, StdioServer
-from ferrule.client.errors import BadServerResponse, ToolFailed
+from ferrule.client.calls.results import ToolFailed
+from ferrule.client.errors import BadServerResponse
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RequestTimeout
 from ferrule.transports.stdio.client import ServerProcessEnded, ServerStartFailed
 from tests.client.server_program import make_app
@@ -102,6 +103,12 @@ async def test_errors_of_a_program_say_server_method_and_time() -> None:
         await Client(ending).connect()
     assert facts(ended.value) == (ending.label, "connect", True)
     assert ended.value.program == ending
+
+
+def test_an_error_outside_a_call_has_no_facts() -> None:
+    """A program may read them of whatever it catches."""
+    error = BadServerResponse("nothing was asked")
+    assert (error.server, error.method, error.after_s, error.has_call_facts) == (None, None, None, False)
 
 
 def facts(error: Any) -> tuple[str, str, bool]:

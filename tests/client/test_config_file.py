@@ -13,8 +13,9 @@ import pytest
 
 from ferrule import Client
 from ferrule.cli.targets import read_choice, read_group
-from ferrule.client.config import GroupTarget, HttpTarget, StdioTarget, read_target
+from ferrule.client.config import read_target
 from ferrule.client.config_file import ConfigError
+from ferrule.client.targets import GroupTarget, HttpTarget, StdioTarget
 
 AS_PEOPLE_WRITE_THEM = """\ufeff// my servers
 {

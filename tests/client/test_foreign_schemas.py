@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ferrule.client.calls.results import ToolCallResult, type_from_schema
+from ferrule.client.calls.results import ToolCallResult
+from ferrule.client.calls.schema_types import type_from_schema
 from ferrule.client.calls.tool_metadata import ToolBook
 from ferrule.client.errors import InvalidToolOutput, OutputNotCheckable
 from ferrule.wire.types import Tool, ToolResult

@@ -13,10 +13,11 @@ import pytest
 
 from ferrule import Client, StdioServer
 from ferrule.client import sync
-from ferrule.client.config import HttpTarget, InProcessTarget, StdioTarget, read_target
+from ferrule.client.config import read_target
 from ferrule.client.errors import UnknownServer
 from ferrule.client.groups.group import ClientGroup
 from ferrule.client.sync import SyncClient
+from ferrule.client.targets import HttpTarget, InProcessTarget, StdioTarget
 from ferrule.protocol.errors import LocalError
 from tests.client.server_program import make_app
 

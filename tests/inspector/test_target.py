@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.client.config import HttpTarget
+from ferrule.client.targets import HttpTarget
 from ferrule.inspector.target import InspectedTarget, import_of
 
 HEAD = "from ferrule import MCPServer\n"

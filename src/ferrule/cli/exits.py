@@ -102,8 +102,9 @@ def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
 def explain(error: Exception) -> tuple[int, str]:
     """The status and the sentence for an exception."""
     from ferrule.cli.output import harmless
+    from ferrule.client.calls.results import ToolFailed
     from ferrule.client.connection.authorization import NO_AUTH
-    from ferrule.client.errors import InputNotProvided, InputRequired, ToolFailed
+    from ferrule.client.errors import InputNotProvided, InputRequired
     from ferrule.protocol.errors import LocalError, MCPError, RemoteError, RequestTimeout
     from ferrule.wire.faults import FerruleError
     from ferrule.wire.jsonrpc import JsonRpcErrorCode

@@ -21,7 +21,7 @@ import click
 from ferrule.client.addresses import has_scheme, is_bare_address
 
 if TYPE_CHECKING:
-    from ferrule.client.config import HttpTarget, StdioTarget
+    from ferrule.client.targets import HttpTarget, StdioTarget
 
 __all__ = ["ServerChoice", "complete_target", "python_command", "read_choice", "read_group"]
 
@@ -86,7 +86,7 @@ def read_choice(text: str) -> ServerChoice:
 def _url(text: str) -> ServerChoice:
     from urllib.parse import urlsplit
 
-    from ferrule.client.config import HttpTarget
+    from ferrule.client.targets import HttpTarget
 
     try:
         target = HttpTarget(text)
@@ -133,7 +133,7 @@ def _file(text: str, path: Path, attribute: str | None) -> ServerChoice:
 
 
 def _command(text: str, command: str, arguments: tuple[str, ...]) -> ServerChoice:
-    from ferrule.client.config import StdioTarget
+    from ferrule.client.targets import StdioTarget
     from ferrule.transports.stdio.client import StdioServer
 
     name = Path(arguments[-1] if arguments and not arguments[-1].startswith("-") else command).stem

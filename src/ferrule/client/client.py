@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ferrule.client.calls.tasks import ClientTasks
-from ferrule.client.config import GroupTarget, read_target
+from ferrule.client.config import read_target
 from ferrule.client.groups.group import ClientGroup
+from ferrule.client.targets import GroupTarget
 
 __all__ = ["Client"]
 

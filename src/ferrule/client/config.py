@@ -9,26 +9,18 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeGuard, cast
+from typing import Any, Final, Protocol, TypeGuard, cast, runtime_checkable
 
-from ferrule.client.addresses import checked_headers, checked_url, has_scheme, is_bare_address
+from ferrule.client.addresses import has_scheme, is_bare_address
+from ferrule.client.config_file import ConfigError, find_servers, is_entry, load_config, read_entry
 from ferrule.client.json_types import is_mapping
+from ferrule.client.targets import GroupTarget, HttpTarget, InProcessTarget, PairTarget, StdioTarget, Target
 from ferrule.transports.stdio.client import StdioServer
 
-__all__ = [
-    "GroupTarget",
-    "HttpTarget",
-    "InProcessTarget",
-    "PairTarget",
-    "StdioTarget",
-    "Target",
-    "read_group",
-    "read_target",
-    "split_command",
-]
+__all__ = ["read_group", "read_target", "split_command"]
 
 _CONFIGURATIONS: Final = (".json", ".jsonc")
 _RUNNERS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -41,85 +33,29 @@ _RUNNERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class InProcessTarget:
-    """A server object in this process.
-
-    Attributes:
-        server: the kernel's server.
-        label: its name.
-        origin: gives the facts of the transport on whose behalf each request is made; ``None``: of nobody but the owner
-            of this process.
-    """
-
-    server: Any
-    label: str
-    origin: Callable[[], Any] | None = None
-    known_as: str | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class PairTarget:
-    """A stream pair that leads to a server."""
-
-    read_stream: Any
-    write_stream: Any
-    label: str = "stream pair"
-    known_as: str | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class HttpTarget:
-    """An endpoint.
-
-    Attributes:
-        url: absolute.
-        headers: to add to every request.
-        is_sse: skip Streamable HTTP: the configuration says it is the two-endpoint transport.
-        known_as: its name in the configuration, as of every kind of target; ``None`` outside one.
-    """
-
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    is_sse: bool = False
-    known_as: str | None = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        checked_url(self.url)
-        checked_headers(self.headers)
+@runtime_checkable
+class StreamPair(Protocol):
+    """Anything with two stream halves that lead to a server."""
 
     @property
-    def label(self) -> str:
-        """The URL without what may be secret in it."""
-        from urllib.parse import urlsplit
-
-        parts = urlsplit(self.url)
-        host = parts.hostname or ""
-        return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
-
-
-@dataclass(frozen=True, slots=True)
-class StdioTarget:
-    """A process to start."""
-
-    server: StdioServer
-    known_as: str | None = field(default=None, compare=False)
+    def read_stream(self) -> Any:
+        """What the server sends."""
+        ...
 
     @property
-    def label(self) -> str:
-        """Program and first argument."""
-        return self.server.label
+    def write_stream(self) -> Any:
+        """What is sent to the server."""
+        ...
 
 
-@dataclass(frozen=True, slots=True)
-class GroupTarget:
-    """Several servers under their names; a value is a target, or the error that reading its entry gave."""
+@runtime_checkable
+class WrapsServer(Protocol):
+    """A server object around a kernel's server, such as `ferrule.MCPServer`, which this layer may not import."""
 
-    servers: Mapping[str, Any]
-    label: str = "group"
-
-
-Target: TypeAlias = InProcessTarget | PairTarget | HttpTarget | StdioTarget | GroupTarget
+    @property
+    def lowlevel(self) -> Any:
+        """The kernel's `Server`."""
+        ...
 
 
 def read_target(target: Any) -> Target:
@@ -144,9 +80,8 @@ def read_target(target: Any) -> Target:
         parts = target
         if all(isinstance(part, str | Path) for part in parts):
             return _command([str(part) for part in parts])
-    read_stream, write_stream = getattr(target, "read_stream", None), getattr(target, "write_stream", None)
-    if read_stream is not None and write_stream is not None:
-        return PairTarget(read_stream, write_stream)
+    if isinstance(target, StreamPair) and target.read_stream is not None and target.write_stream is not None:
+        return PairTarget(target.read_stream, target.write_stream)
     server = _kernel_server(target)
     if server is not None:
         return InProcessTarget(server, server.server_info.name)
@@ -166,7 +101,7 @@ def _kernel_server(target: Any) -> Any:
 
     if isinstance(target, Server):
         return cast("Any", target)
-    found = getattr(target, "lowlevel", None)  # an `MCPServer`; this layer may not import it
+    found = target.lowlevel if isinstance(target, WrapsServer) else None
     return cast("Any", found) if isinstance(found, Server) else None
 
 
@@ -198,8 +133,6 @@ def _from_text(text: str) -> Target:
 def _from_path(path: Path) -> Target:
     suffix = path.suffix.lower()
     if suffix in _CONFIGURATIONS:
-        from ferrule.client.config_file import load_config
-
         return _from_mapping(load_config(path), source=str(path))
     if suffix in _RUNNERS:
         command, *first = _RUNNERS[suffix]
@@ -220,8 +153,6 @@ def _command(parts: Sequence[str]) -> Target:
 
 
 def _from_mapping(config: Mapping[str, Any], source: str = "the configuration") -> Target:
-    from ferrule.client.config_file import ConfigError, find_servers, is_entry, read_entry
-
     servers = find_servers(config, source)
     if servers is not None:
         return read_group(servers, source)
@@ -249,8 +180,6 @@ def read_group(servers: Mapping[str, Any], source: str) -> GroupTarget:
 
 def _entry(name: str, entry: Any, source: str) -> Any:
     """One server of a group; what is wrong with it concerns it alone."""
-    from ferrule.client.config_file import ConfigError, read_entry
-
     try:
         if isinstance(entry, str) and not has_scheme(entry.strip()):
             raise ConfigError(f"{source}: {name} is a text; it is an object with a 'command' or a 'url'")

@@ -13,14 +13,12 @@ import shutil
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ferrule.client.json_types import is_list, is_mapping
 from ferrule.client.jsonc import JsoncError, parse_jsonc
+from ferrule.client.targets import HttpTarget, StdioTarget
 from ferrule.transports.stdio.client import StdioServer
-
-if TYPE_CHECKING:
-    from ferrule.client.config import HttpTarget, StdioTarget
 
 __all__ = ["ConfigError", "find_servers", "is_entry", "load_config", "read_entry"]
 
@@ -104,8 +102,6 @@ def read_entry(entry: Any, where: str) -> HttpTarget | StdioTarget:
     Raises:
         ConfigError: see the message.
     """
-    from ferrule.client.config import HttpTarget, StdioTarget
-
     said = _object(entry, where)
     _check_keys(said, where)
     if said.get("disabled") is True or said.get("enabled") is False:

@@ -27,11 +27,12 @@ from ferrule.client.calls.cache import CacheStore, MemoryCacheStore, ResultCache
 from ferrule.client.calls.callbacks import ElicitationHandler, QuestionHandlers, Roots, SamplingHandler, ServerQuestion
 from ferrule.client.calls.rounds import DEFAULT_MAX_ROUNDS, is_input_required, run_rounds
 from ferrule.client.calls.subscriptions import SubscriptionSet
-from ferrule.client.config import GroupTarget, HttpTarget, InProcessTarget, Target, read_target
+from ferrule.client.config import read_target
 from ferrule.client.connection.authorization import bind_auth, explain_refusal
 from ferrule.client.connection.connector import Opener, Session
 from ferrule.client.connection.negotiation import mutual_versions
 from ferrule.client.errors import BadServerResponse, InputNotProvided, has_facts, note_facts
+from ferrule.client.targets import GroupTarget, HttpTarget, InProcessTarget, Target
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, OnProgress
 from ferrule.protocol.errors import ConnectionClosed, LocalError, MCPError, MethodNotFound, RemoteError
 from ferrule.protocol.inbound import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
@@ -127,7 +128,7 @@ class ClientCore:
         max_message_bytes: int = 64 << 20,
     ) -> None:
         self.target: Target = read_target(target)
-        self.known_as: str | None = getattr(self.target, "known_as", None)
+        self.known_as: str | None = self.target.known_as
         self.mode = mode
         self.timeout_s: float | None = DEFAULT_TIMEOUT_S if timeout_s is UNSAID else timeout_s
         self.max_total_s = max_total_s
@@ -743,7 +744,7 @@ def _called(handler: Callable[..., Any], *arguments: Any) -> Awaitable[Any] | No
     except Exception:
         logger.exception("A handler of notifications failed")
         return None
-    return waiting if hasattr(waiting, "__await__") else None
+    return waiting if hasattr(waiting, "__await__") else None  # what Python itself asks of an awaitable
 
 
 async def _finished(waiting: Awaitable[Any]) -> None:

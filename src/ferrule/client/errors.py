@@ -7,12 +7,9 @@ that pass through a client carry three facts where they apply: ``server`` (which
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ferrule.protocol.errors import FerruleError, LocalError
-
-if TYPE_CHECKING:
-    from ferrule.client.calls.results import ToolCallResult
 
 __all__ = [
     "BadServerResponse",
@@ -22,13 +19,10 @@ __all__ = [
     "OutputNotCheckable",
     "TooManyPages",
     "TooManyRounds",
-    "ToolFailed",
     "UnknownServer",
     "has_facts",
     "note_facts",
 ]
-
-_NOTED = "_has_facts"
 
 
 class BadServerResponse(LocalError):
@@ -65,19 +59,6 @@ class OutputNotCheckable(InvalidToolOutput):
         )
         self.tool = tool
         self.path = path
-
-
-class ToolFailed(LocalError):
-    """A tool reported failure (``isError``), and the caller asked for an exception.
-
-    Attributes:
-        result: what the tool gave.
-    """
-
-    def __init__(self, tool: str, result: ToolCallResult) -> None:
-        super().__init__(f"The tool {tool!r} failed: {result.text or 'without a message'}")
-        self.tool = tool
-        self.result = result
 
 
 class InputRequired(LocalError):
@@ -122,19 +103,26 @@ class UnknownServer(LocalError):
 
 def has_facts(error: BaseException) -> bool:
     """Whether the error has passed through a client."""
-    return hasattr(error, _NOTED)
+    return isinstance(error, FerruleError) and error.has_call_facts
 
 
 def note_facts(error: BaseException, server: str, method: str, after_s: float) -> None:
-    """Say on an error which server, which call and after how long; the innermost client says it first.
+    """Note on an error which server, which call and after how many seconds; only the innermost client notes it.
 
     What an error knows by itself (the process that ended, the method that was asked) stays.
+
+    Args:
+        error: nothing is noted on errors that are not Ferrule's.
+        server: the client's name for the server.
+        method: of the request; ``"connect"`` while connecting.
+        after_s: seconds since the call began.
     """
-    if isinstance(error, FerruleError) and not has_facts(error):
-        setattr(error, _NOTED, True)
-        names_server = hasattr(error, "server")
-        for name, value in (("server", server), ("method", method), ("after_s", after_s)):
-            if not hasattr(error, name):
-                setattr(error, name, value)
-        if isinstance(error, LocalError) and len(error.args) == 1 and not names_server:
-            error.args = (f"{error.args[0]} (server {server}, {method}, after {after_s:.1f} s)",)
+    if not isinstance(error, FerruleError) or error.has_call_facts:
+        return
+    error.has_call_facts = True
+    names_server = error.server is not None
+    error.server = error.server if names_server else server
+    error.method = method if error.method is None else error.method
+    error.after_s = after_s if error.after_s is None else error.after_s
+    if isinstance(error, LocalError) and len(error.args) == 1 and not names_server:
+        error.args = (f"{error.args[0]} (server {server}, {method}, after {after_s:.1f} s)",)

@@ -128,7 +128,7 @@ class _Loop:
 
 _loop = _Loop()
 _of_parents: list[Any] = []
-if hasattr(os, "register_at_fork"):
+if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_loop.after_fork)
 
 

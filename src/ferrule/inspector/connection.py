@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ferrule.client.client import Client
-from ferrule.client.config import StdioTarget
 from ferrule.client.connection.channels import Link, StdioLink, StreamLink
 from ferrule.client.connection.connector import Opener
+from ferrule.client.targets import StdioTarget
 from ferrule.inspector.trace import LaneTrace, TracedInput, TracedOutput, TracingHttpClient
 from ferrule.protocol.errors import ConnectionClosed
 from ferrule.transports.background import Background

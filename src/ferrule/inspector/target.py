@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ferrule.client.config import HttpTarget, StdioTarget
+    from ferrule.client.targets import HttpTarget, StdioTarget
 
 __all__ = ["InspectedTarget", "import_of"]
 

@@ -13,7 +13,19 @@ class FerruleError(Exception):
     """Root of every error that Ferrule raises on purpose.
 
     Pickles with its attributes, whatever its constructor takes.
+
+    Attributes:
+        server: what the client calls the server in whose call the error was raised; ``None`` outside a client's call,
+            as the next two.
+        method: of that call's request.
+        after_s: seconds from the start of that call (of the process, for an error that is about a process).
+        has_call_facts: whether a client has noted these three.
     """
+
+    server: str | None = None
+    method: str | None = None
+    after_s: float | None = None
+    has_call_facts: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.args, self.__dict__)

@@ -16,11 +16,15 @@ import logging
 import os
 from collections.abc import Mapping
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from ferrule.client.config import HttpTarget, Target
+from ferrule.client.targets import HttpTarget, Target
 from ferrule.stores.cache import CacheStore, MemoryCacheStore
+from ferrule.transports.http.backend import TlsOptions
 from ferrule.wire.codec import decode, encode
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["CacheStore", "MemoryCacheStore", "ResultCache", "context_of"]
 
@@ -33,7 +37,19 @@ _PROCESS_WORD: Final = os.urandom(8).hex()
 _NUMBERS: Final = count(1)
 
 
-def context_of(target: Target, auth: Any, headers: Mapping[str, str], http: Any, tls: Any) -> tuple[str, str]:
+@runtime_checkable
+class HasCacheKey(Protocol):
+    """Credentials that can say for whom results may be kept."""
+
+    @property
+    def cache_key(self) -> str | None:
+        """The same text for everything that the server answers alike; ``None``: nothing may be shared."""
+        ...
+
+
+def context_of(
+    target: Target, auth: object, headers: Mapping[str, str], http: object, tls: TlsOptions | ssl.SSLContext | None
+) -> tuple[str, str]:
     """What a client's results are kept under: the server that gave them, and the authorization context.
 
     The context is all that may tell a server who asks: the whole URL with user and query, every header (cookies are
@@ -54,10 +70,11 @@ def context_of(target: Target, auth: Any, headers: Mapping[str, str], http: Any,
 
     if not isinstance(target, HttpTarget):  # a server of this client's own
         return f"{target.label}#{_nobody_else()}", "owner"
-    credential = getattr(auth, "cache_key", None) if auth is not None else None
+    credential = auth.cache_key if isinstance(auth, HasCacheKey) else None
     address = sha256(target.url.encode()).hexdigest()[:32]
     server = f"{target.label}#{address}" if "?" in target.url else target.label  # a query may name another server
-    has_certificate = tls is not None and getattr(tls, "client_cert_file", "unknown") is not None
+    # An SSL context of the program's own does not say whether it holds a certificate.
+    has_certificate = tls.client_cert_file is not None if isinstance(tls, TlsOptions) else tls is not None
     if (auth is not None and credential is None) or http is not None or has_certificate:
         return server, f"client-{_nobody_else()}"
     sent = sorted((name.lower(), value) for name, value in {**target.headers, **headers}.items())

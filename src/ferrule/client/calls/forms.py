@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from ferrule.client.calls.callbacks import SamplingRefused, ServerQuestion
 from ferrule.client.calls.terminal_text import harmless
-from ferrule.wire.types import CreateMessageRequestParams, ElicitRequestParams, ElicitResult
+from ferrule.wire.types import CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ToolContentBlock
 
 __all__ = ["ask_at_terminal", "decline", "fill_defaults", "sample_at_terminal"]
 
@@ -162,9 +162,8 @@ class _Form:
         return line.strip()
 
 
-def _words(block: Any) -> str:
-    text: Any = getattr(block, "text", None)
-    return text if isinstance(text, str) else f"[{block.type}]"
+def _words(block: ToolContentBlock) -> str:
+    return block.text if isinstance(block.text, str) else f"[{block.type}]"
 
 
 def _print(text: str) -> None:

@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar, cast
 from ferrule.client.calls.results import ToolCallResult
 from ferrule.client.calls.subscriptions import Subscription
 from ferrule.client.calls.tool_metadata import ToolBook
-from ferrule.client.config import HttpTarget
 from ferrule.client.core import UNSAID, ClientCore
 from ferrule.client.errors import BadServerResponse, TooManyPages
 from ferrule.client.json_types import is_list, is_mapping
+from ferrule.client.targets import HttpTarget
 from ferrule.kernel.dispatch import OnProgress
 from ferrule.protocol.errors import RemoteError
 from ferrule.protocol.inbound import LOG_LEVEL_KEY
@@ -329,11 +329,13 @@ class ClientCalls(ClientCore):
     async def _list(self, method: str, type_: type[T], items: Callable[[T], list[Any]]) -> list[Any]:
         try:
             return await self._all_pages(method, type_, items)
-        except RemoteError as error:
-            if error.code != JsonRpcErrorCode.INVALID_PARAMS or not hasattr(error, "was_cursor"):
-                raise
-            await self.cache.invalidate(method)  # a page was kept longer than its cursor lives: start over
-            return await self._all_pages(method, type_, items)
+        except _CursorRefused as refused:
+            # A page was kept in the cache for longer than its cursor lives: start over, once.
+            await self.cache.invalidate(method)
+            try:
+                return await self._all_pages(method, type_, items)
+            except _CursorRefused as again:
+                raise again.error from refused.error
 
     async def _all_pages(self, method: str, type_: type[T], items: Callable[[T], list[Any]]) -> list[Any]:
         found: list[Any] = []
@@ -344,7 +346,8 @@ class ClientCalls(ClientCore):
                 page = await self._page(method, type_, cursor)
             except RemoteError as error:
                 if cursor is not None:
-                    error.was_cursor = True  # type: ignore[attr-defined]
+                    if error.code == JsonRpcErrorCode.INVALID_PARAMS:
+                        raise _CursorRefused(error) from error
                 elif error.code == JsonRpcErrorCode.METHOD_NOT_FOUND:
                     kind = method.removesuffix("/list").replace("/", " ")
                     raise RemoteError(f"The server offers no {kind}", code=error.code, data=error.data) from error
@@ -424,6 +427,14 @@ class ClientCalls(ClientCore):
         if said not in self._told and len(self._told) < MAX_TOLD:
             self._told.add(said)
             logger.warning("%r is left out of %s of %s: %s", name, method, self.label, error)
+
+
+class _CursorRefused(Exception):
+    """The server refused the params of a page that was asked for with a cursor."""
+
+    def __init__(self, error: RemoteError) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 def _once_each(method: str, items: list[Any]) -> list[Any]:

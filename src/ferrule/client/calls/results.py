@@ -7,31 +7,37 @@ validator judges values, not this module.
 
 from __future__ import annotations
 
-import keyword
-import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeVar, Union, cast
+from typing import Any, TypeVar, cast
 
-import msgspec
 from msgspec import UNSET
 
-from ferrule.client.errors import BadServerResponse, ToolFailed
-from ferrule.client.json_types import is_list, is_mapping
+from ferrule.client.calls.schema_types import type_from_schema
+from ferrule.client.errors import BadServerResponse
+from ferrule.client.json_types import is_mapping
+from ferrule.protocol.errors import LocalError
 from ferrule.wire.codec import convert, decode, encode
 from ferrule.wire.faults import ConvertError, DecodeError
-from ferrule.wire.struct import WireStruct, decode_hook
+from ferrule.wire.struct import decode_hook
 from ferrule.wire.types import ToolContentBlock, ToolResult
 
-__all__ = ["ToolCallResult", "as_type", "type_from_schema"]
+__all__ = ["ToolCallResult", "ToolFailed", "as_type"]
 
 T = TypeVar("T")
 
-_MAX_DEPTH: Final = 24
-_MAX_MADE: Final = 128
-_MAX_PARTS: Final = 1000
-"""Parts of a schema, references written out, up to which a type is made of it: a small schema may have millions."""
-_NAME = re.compile(r"\W+")
-_SCALARS: Final[Mapping[str, Any]] = {"string": str, "integer": int, "number": float, "boolean": bool, "null": None}
+
+class ToolFailed(LocalError):
+    """A tool reported failure (``isError``), and the caller asked for an exception (``raise_on_error``).
+
+    Attributes:
+        tool: its name.
+        result: what the server answered.
+    """
+
+    def __init__(self, tool: str, result: ToolCallResult) -> None:
+        super().__init__(f"The tool {tool!r} failed: {result.text or 'without a message'}")
+        self.tool = tool
+        self.result = result
 
 
 class ToolCallResult:
@@ -167,7 +173,7 @@ def as_type(value: Any, type_: type[T]) -> T:
 
 
 def _as_foreign(type_: Any, value: Any) -> Any:
-    read = getattr(type_, "model_validate_json", None)
+    read = getattr(type_, "model_validate_json", None)  # pydantic's; it is not imported to find that out
     if read is None:
         return decode_hook(type_, value)
     return read(encode(value))  # as JSON: a strict model takes no text for a date, but takes JSON text for one
@@ -199,128 +205,3 @@ def _local(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
         if key in root:
             found.setdefault(key, root[key])
     return found
-
-
-# -- types from schemas -------------------------------------------------------------------------------------------
-
-_made: dict[int, tuple[Any, Any]] = {}
-
-
-def type_from_schema(schema: Mapping[str, Any]) -> Any:
-    """A Python type for what a JSON Schema describes; ``Any`` where it describes nothing that a type could say.
-
-    Objects with named properties become frozen structs (attribute access, equality, ``dataclasses.asdict``). Made
-    once per schema object.
-    """
-    kept = _made.get(id(schema))
-    if kept is not None and kept[0] is schema:
-        return kept[1]
-    try:
-        made = _Maker(schema).make(schema, "Result", 0)
-        msgspec.json.Decoder(made)  # refuses unions that it could not tell apart
-    except (TypeError, ValueError, RecursionError):
-        made = Any
-    if len(_made) >= _MAX_MADE:
-        _made.clear()
-    _made[id(schema)] = (schema, made)
-    return made
-
-
-class _Maker:
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self._root = root
-        self._open: set[str] = set()
-        self._left = _MAX_PARTS
-
-    def make(self, schema: Any, name: str, depth: int) -> Any:
-        self._spend(1)
-        if not is_mapping(schema) or depth > _MAX_DEPTH:
-            return Any
-        node = schema
-        if "$ref" in node:
-            return self._ref(node["$ref"], depth)
-        choices = node.get("anyOf") or node.get("oneOf")
-        if is_list(choices):
-            return _union([self.make(choice, name, depth + 1) for choice in choices])
-        if "allOf" in node or "if" in node or "not" in node:
-            return Any
-        values = [node["const"]] if "const" in node else node.get("enum")
-        if is_list(values) and values:
-            named = values
-            self._spend(len(named))
-            return Literal[tuple(named)] if all(type(v) in (str, int) or v is None for v in named) else Any
-        kinds = node.get("type")
-        if is_list(kinds):
-            return _union([self._of_kind(kind, node, name, depth) for kind in kinds])
-        return self._of_kind(kinds, node, name, depth)
-
-    def _spend(self, parts: int) -> None:
-        self._left -= parts
-        if self._left < 0:
-            raise ValueError("The schema has too many parts for a type")
-
-    def _of_kind(self, kind: Any, node: Mapping[str, Any], name: str, depth: int) -> Any:
-        if kind in _SCALARS:
-            return _SCALARS[kind]
-        if kind == "array":
-            if "prefixItems" in node:
-                return list[Any]
-            return list[self.make(node.get("items"), f"{name}Item", depth + 1)]  # type: ignore[misc]
-        if kind == "object":
-            return self._object(node, name, depth)
-        return Any
-
-    def _object(self, node: Mapping[str, Any], name: str, depth: int) -> Any:
-        properties = node.get("properties")
-        if not is_mapping(properties) or not properties:
-            more = node.get("additionalProperties")
-            return dict[str, self.make(more, name, depth + 1) if is_mapping(more) else Any]  # type: ignore[misc]
-        if any(key in node for key in ("patternProperties",)) or isinstance(node.get("additionalProperties"), Mapping):
-            return dict[str, Any]
-        title = node.get("title")
-        cls = _identifier(title if isinstance(title, str) else name, "Result")
-        required = cast("list[Any]", node.get("required") or [])
-        needed: list[Any] = []
-        optional: list[Any] = []
-        rename: dict[str, str] = {}
-        for key, sub in properties.items():
-            field = _identifier(key, "field")
-            if field in rename:
-                return dict[str, Any]
-            rename[field] = key
-            made = self.make(sub, f"{cls}_{field}", depth + 1)
-            if key in required:
-                needed.append((field, made))
-            else:
-                optional.append((field, Union[made, None], None))
-        return msgspec.defstruct(
-            cls, [*needed, *optional], bases=(WireStruct,), rename=rename, frozen=True, module=__name__
-        )
-
-    def _ref(self, ref: Any, depth: int) -> Any:
-        if not isinstance(ref, str) or not ref.startswith("#/") or ref in self._open:
-            return Any
-        node: Any = self._root
-        for part in ref[2:].split("/"):
-            key = part.replace("~1", "/").replace("~0", "~")
-            if not is_mapping(node) or key not in node:
-                return Any
-            node = node[key]
-        self._open.add(ref)
-        try:
-            return self.make(node, ref.rpartition("/")[2], depth + 1)
-        finally:
-            self._open.discard(ref)
-
-
-def _union(members: list[Any]) -> Any:
-    if not members or any(member is Any for member in members):
-        return Any
-    return Union[tuple(members)]
-
-
-def _identifier(text: str, default: str) -> str:
-    name = _NAME.sub("_", text).strip("_") or default
-    if name[0].isdigit():
-        name = f"_{name}"
-    return f"{name}_" if keyword.iskeyword(name) else name

@@ -7,9 +7,9 @@ connections).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
-from ferrule.client.config import HttpTarget, Target
+from ferrule.client.targets import HttpTarget, Target
 from ferrule.protocol.errors import MCPError
 from ferrule.transports.http.backend import HttpClient, HttpRequest
 from ferrule.transports.http.fetching import fetch_bounded
@@ -31,6 +31,21 @@ OAUTH: Final = "oauth"
 
 NO_AUTH: Final = 'this client has no auth=: give it a token (auth="…") or let it sign in (auth="oauth")'
 """What `explain_refusal` adds; programs that name their options otherwise put their own words in its place."""
+
+
+@runtime_checkable
+class BindsToServer(Protocol):
+    """What `Client(auth=…)` takes that becomes credentials only for one server, such as `ferrule.auth.OAuth`."""
+
+    def bind(
+        self,
+        server_url: str,
+        fetch: Fetch,
+        changed: Callable[[], Awaitable[None]] | None = None,
+        spawn: Spawn | None = None,
+    ) -> HttpAuth:
+        """Return the credentials for one client of one server; see `ferrule.auth.client.oauth.OAuth.bind`."""
+        ...
 
 
 class BearerAuth:
@@ -85,10 +100,9 @@ def bind_auth(
         auth = OAuth()
     if isinstance(auth, str):
         return BearerAuth(auth)
-    given: Any = auth
-    if hasattr(given, "bind"):
-        given = given.bind(target.url, fetch_over(http, user_agent), changed, spawn)
-    return cast("HttpAuth", given)
+    if isinstance(auth, BindsToServer):
+        return auth.bind(target.url, fetch_over(http, user_agent), changed, spawn)
+    return auth
 
 
 def fetch_over(http: Callable[[], HttpClient], user_agent: str | None = None) -> Fetch:

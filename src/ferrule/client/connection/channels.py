@@ -44,9 +44,10 @@ from ferrule.wire.jsonrpc import RequestId
 
 if TYPE_CHECKING:
     from ferrule.kernel.server import Server
+    from ferrule.transports.sse.client import SseConnection
     from ferrule.transports.stdio.client import ServerProcess, StdioServer
 
-__all__ = ["DirectLink", "Link", "MemoryLink", "PairLink", "ServerLife", "StdioLink", "StreamLink"]
+__all__ = ["DirectLink", "Link", "MemoryLink", "PairLink", "ServerLife", "SseLink", "StdioLink", "StreamLink"]
 
 logger = logging.getLogger("ferrule.client")
 
@@ -165,20 +166,28 @@ class PairLink(StreamLink):
         self._pair = pair
         super().__init__(pair.read_stream, pair.write_stream, **options)
 
-    @property
-    def is_closed(self) -> bool:
-        """See `Link`."""
-        return super().is_closed or getattr(self._pair, "ended", None) is not None
-
-    async def _why_closed(self, error: ConnectionClosed) -> Exception:
-        ended = getattr(self._pair, "ended", None)
-        return ended if isinstance(ended, LocalError) else error
-
     async def aclose(self) -> None:
         """Close both halves."""
         await self._pair.write_stream.aclose()
         await self._pair.read_stream.aclose()
         await super().aclose()
+
+
+class SseLink(PairLink):
+    """The event stream and the POST endpoint of the transport of 2024-11-05."""
+
+    def __init__(self, connection: SseConnection, **options: Any) -> None:
+        self._connection = connection
+        super().__init__(connection, **options)
+
+    @property
+    def is_closed(self) -> bool:
+        """See `Link`."""
+        return super().is_closed or self._connection.ended is not None
+
+    async def _why_closed(self, error: ConnectionClosed) -> Exception:
+        ended = self._connection.ended
+        return ended if isinstance(ended, LocalError) else error
 
 
 class StdioLink(StreamLink):

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ferrule.client.config import HttpTarget, InProcessTarget, PairTarget, StdioTarget
-from ferrule.client.connection.channels import DirectLink, Link, MemoryLink, PairLink, ServerLife, StdioLink
+from ferrule.client.connection.channels import DirectLink, Link, MemoryLink, PairLink, ServerLife, SseLink, StdioLink
 from ferrule.client.connection.negotiation import (
     Answered,
     Closed,
@@ -33,8 +32,10 @@ from ferrule.client.connection.negotiation import (
     SseOpened,
     Step,
     Unreachable,
+    error_of,
 )
 from ferrule.client.errors import BadServerResponse
+from ferrule.client.targets import HttpTarget, InProcessTarget, PairTarget, StdioTarget
 from ferrule.kernel.dispatch import OnNotify, OnRequest
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError, RequestTimeout
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY
@@ -162,7 +163,7 @@ class Opener:
         link.version = None
         outcome = await self._handshake(link, session.version)
         if not isinstance(outcome, Answered):
-            raise cast("Exception", getattr(outcome, "error", None) or BadServerResponse("No handshake"))
+            raise error_of(outcome) or BadServerResponse("No handshake")
         version = cast("Mapping[str, Any]", outcome.result).get("protocolVersion")
         if version not in REVISIONS or REVISIONS[cast("str", version)].is_modern:
             raise NegotiationFailed(f"The server now answers with the revision {version!r}", [session.version])
@@ -231,7 +232,7 @@ class Opener:
             max_message_bytes=self.max_message_bytes,
             timeout_s=self.connect_timeout_s,
         )
-        return PairLink(connection, **self._stream_options(background))
+        return SseLink(connection, **self._stream_options(background))
 
     # -- negotiation ------------------------------------------------------------------------------------------------
 
@@ -370,12 +371,12 @@ async def _let_go(link: Link) -> None:
 async def _outcome(link: Link, method: str, params: dict[str, Any], timeout_s: float, *, is_probe: bool) -> Outcome:
     """Send one message of the negotiation and say what came of it."""
     from ferrule.transports.http.backend import HttpConnectFailed
-    from ferrule.transports.http.client import HttpStatusError, SessionLost
+    from ferrule.transports.http.errors import HttpRemoteError, HttpStatusError, SessionLost
 
     try:
         return Answered(await link.send_raw_request(method, params, {"timeout_s": timeout_s}))
     except RemoteError as error:
-        return Refused(error.code, error, error.data, getattr(error, "http_status", None))
+        return Refused(error.code, error, error.data, error.http_status if isinstance(error, HttpRemoteError) else None)
     except HttpStatusError as error:
         return HttpRefused(error.status, error)
     except SessionLost as error:

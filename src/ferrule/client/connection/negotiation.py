@@ -42,6 +42,7 @@ __all__ = [
     "SseOpened",
     "Step",
     "Unreachable",
+    "error_of",
     "is_modern_error",
     "mutual_versions",
 ]
@@ -165,6 +166,18 @@ class SseOpened:
 Outcome: TypeAlias = Answered | Refused | HttpRefused | Silent | Closed | Unreachable | SseOpened
 
 
+def error_of(outcome: Outcome) -> Exception | None:
+    """Return the error that an outcome carries; ``None`` for those that are no failure."""
+    return None if isinstance(outcome, Answered | SseOpened) else outcome.error
+
+
+def _status_of(outcome: Outcome) -> int | None:
+    """Return the HTTP status under which the server refused; ``None`` where there is none."""
+    if isinstance(outcome, HttpRefused):
+        return outcome.status
+    return outcome.http_status if isinstance(outcome, Refused) else None
+
+
 class NegotiationFailed(LocalError):
     """Client and server found no revision that both speak.
 
@@ -283,10 +296,8 @@ class Negotiator:
             if outcome.code == JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION:
                 return self._from_supported(last, outcome.data["supported"], None)
             return self._fail(outcome.error)
-        elif isinstance(outcome, HttpRefused | Refused):
-            status = outcome.status if isinstance(outcome, HttpRefused) else outcome.http_status
-            if status in _NOT_ABOUT_ERAS:
-                return self._fail(outcome.error)
+        elif isinstance(outcome, HttpRefused | Refused) and _status_of(outcome) in _NOT_ABOUT_ERAS:
+            return self._fail(outcome.error)
         return self._fall_back(outcome)
 
     def _from_supported(self, last: Probe, supported: Any, discovered: Mapping[str, Any] | None) -> Step:
@@ -306,7 +317,7 @@ class Negotiator:
 
     def _fall_back(self, outcome: Outcome) -> Step:
         """The probe proved nothing."""
-        error = getattr(outcome, "error", None)
+        error = error_of(outcome)
         if not self.legacy:
             why = "The server did not answer server/discover as a server of this era does"
             failure = NegotiationFailed(f"{why}: {error}" if error else why, self.offered)
@@ -321,11 +332,11 @@ class Negotiator:
     def _after_handshake(self, outcome: Outcome) -> Step:
         if isinstance(outcome, Answered):
             return self._initialized(outcome.result)
-        error = getattr(outcome, "error", None)
+        error = error_of(outcome)
         data = outcome.data if isinstance(outcome, Refused) else None
         if is_mapping(data) and (retry := self._other_version(data)):
             return retry
-        status = outcome.status if isinstance(outcome, HttpRefused) else getattr(outcome, "http_status", None)
+        status = _status_of(outcome)
         is_modern = isinstance(outcome, Refused) and is_modern_error(outcome.code, outcome.data)
         if status in _NOT_ABOUT_ERAS:
             return self._fail(error)

@@ -32,10 +32,11 @@ from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 import anyio
 
 from ferrule.client.calls.rounds import run_rounds
-from ferrule.client.config import InProcessTarget, PairTarget, StdioTarget, read_target
+from ferrule.client.config import read_target
 from ferrule.client.gateway.backend_sessions import Behind, Lane, LanePool
 from ferrule.client.gateway.parked_calls import MAX_PARKED, Parked, fingerprint_of
 from ferrule.client.gateway.upstream_changes import Hearing, meta_of, params_of, typed
+from ferrule.client.targets import InProcessTarget, PairTarget, StdioTarget
 from ferrule.kernel.builtin import set_level as builtin_set_level
 from ferrule.kernel.changes.bus import SubscriptionBus
 from ferrule.kernel.context import CallNext, ServerRequestContext

@@ -19,12 +19,13 @@ from ferrule.client.calls.methods import ClientCalls
 from ferrule.client.calls.results import ToolCallResult
 from ferrule.client.calls.tasks import ClientTasks, TaskHandle
 from ferrule.client.concurrent import gather
-from ferrule.client.config import GroupTarget, read_target
+from ferrule.client.config import read_target
 from ferrule.client.errors import UnknownServer
 from ferrule.client.groups.names import NameBook, UriBook
 from ferrule.client.groups.supervisor import Keeper, Sleep
 from ferrule.client.json_types import is_mapping
 from ferrule.client.options import ClientOptions
+from ferrule.client.targets import GroupTarget
 from ferrule.protocol.errors import FerruleError, LocalError, MCPError, RequestTimeout
 from ferrule.transports.background import Background
 from ferrule.wire.jsonrpc import JsonRpcErrorCode

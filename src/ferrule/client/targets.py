@@ -1,0 +1,115 @@
+"""What a client connects to: one frozen value for each kind of server, and one for a group of servers.
+
+`ferrule.client.config.read_target` makes them of what a program writes. Nothing here connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ferrule.client.addresses import checked_headers, checked_url
+from ferrule.transports.stdio.client import StdioServer
+
+__all__ = ["GroupTarget", "HttpTarget", "InProcessTarget", "PairTarget", "StdioTarget", "Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessTarget:
+    """A server object in this process.
+
+    Attributes:
+        server: the kernel's server.
+        label: its name.
+        origin: returns the transport context of the caller for whom a request is made; ``None``: every request is made
+            for the owner of this process.
+        known_as: its name in the configuration; ``None`` outside one.
+    """
+
+    server: Any
+    label: str
+    origin: Callable[[], Any] | None = None
+    known_as: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PairTarget:
+    """A stream pair that leads to a server.
+
+    Attributes:
+        read_stream, write_stream: the two halves; see `ferrule.kernel.dispatch`.
+        label: what to call the server.
+        known_as: its name in the configuration; ``None`` outside one.
+    """
+
+    read_stream: Any
+    write_stream: Any
+    label: str = "stream pair"
+    known_as: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTarget:
+    """An endpoint.
+
+    Attributes:
+        url: absolute.
+        headers: to add to every request.
+        is_sse: skip Streamable HTTP: the configuration says it is the two-endpoint transport.
+        known_as: its name in the configuration, as of every kind of target; ``None`` outside one.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_sse: bool = False
+    known_as: str | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        checked_url(self.url)
+        checked_headers(self.headers)
+
+    @property
+    def label(self) -> str:
+        """The URL without what may be secret in it."""
+        from urllib.parse import urlsplit
+
+        parts = urlsplit(self.url)
+        host = parts.hostname or ""
+        return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class StdioTarget:
+    """A process to start.
+
+    Attributes:
+        server: how to start it.
+        known_as: its name in the configuration; ``None`` outside one.
+    """
+
+    server: StdioServer
+    known_as: str | None = field(default=None, compare=False)
+
+    @property
+    def label(self) -> str:
+        """The program and its first argument."""
+        return self.server.label
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTarget:
+    """Several servers under their names.
+
+    Attributes:
+        servers: name → a target, or the error that reading its entry gave.
+        label: what to call them all.
+        known_as: always ``None``: a group is no member of another one.
+    """
+
+    servers: Mapping[str, Any]
+    label: str = "group"
+    known_as: None = None
+
+
+Target: TypeAlias = InProcessTarget | PairTarget | HttpTarget | StdioTarget | GroupTarget
