@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from ferrule.kernel.changes.bus import Event
-from ferrule.transports.asgi import HttpEndpoint, HttpOptions
+from ferrule.transports.asgi import HttpEndpoint, HttpOptions, MemoryEventStore
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
 from tests.transports.asgi.support import (
     LEGACY,
@@ -179,6 +179,25 @@ async def test_an_unknown_last_event_id_is_400() -> None:
     assert (await get_call(app, two, last_event_id=id).run()).status == 400
     assert (await get_call(app, one, last_event_id="nonsense").run()).status == 400
     assert len((await get_call(app, one, last_event_id=id).run()).messages) == 4
+
+
+async def test_an_idle_stream_that_the_store_displaced_goes_on() -> None:
+    """Without a later event nothing is lost; with one, the client gets 400 and starts a new stream."""
+    steered, app = listening(event_store=MemoryEventStore(max_session_streams=1))
+    steered.release.set()
+    session = await open_session(app)
+    stream = get_call(app, session)
+    async with running(stream):
+        await stream.until(lambda a: a.events)
+        last = str(stream.answer.events[-1].id)
+    assert (await legacy_call(app, tool("speak"), session).run()).headers["content-type"] == "text/event-stream"
+    back = get_call(app, session, **{"last-event-id": last})
+    async with running(back):
+        assert (await back.until(lambda a: a.status)).status == 200
+        steered.server.bus.publish(Event.list_changed("tools"))
+        assert (await back.message_count(1))[0]["method"] == "notifications/tools/list_changed"
+    await legacy_call(app, tool("speak"), session).run()
+    assert (await get_call(app, session, **{"last-event-id": last}).run()).status == 400
 
 
 async def test_a_get_must_accept_event_streams() -> None:

@@ -379,12 +379,14 @@ class LegacySide:
             except OSError as error:
                 await self._refuse_without_store(request, None, error)
                 return
-            if found is None:
+            stream_id = last_event_id.rpartition("-")[0] if found is None else found.stream_id
+            channel = session.channels.get(stream_id)
+            # The store drops idle streams first. A client that has seen the newest event of one has lost nothing.
+            if found is None and (channel is None or channel.last_event_id != last_event_id):
                 await request.refuse(400, _INVALID, "Nothing can be replayed after this Last-Event-ID")
                 return
-            channel = session.channels.get(found.stream_id)
             if channel is None and self._shared is not None:
-                if not found.stream_id.startswith(GET_STREAM):
+                if not stream_id.startswith(GET_STREAM):
                     await self._follow(self._shared, session, request, reply, runtime)
                     return
                 await replay(store, session.session_id, last_event_id, reply)

@@ -36,6 +36,7 @@ class Channel:
         primes: begin each stream with an empty event that carries an id (2025-11-25, SEP-1699).
 
     Attributes:
+        last_event_id: id of the newest event that was stored; empty before the first.
         retry_ms: what the client was told last.
         losses: how often its client has gone.
         reply: the connection that carries it now; ``None`` while nobody is connected.
@@ -50,6 +51,7 @@ class Channel:
         "_store",
         "_writing",
         "is_finished",
+        "last_event_id",
         "losses",
         "reply",
         "retry_ms",
@@ -68,6 +70,7 @@ class Channel:
         self._store = store
         self.retry_ms = retry_ms
         self.losses = 0
+        self.last_event_id = ""
         self._primes = primes and store is not None
         self._lock = anyio.Lock(fast_acquire=True)
         self._writing = EndableWait()
@@ -198,6 +201,7 @@ class Channel:
         except OSError as error:  # whoever is connected gets it all the same, but cannot come back for it
             log.warning("an event of a stream could not be kept: %s", error)
             return encode_event(data, retry_ms=retry_ms)
+        self.last_event_id = id
         return encode_event(data, id=id, retry_ms=retry_ms)
 
 
