@@ -538,6 +538,32 @@ async def test_a_question_while_the_call_becomes_a_task_is_asked_in_the_task() -
     assert task["result"]["content"][0]["text"] == "ann"
 
 
+async def test_a_call_that_cannot_become_a_task_is_answered_and_the_reason_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The store is away: an operator sees why calls are slow at WARNING, and the client waits for the result."""
+    extension = Tasks()
+    app = MCPServer("tasks", extensions=[extension])
+    refused = asyncio.Event()
+
+    async def fail(*args: Any, **options: Any) -> Any:
+        refused.set()
+        raise OSError("the store is away")
+
+    extension.desk.add = fail
+
+    @app.tool(task="optional", task_after_s=0.01)
+    async def slow() -> str:
+        await refused.wait()
+        return "done"
+
+    result = await Modern(app).call("slow")
+    assert result["content"][0]["text"] == "done"
+    logged = [record for record in caplog.records if "could not be made a task" in record.message]
+    assert [record.levelname for record in logged] == ["WARNING"]
+    assert "the store is away" in logged[0].message
+
+
 async def test_a_task_that_failed_for_its_size_takes_no_further_step() -> None:
     """What the client is told to have failed has stopped, and nobody may claim it."""
     extension = Tasks(max_task_bytes=3000)
