@@ -5,16 +5,32 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import anyio
 import pytest
 
 from ferrule.client.connection.channels import DirectLink, MemoryLink, PairLink, StdioLink
 from ferrule.kernel.connection import Connection, GuardedDispatch, NotifyOnly
 from ferrule.kernel.direct import DirectDispatcher
-from ferrule.kernel.dispatch import DispatchContext, Outbound
+from ferrule.kernel.dispatch import (
+    ClosesStream,
+    DelaysUntilRead,
+    DispatchContext,
+    EncodesMessages,
+    ForwardsChanges,
+    NotifiesAfterResult,
+    Outbound,
+    RepliesEarly,
+    TransportContext,
+    WritesResults,
+)
 from ferrule.kernel.duplex import JSONRPCDispatcher
+from ferrule.kernel.duplex import _Inbound as Inbound  # pyright: ignore[reportPrivateUsage]
+from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.exchange import ModernExchange
 from ferrule.transports.asgi.legacy.exchange import LegacyExchange
 from ferrule.transports.http.client import StreamableHttp
+from ferrule.transports.memory import MemoryWriteStream, memory_pair
+from ferrule.transports.stdio.server import StdioContext, StdioWriteStream
 from tests.kernel.harness import FakeDispatch
 
 CHANNELS = [
@@ -51,3 +67,47 @@ async def test_a_request_without_params_arrives_without() -> None:
     theirs.serve(on_request, on_notify)
     assert await _ping(ours) == {}
     assert seen == [("ping", None)]
+
+
+OFFERS: list[tuple[type[Any], type[Any], bool]] = [
+    (StdioWriteStream, EncodesMessages, True),
+    (StdioWriteStream, WritesResults, True),
+    (StdioWriteStream, DelaysUntilRead, True),
+    (MemoryWriteStream, EncodesMessages, True),
+    (MemoryWriteStream, WritesResults, False),
+    (Inbound, RepliesEarly, True),
+    (Inbound, NotifiesAfterResult, True),
+    (Inbound, ClosesStream, False),
+    (ModernExchange, RepliesEarly, True),
+    (ModernExchange, NotifiesAfterResult, False),
+    (LegacyExchange, ClosesStream, True),
+]
+
+
+@pytest.mark.parametrize(("made", "protocol", "expected"), OFFERS)
+def test_what_a_class_offers_is_told_by_its_protocol(made: type[Any], protocol: type[Any], expected: bool) -> None:
+    """The kernel asks for a capability by its protocol; a method that is renamed would silently no longer be used."""
+    assert isinstance(object.__new__(made), protocol) is expected
+
+
+def test_the_facts_of_a_transport_have_defaults() -> None:
+    """Every handler may ask for them, whatever carried its message; off a network nobody is anonymous."""
+    facts = TransportContext()
+    assert (facts.is_network, facts.principal, dict(facts.headers), facts.client) == (False, None, {}, None)
+    assert HttpContext().is_network
+    assert not StdioContext().is_network
+
+
+@pytest.mark.anyio
+async def test_a_dispatcher_without_tasks_forwards_no_changes() -> None:
+    """After `DirectDispatcher.serve` nothing would read the listener, so that its events would pile up."""
+    memory, _ = memory_pair()
+    assert isinstance(JSONRPCDispatcher(memory.read_stream, memory.write_stream), ForwardsChanges)
+    end, _ = DirectDispatcher.pair()
+    assert isinstance(end, ForwardsChanges)
+    assert not end.is_running
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(end.run, None, None)
+        assert end.is_running
+        end.close()
+    assert not end.is_running

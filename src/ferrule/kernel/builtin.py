@@ -6,10 +6,12 @@ them touches connection state that the runner has not let it touch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from ferrule.kernel.changes.bus import ListenFilter
+from ferrule.kernel.connection import unguarded
 from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.dispatch import NotifiesAfterResult
 from ferrule.protocol.errors import InvalidParams, MethodNotFound, ResourceNotFound
 from ferrule.protocol.handshake import negotiate_initialize
 from ferrule.wire.revisions import REVISIONS, Revision
@@ -132,10 +134,10 @@ def _check_size(count: int, longest: int, in_all: int) -> None:
 
 
 def _bind(ctx: ServerRequestContext[Any], filter: ListenFilter) -> None:
-    """What the sender must not see it must not hear of either; who has no principal started us, or is part of us."""
+    """Let no event through about a resource that the sender may not see; off the network it may see all."""
     rule = ctx.server.hearing_rule
-    if rule is not None and filter.may_hear is None and hasattr(ctx.transport, "principal"):
-        filter.may_hear = rule(cast("Any", ctx.transport).principal)
+    if rule is not None and filter.may_hear is None and ctx.transport.is_network:
+        filter.may_hear = rule(ctx.transport.principal)
 
 
 def granted_filter(server: Server[Any], wanted: SubscriptionFilter) -> tuple[dict[str, Any], ListenFilter]:
@@ -192,7 +194,8 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
             undo()
     dispatch = session.dispatch
     if dispatch.transport.kind == "stdio":  # where no end of a stream tells (2026-07-28, CancelledNotification)
-        say_last: Any = getattr(dispatch, "say_last", None)
-        if say_last is not None:
-            say_last("notifications/cancelled", {"requestId": meta[SUBSCRIPTION_ID_KEY], "_meta": dict(meta)})
+        carrier = unguarded(dispatch)
+        if isinstance(carrier, NotifiesAfterResult):
+            cancelled = {"requestId": meta[SUBSCRIPTION_ID_KEY], "_meta": dict(meta)}
+            carrier.notify_after_result("notifications/cancelled", cancelled)
     return SubscriptionsListenResult(meta=dict(meta))

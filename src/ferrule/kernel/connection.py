@@ -30,7 +30,7 @@ from ferrule.wire.types import ClientCapabilities, Implementation, InitializePar
 if TYPE_CHECKING:
     from ferrule.kernel.server import InitializationOptions
 
-__all__ = ["Connection", "NotifyOnly", "OnceEvent"]
+__all__ = ["Connection", "GuardedDispatch", "NotifyOnly", "OnceEvent", "unguarded"]
 
 
 class OnceEvent:
@@ -86,51 +86,60 @@ class NotifyOnly:
 
 
 class GuardedDispatch:
-    """The way back of one message as foreign code sees it where nothing may be asked; the rest passes through."""
+    """A dispatch context that refuses questions to the peer where the connection refuses them.
 
-    __slots__ = ("_connection", "_inner")
+    Attributes:
+        inner: the context behind it, which may offer more (`RepliesEarly`, `ClosesStream` …).
+    """
+
+    __slots__ = ("_connection", "inner")
 
     def __init__(self, inner: DispatchContext, connection: Connection) -> None:
-        self._inner = inner
+        self.inner = inner
         self._connection = connection
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     @property
     def transport(self) -> TransportContext:
         """As the message came."""
-        return self._inner.transport
+        return self.inner.transport
 
     @property
     def request_id(self) -> RequestId | None:
         """As the message came."""
-        return self._inner.request_id
+        return self.inner.request_id
 
     @property
     def cancel_requested(self) -> bool:
         """As the peer wants it."""
-        return self._inner.cancel_requested
+        return self.inner.cancel_requested
 
     @property
     def can_send_request(self) -> bool:
         """Not in the modern era."""
-        return self._inner.can_send_request and not self._connection.is_modern
+        return self.inner.can_send_request and not self._connection.is_modern
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         """Refuses where the connection refuses; see `Connection.check_may_ask`."""
         self._connection.check_may_ask(method)
-        return await self._inner.send_raw_request(method, params, opts)
+        return await self.inner.send_raw_request(method, params, opts)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Passes on."""
-        await self._inner.notify(method, params)
+        await self.inner.notify(method, params)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Passes on."""
-        await self._inner.progress(progress, total, message)
+        await self.inner.progress(progress, total, message)
+
+
+def unguarded(dispatch: DispatchContext) -> DispatchContext:
+    """Return the context that the transport made, without the guard that may be around it.
+
+    For what a context offers beyond `DispatchContext`; ask the peer through the guard only.
+    """
+    return dispatch.inner if isinstance(dispatch, GuardedDispatch) else dispatch
 
 
 class _Closing:

@@ -23,7 +23,7 @@ from ferrule.kernel.dispatch import (
     ProgressSender,
     TransportContext,
 )
-from ferrule.kernel.legacy.change_forwarder import forward_changes, open_listener
+from ferrule.kernel.legacy.change_forwarder import forward_changes
 from ferrule.kernel.questions import progress_off_the_clock
 from ferrule.protocol.correlation import IdSequence
 from ferrule.protocol.errors import (
@@ -40,8 +40,7 @@ from ferrule.wire.jsonrpc import RequestId
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
-    from ferrule.kernel.connection import Connection
-    from ferrule.kernel.server import Server
+    from ferrule.kernel.changes.bus import Listener
 
 __all__ = ["DirectDispatcher"]
 
@@ -149,12 +148,15 @@ class DirectDispatcher:
             self._tasks.cancel_scope.cancel()
         self._tasks = None
 
-    def start_pump(self, connection: Connection, server: Server[Any]) -> None:
-        """Tell a legacy peer of what the server publishes from now on, while `run` runs."""
+    @property
+    def is_running(self) -> bool:
+        """Whether `run` is serving; not so after `serve`, which starts no task."""
+        return self._tasks is not None
+
+    def start_forwarding(self, listener: Listener) -> None:
+        """Send the events of ``listener`` to the peer from now on; see `ForwardsChanges`."""
         if self._tasks is not None:
-            listener = open_listener(connection, server)
-            if listener is not None:
-                self._tasks.start_soon(forward_changes, listener, self)
+            self._tasks.start_soon(forward_changes, listener, self)
 
     def close(self) -> None:
         """Close both ends; calls in progress finish, later ones are refused."""

@@ -8,7 +8,7 @@ typed `TransportContext` per transport, never as raw carrier metadata.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 import anyio
@@ -20,34 +20,54 @@ from ferrule.wire.jsonrpc import JsonRpcMessage, RequestId
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
+    from ferrule.kernel.changes.bus import Listener
+
 __all__ = [
     "CallOptions",
+    "ClosesStream",
     "DelaysUntilRead",
+    "DescribesTransport",
     "DispatchContext",
     "Dispatcher",
+    "EncodesMessages",
+    "ForwardsChanges",
+    "LimitsDrain",
+    "NotifiesAfterResult",
     "OnNotify",
     "OnProgress",
     "OnRequest",
     "Outbound",
     "ProgressSender",
     "ReadStream",
+    "RepliesEarly",
     "StreamMessage",
     "TransportContext",
     "WriteStream",
+    "WritesResults",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class TransportContext:
-    """Facts of the transport that carried a message; each transport subclasses it with its own.
+    """Facts of the transport that carried a message. A transport with more facts subclasses it.
 
     Attributes:
         kind: ``"stdio"``, ``"http"``, ``"memory"``, ``"direct"`` or a transport's own word.
         can_send_request: whether the peer can be asked something over it.
+        is_network: whether anybody who reaches an address may have sent the message. Then a ``principal`` of ``None``
+            is an anonymous sender, to whom ``scopes=`` and ``allow=`` of components apply. Elsewhere (stdio, memory)
+            the peer is the owner of the process, to whom they do not.
+        principal: who authenticated; ``None`` without authentication.
+        headers: of the HTTP request that carried the message, or that opened the connection: lower-case names.
+        client: address and port of the peer's socket; ``None`` where there is none, or it is not known.
     """
 
     kind: str = "stream"
     can_send_request: bool = True
+    is_network: bool = field(default=False, kw_only=True)
+    principal: Any = field(default=None, kw_only=True)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
+    client: tuple[str, int] | None = field(default=None, kw_only=True)
 
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
@@ -172,9 +192,7 @@ class ReadStream(Protocol):
 class WriteStream(Protocol):
     """The outbound half of a stream pair; an anyio memory object stream fits.
 
-    A stream that encodes by itself sets the class attribute ``encodes = True`` and then also gets results that are
-    Structs or ready-made bytes; any other gets builtins. Such a stream may also offer
-    ``send_result(id, result) -> Awaitable | None``, which is then used for results: ``None`` means that it is done.
+    What more a stream can do, it says by the protocols below: `EncodesMessages`, `WritesResults`, `DelaysUntilRead`.
     """
 
     async def send(self, item: Any, /) -> None:
@@ -191,6 +209,55 @@ class WriteStream(Protocol):
 
 
 @runtime_checkable
+class DescribesTransport(Protocol):
+    """A read stream that knows the transport's facts, for the messages that bring none of their own."""
+
+    @property
+    def transport(self) -> TransportContext:
+        """Facts that hold for every message of the stream."""
+        ...
+
+
+@runtime_checkable
+class LimitsDrain(Protocol):
+    """A read stream that says how long accepted requests may take after its end.
+
+    Attributes:
+        drain_s: seconds; what still runs then is cancelled.
+    """
+
+    drain_s: float
+
+
+@runtime_checkable
+class EncodesMessages(Protocol):
+    """A write stream that can encode messages itself.
+
+    Attributes:
+        encodes: whether it does; then results reach it as Structs or ready-made bytes too, otherwise as builtins only.
+    """
+
+    encodes: bool
+
+
+@runtime_checkable
+class WritesResults(Protocol):
+    """A write stream with a faster way for results, which `WriteStream.send` does not get then."""
+
+    def send_result(self, id: RequestId, result: Any) -> Awaitable[None] | None:
+        """Write the result of the request ``id``.
+
+        Returns:
+            What is left to wait for; ``None`` if it has been written.
+
+        Raises:
+            EncodeError: it has no JSON form.
+            anyio.BrokenResourceError, anyio.ClosedResourceError, OSError: the peer, or this side, has closed.
+        """
+        ...
+
+
+@runtime_checkable
 class DelaysUntilRead(Protocol):
     """A write stream that can hold an answer back until the peer has read the progress notifications before it.
 
@@ -200,6 +267,59 @@ class DelaysUntilRead(Protocol):
 
     async def wait_until_read(self) -> None:
         """Return when the peer has read what was written so far, or after a bounded time."""
+        ...
+
+
+@runtime_checkable
+class RepliesEarly(Protocol):
+    """A dispatch context that can answer its request while the handler still runs."""
+
+    async def answer(self, result: Any = None, *, error: Exception | None = None) -> None:
+        """Answer now; what the handler returns, raises or sends later is dropped.
+
+        Args:
+            result: the finished result.
+            error: the answer instead of a result.
+        """
+        ...
+
+
+@runtime_checkable
+class NotifiesAfterResult(Protocol):
+    """A dispatch context that can send a notification right after the result of its request."""
+
+    def notify_after_result(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send this notification behind the result; drop it if the request ends without one."""
+        ...
+
+
+@runtime_checkable
+class ClosesStream(Protocol):
+    """A dispatch context whose answer goes over a stream that can be closed and resumed (2025-11-25, SEP-1699)."""
+
+    async def close_stream(self, retry_ms: int | None = None) -> None:
+        """Close the stream while the handler works on; the client comes back for the rest.
+
+        Args:
+            retry_ms: milliseconds after which the client should come back; ``None`` takes the transport's option.
+
+        Raises:
+            NoBackChannel: this stream cannot be resumed.
+        """
+        ...
+
+
+@runtime_checkable
+class ForwardsChanges(Protocol):
+    """A dispatcher that can send what a server publishes to a legacy client, outside of any request."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether `Dispatcher.run` is serving, so that `start_forwarding` can start a task."""
+        ...
+
+    def start_forwarding(self, listener: Listener) -> None:
+        """Send the events of ``listener`` to the peer from now on, until it or `Dispatcher.run` ends."""
         ...
 
 

@@ -12,7 +12,7 @@ come any more.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
@@ -21,17 +21,21 @@ from ferrule.kernel.cancellation import attended, failure_of
 from ferrule.kernel.dispatch import (
     CallOptions,
     DelaysUntilRead,
+    DescribesTransport,
+    EncodesMessages,
+    LimitsDrain,
     OnNotify,
     OnRequest,
     ProgressSender,
     ReadStream,
     StreamMessage,
     TransportContext,
+    WritesResults,
     WriteStream,
 )
-from ferrule.kernel.legacy.change_forwarder import forward_changes, open_listener
+from ferrule.kernel.legacy.change_forwarder import forward_changes
 from ferrule.kernel.questions import Question
-from ferrule.kernel.spawner import TaskHandle, Tasks, tasks_for_this_loop
+from ferrule.kernel.spawner import AsyncioTasks, TaskHandle, Tasks, tasks_for_this_loop
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
     ClientNotAskable,
@@ -65,8 +69,7 @@ from ferrule.wire.struct import WireStruct
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from ferrule.kernel.connection import Connection
-    from ferrule.kernel.server import Server
+    from ferrule.kernel.changes.bus import Listener
 
 __all__ = ["DEFAULT_DRAIN_S", "DEFAULT_MAX_IN_FLIGHT", "INLINE_METHODS", "JSONRPCDispatcher"]
 
@@ -144,9 +147,9 @@ class _Inbound(ProgressSender):
                 self.has_reported = True
             await self._dispatcher.notify(method, params)
 
-    def say_last(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification right after the result of this request, if it comes to have one."""
-        self._dispatcher.last_words[cast("RequestId", self.request_id)] = method, params
+    def notify_after_result(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification right after the result of this request; see `NotifiesAfterResult`."""
+        self._dispatcher.after_result[cast("RequestId", self.request_id)] = method, params
 
     async def answer(self, result: Any = None, *, error: Exception | None = None) -> None:
         """Answer now although the handler still runs; what it returns, raises or says later is dropped."""
@@ -188,15 +191,19 @@ class JSONRPCDispatcher:
     ) -> None:
         self._read = read_stream
         self._write = write_stream
-        self._encodes: bool = getattr(write_stream, "encodes", False)
-        self._send_result: Callable[[RequestId, Any], Awaitable[None] | None] | None = getattr(
-            write_stream, "send_result", None
+        self._encodes = isinstance(write_stream, EncodesMessages) and write_stream.encodes
+        self._send_result: Callable[[RequestId, Any], Awaitable[None] | None] | None = (
+            write_stream.send_result if isinstance(write_stream, WritesResults) else None
         )
         self._delays = write_stream if isinstance(write_stream, DelaysUntilRead) else None
-        self._transport = transport or getattr(read_stream, "transport", None) or TransportContext()
+        if transport is None and isinstance(read_stream, DescribesTransport):
+            transport = read_stream.transport
+        self._transport = TransportContext() if transport is None else transport
         self._raise = raise_exceptions
         self._max_in_flight = max_in_flight
-        self._drain_s: float = getattr(read_stream, "drain_s", DEFAULT_DRAIN_S) if drain_s is None else drain_s
+        if drain_s is None:
+            drain_s = read_stream.drain_s if isinstance(read_stream, LimitsDrain) else DEFAULT_DRAIN_S
+        self._drain_s = drain_s
         self._ids = IdSequence()
         self._in_flight: dict[RequestId, _Inbound] = {}
         self._notifying: set[_Inbound] = set()
@@ -212,7 +219,7 @@ class JSONRPCDispatcher:
         self._on_request: OnRequest | None = None
         self._on_notify: OnNotify | None = None
         self.on_closing: Callable[[], None] | None = None
-        self.last_words: dict[RequestId, tuple[str, Mapping[str, Any]]] = {}
+        self.after_result: dict[RequestId, tuple[str, Mapping[str, Any]]] = {}
         self.spawns_notification: Callable[[str], bool] | None = None
         self.accepts_batches: Callable[[], bool] | None = None
 
@@ -245,7 +252,7 @@ class JSONRPCDispatcher:
         try:
             async with tasks_for_this_loop() as tasks:
                 self._tasks = tasks
-                self.loop = getattr(tasks, "loop", None)
+                self.loop = tasks.loop if isinstance(tasks, AsyncioTasks) else None
                 task_status.started()
                 if self._raise:
                     with anyio.CancelScope() as self._reading:
@@ -410,8 +417,8 @@ class JSONRPCDispatcher:
                 waiting = self._send_result(id, result)
                 if waiting is not None:
                     await waiting
-            if self.last_words and id in self.last_words:
-                await self.notify(*self.last_words[id])
+            if self.after_result and id in self.after_result:
+                await self.notify(*self.after_result[id])
         except EncodeError:
             logger.exception("The result of a request cannot be written as JSON")
             await self._send(JsonRpcResponse(id, error=InternalError().to_error()))
@@ -449,8 +456,8 @@ class JSONRPCDispatcher:
         id: Any = inbound.request_id
         if self._in_flight.get(id) is inbound:
             del self._in_flight[id]
-            if self.last_words:
-                self.last_words.pop(id, None)
+            if self.after_result:
+                self.after_result.pop(id, None)
 
     def _cancel(self, params: Mapping[str, Any] | None) -> None:
         """Apply a cancellation; one that names nothing in flight is no fault, nor one that crosses its answer."""
@@ -642,16 +649,19 @@ class JSONRPCDispatcher:
         self._closed = True
         logger.debug("The peer has gone; a message was dropped")
 
-    def start_pump(self, connection: Connection, server: Server[Any]) -> None:
-        """Tell a legacy peer of what the server publishes from now on; nothing happens if there is nothing to tell."""
+    @property
+    def is_running(self) -> bool:
+        """Whether `run` is serving."""
+        return self._tasks is not None
+
+    def start_forwarding(self, listener: Listener) -> None:
+        """Send the events of ``listener`` to the peer from now on; see `ForwardsChanges`."""
         if self._tasks is not None:
-            listener = open_listener(connection, server)
-            if listener is not None:
-                self._tasks.start(forward_changes(listener, self))
+            self._tasks.start(forward_changes(listener, self))
 
 
 def _discard(inbound: _Inbound) -> None:
     """Close a coroutine that will never be awaited, so that Python does not warn about it."""
-    close = getattr(inbound.awaitable, "close", None)
-    if close is not None and not inbound.started:
-        close()
+    awaitable: Any = inbound.awaitable
+    if not inbound.started and isinstance(awaitable, Coroutine):
+        awaitable.close()

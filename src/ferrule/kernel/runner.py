@@ -9,7 +9,7 @@ revisions by their tables.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, cast
 
@@ -23,9 +23,18 @@ from ferrule.kernel.context import (
     ServerMiddleware,
     ServerRequestContext,
 )
-from ferrule.kernel.dispatch import DispatchContext, Dispatcher, OnNotify, OnRequest, ReadStream, WriteStream
+from ferrule.kernel.dispatch import (
+    DispatchContext,
+    Dispatcher,
+    ForwardsChanges,
+    OnNotify,
+    OnRequest,
+    ReadStream,
+    WriteStream,
+)
 from ferrule.kernel.duplex import JSONRPCDispatcher
 from ferrule.kernel.finish import bad_result, check_result, finish_result
+from ferrule.kernel.legacy.change_forwarder import open_listener
 from ferrule.kernel.legacy.session import LOG_LEVELS, ServerSession
 from ferrule.kernel.server import HandlerEntry, InitializationOptions, Server
 from ferrule.protocol.capabilities import declares_extension
@@ -461,7 +470,7 @@ async def serve_connection(
             return runner.handle_early(dctx, method, params)
         return runner.handle_request(dctx, method, params)
 
-    await _drive(dispatcher, runner, on_request, _with_pump(dispatcher, runner), task_status)
+    await _drive(dispatcher, runner, on_request, _with_forwarding(dispatcher, runner), task_status)
 
 
 async def _drive(
@@ -489,14 +498,16 @@ async def _drive(
         await aclose_shielded(connection)
 
 
-def _with_pump(dispatcher: Dispatcher, runner: ServerRunner[Any]) -> OnNotify:
-    """The runner's `on_notify`, which also begins to tell a legacy client of changes once it may be told."""
-    start_pump: Callable[[Connection, Server[Any]], None] | None = getattr(dispatcher, "start_pump", None)
+def _with_forwarding(dispatcher: Dispatcher, runner: ServerRunner[Any]) -> OnNotify:
+    """Return the runner's `on_notify`, which also starts to forward changes once a legacy client is initialized."""
+    forwarder = dispatcher if isinstance(dispatcher, ForwardsChanges) else None
 
     def on_notify(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Coroutine[Any, Any, None]:
         taking = runner.on_notify(dctx, method, params)
-        if start_pump is not None and method == "notifications/initialized" and runner.connection.is_ready:
-            start_pump(runner.connection, runner.server)
+        if method == "notifications/initialized" and forwarder is not None and runner.connection.is_ready:
+            listener = open_listener(runner.connection, runner.server) if forwarder.is_running else None
+            if listener is not None:
+                forwarder.start_forwarding(listener)
         return taking
 
     return on_notify
@@ -551,7 +562,7 @@ class _DualEra:
         self.runner = runner
         self.server = runner.server
         self.connection = runner.connection
-        self.legacy_notify = _with_pump(dispatcher, runner)
+        self.legacy_notify = _with_forwarding(dispatcher, runner)
         self.lock = EraLock(self.server.modern_versions)
         self.modern_version = LATEST_MODERN_VERSION
         self.closing = self.connection.shared_closing()

@@ -40,7 +40,7 @@ class From(RecordingDispatch):
 
     def __init__(self, principal: Any = None, address: str = "10.0.0.1") -> None:
         super().__init__()
-        self.transport = HttpContext(principal=principal, scope={"client": (address, 1)})
+        self.transport = HttpContext(principal=principal, client=(address, 1))
 
 
 async def test_a_bucket_empties_and_fills():

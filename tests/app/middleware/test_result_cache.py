@@ -27,7 +27,7 @@ class From(RecordingDispatch):
 
     def __init__(self, principal: Any = None) -> None:
         super().__init__()
-        self.transport = HttpContext(principal=principal, scope={"client": ("10.0.0.1", 1)})
+        self.transport = HttpContext(principal=principal, client=("10.0.0.1", 1))
 
 
 class Token:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ferrule.app.errors import RegistrationError
 from ferrule.auth.server.refusals import AuthRefusal, InsufficientScope
@@ -47,8 +47,6 @@ Allow: TypeAlias = Callable[[Any], bool]
 """Whether a component exists for a principal."""
 
 logger = logging.getLogger("ferrule.app")
-
-_ABSENT: Final = object()
 
 
 def read_auth(auth: Any) -> ResourceServer:
@@ -135,8 +133,7 @@ class Guard:
         """Whether the component exists for the sender of this request."""
         if self._allow is None:
             return True
-        principal = getattr(ctx.transport, "principal", _ABSENT)
-        return principal is _ABSENT or self.exists_for(principal)
+        return not ctx.transport.is_network or self.exists_for(ctx.transport.principal)
 
     def exists_for(self, principal: Any) -> bool:
         """Whether the component exists for a principal."""
@@ -182,9 +179,8 @@ class Guard:
             ScopesUnknown: an argument is missing that decides which are needed.
             InternalError: the function that says which are needed failed.
         """
-        principal: Any = getattr(ctx.transport, "principal", _ABSENT)
-        if principal is not _ABSENT:
-            require_scopes(ctx, self._needed(principal, arguments or {}))
+        if ctx.transport.is_network:
+            require_scopes(ctx, self._needed(ctx.transport.principal, arguments or {}))
 
     def _needed(self, principal: Any, arguments: dict[str, Any]) -> tuple[str, ...]:
         scopes = self._scopes
@@ -210,10 +206,9 @@ def require_scopes(ctx: ServerRequestContext[Any], needed: tuple[str, ...]) -> N
     Raises:
         InsufficientScope: it does not.
     """
-    principal: Any = getattr(ctx.transport, "principal", _ABSENT)
-    if principal is _ABSENT or not needed:
+    if not ctx.transport.is_network or not needed:
         return
-    granted: Iterable[str] = getattr(principal, "scopes", ())
+    granted: Iterable[str] = getattr(ctx.transport.principal, "scopes", ())
     if not set(granted).issuperset(needed):
         protection = ctx.server.protection
         if not isinstance(protection, Protection):

@@ -16,7 +16,7 @@ _NAMES = ("id", "subject", "sub")
 
 def principal_of(request: ServerRequestContext[Any]) -> Any:
     """The principal of a request, as authentication gave it; ``None`` for nobody in particular."""
-    return getattr(request.transport, "principal", None)
+    return request.transport.principal
 
 
 def principal_id(principal: Any) -> str | None:

@@ -20,7 +20,9 @@ from ferrule.app.execution.threads import calling_loop
 from ferrule.app.in_threads import answers, tells
 from ferrule.app.rounds.interaction import Asking
 from ferrule.kernel.changes.bus import Event
+from ferrule.kernel.connection import unguarded
 from ferrule.kernel.context import LifespanT, ServerRequestContext
+from ferrule.kernel.dispatch import ClosesStream
 from ferrule.kernel.turns import let_the_loop_turn
 from ferrule.protocol.deprecations import warn_deprecated
 from ferrule.protocol.errors import NoBackChannel
@@ -51,7 +53,6 @@ _NAMED_ELSEWHERE: Mapping[str, str] = {
     "set_state": "a `Handles` or `PerPrincipal` parameter",
 }
 
-_NO_HEADERS: Mapping[str, str] = {}
 
 current_request: ContextVar[ServerRequestContext[Any]] = ContextVar("ferrule_request")
 """The request being served; set around the function that serves it."""
@@ -128,12 +129,12 @@ class Context(Asking, Generic[LifespanT]):
     @property
     def headers(self) -> Mapping[str, str]:
         """This request's HTTP headers, lower-case names; empty on other transports. Never another request's."""
-        return getattr(self.request.transport, "headers", _NO_HEADERS)
+        return self.request.transport.headers
 
     @property
     def principal(self) -> Any:
         """Who sent this request, as authentication said; ``None`` when nobody in particular."""
-        return getattr(self.request.transport, "principal", None)
+        return self.request.transport.principal
 
     def require_scopes(self, *scopes: str) -> None:
         """Refuse the request unless its token allows all of these: for needs that only the function can know.
@@ -270,11 +271,11 @@ class Context(Asking, Generic[LifespanT]):
         """
         await self._check_open()
         await let_the_loop_turn(self.request.session)
-        close = getattr(self.request.session.dispatch, "close_stream", None)
-        if close is None:
+        carrier = unguarded(self.request.session.dispatch)
+        if not isinstance(carrier, ClosesStream):
             return False
         try:
-            await close(retry_ms)
+            await carrier.close_stream(retry_ms)
         except NoBackChannel:
             return False
         return True

@@ -72,7 +72,7 @@ def sender_of(ctx: Context) -> str:
     principal = principal_id(principal_of(ctx))
     if principal is not None:
         return f"principal {principal}"
-    client = getattr(ctx.transport, "client", None)
+    client = ctx.transport.client
     if client is not None and client[0]:
         return f"address {_network_of(str(client[0]))}"
     session_id = ctx.session.session_id

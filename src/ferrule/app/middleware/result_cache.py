@@ -206,7 +206,7 @@ class CacheResults:
             return ["principal", principal_id(principal), sorted(map(str, getattr(principal, "scopes", ())))]
         if ctx.session.session_id is not None:
             return ["session", ctx.session.session_id]
-        if not hasattr(ctx.transport, "principal"):
+        if not ctx.transport.is_network:
             return ["process", _THIS_PROCESS]
         if not self._has_warned:
             self._has_warned = True

@@ -29,7 +29,9 @@ from ferrule.app.rounds.questions import MisfitAnswer, Question
 from ferrule.app.rounds.quiescence import QUIET_PASSES, Stillness
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.app.rounds.state import open_state, seal_inline, seal_state
+from ferrule.kernel.connection import unguarded
 from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.dispatch import RepliesEarly
 from ferrule.kernel.finish import finish_result
 from ferrule.protocol.errors import InternalError
 from ferrule.wire.codec import convert
@@ -426,16 +428,15 @@ class ReplayRounds(Rounds):
 
     async def _answer_without_the_body(self) -> None:
         """The grace is over and the body still runs: the reply goes out all the same."""
-        dispatch = self.request.session.dispatch
-        answer = getattr(dispatch, "answer", None)
-        if answer is None:
+        carrier = unguarded(self.request.session.dispatch)
+        if not isinstance(carrier, RepliesEarly):
             return
         logger.warning("A body did not end within %g s of its suspension; the reply goes out", self.settings.grace_s)
         if self._reply_error is not None:
-            await answer(error=self._reply_error)
+            await carrier.answer(error=self._reply_error)
             return
         request = self.request
-        await answer(finish_result(request.server, request.session.connection, request.method, self._reply))
+        await carrier.answer(finish_result(request.server, request.session.connection, request.method, self._reply))
 
     async def settle(self, value: Any) -> Any:
         """The body returned."""

@@ -381,7 +381,7 @@ class Proxy:
                 raw = await lane.carry(ctx, method, params, meta=meta_of(ctx), on_progress=_progress_to(ctx))
                 return lane.client.usable_page(method, raw)
         state, answers = params.pop("requestState", None), params.pop("inputResponses", None)
-        fingerprint, party = fingerprint_of(method, params), getattr(ctx.transport, "principal", None)
+        fingerprint, party = fingerprint_of(method, params), ctx.transport.principal
         if state is not None:
             parked = self._parked.get(state) if isinstance(state, str) else None
             is_theirs = parked is not None and parked.party == party
@@ -471,7 +471,7 @@ class Proxy:
             return
         connection = ctx.session.connection
         declared = _declared(connection)
-        party = getattr(ctx.transport, "principal", None)
+        party = ctx.transport.principal
         info = connection.client_info
         key = encode_str([str(getattr(party, "id", party)), to_builtins(declared), to_builtins(info)])
         await self._release_main()

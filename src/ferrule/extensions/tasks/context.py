@@ -5,7 +5,7 @@ record; and the whole context of a task whose request another process took.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ferrule.extensions.tasks.record import TaskRecord
@@ -26,15 +26,11 @@ __all__ = ["TaskDispatch", "TaskTransport", "rebuilt_context"]
 
 @dataclass(frozen=True, slots=True)
 class TaskTransport(TransportContext):
-    """What a task that was resumed elsewhere knows of the request that began it.
-
-    Attributes:
-        principal: as text; ``None`` for nobody in particular.
-    """
+    """What a task that was resumed elsewhere knows of the request that began it: its principal, as text."""
 
     kind: str = "task"
     can_send_request: bool = False
-    principal: Any = None
+    is_network: bool = field(default=True, kw_only=True)
 
 
 class TaskDispatch(Interruptible):

@@ -15,6 +15,8 @@ class HttpContext(TransportContext):
 
     Attributes:
         headers: lower-case name to value (Latin-1); repeated headers are joined with ``", "``.
+        client: address and port of the socket's peer; ``None`` when the server does not say. Behind
+            ``trusted_proxies`` the address that these name, with port 0; behind any other proxy the proxy's own.
         scope: the ASGI scope, as the server made it.
         session_id: of the legacy session; ``None`` in the modern era and for the request that opens one.
         principal: who authenticated, as the endpoint's ``authenticate`` hook said; ``None`` without a hook.
@@ -22,19 +24,9 @@ class HttpContext(TransportContext):
 
     kind: str = "http"
     can_send_request: bool = False
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    scope: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    session_id: str | None = None
-    principal: Any = None
-
-    @property
-    def client(self) -> tuple[str, int] | None:
-        """Address and port of the socket's peer; ``None`` when the server does not say.
-
-        Behind ``trusted_proxies`` the address that these name, with port 0; behind any other proxy the proxy's own.
-        """
-        client = self.scope.get("client")
-        return None if client is None else (client[0], client[1])
+    is_network: bool = field(default=True, kw_only=True)
+    scope: Mapping[str, Any] = field(default_factory=dict[str, Any], kw_only=True)
+    session_id: str | None = field(default=None, kw_only=True)
 
     @property
     def path(self) -> str:

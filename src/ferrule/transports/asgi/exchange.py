@@ -71,7 +71,16 @@ class HttpRequest:
 
     def context(self, session_id: str | None = None, *, can_send_request: bool = False) -> HttpContext:
         """The facts that a handler gets."""
-        return HttpContext("http", can_send_request, self.headers, self.scope, session_id, self.principal)
+        client = self.scope.get("client")
+        return HttpContext(
+            "http",
+            can_send_request,
+            principal=self.principal,
+            headers=self.headers,
+            client=None if client is None else (client[0], client[1]),
+            scope=self.scope,
+            session_id=session_id,
+        )
 
     async def reply(self, status: int, body: bytes, headers: RawHeaders | None = None) -> None:
         """Answer with a JSON body."""

@@ -75,7 +75,15 @@ class ModernSide:
             problem = self._param_problem(request, params)
             if problem is not None:
                 return request.refuse(400, JsonRpcErrorCode.HEADER_MISMATCH, problem, id=id)
-        context = HttpContext("http", False, request.headers, request.scope, None, request.principal)
+        client = request.scope.get("client")
+        context = HttpContext(
+            "http",
+            False,
+            principal=request.principal,
+            headers=request.headers,
+            client=None if client is None else (client[0], client[1]),
+            scope=request.scope,
+        )
         exchange = ModernExchange(request, context, id, params, runtime, self)
         connection = exchange.connection = Connection.from_envelope(
             route.protocol_version, route.client_info, route.client_capabilities, outbound=exchange

@@ -135,7 +135,12 @@ class SseEndpoint(HttpGate):
             return
         if self.options.authenticate is not None:
             # A client got its token for the URL that it was given, the stream's: what it posts is meant for the same.
-            entrance = HttpContext(headers=headers, scope={**scope, "path": f"{prefix}{self._sse_path}"})
+            client = scope.get("client")
+            entrance = HttpContext(
+                headers=headers,
+                client=None if client is None else (client[0], client[1]),
+                scope={**scope, "path": f"{prefix}{self._sse_path}"},
+            )
             if not await self._authenticate(request, entrance):
                 return
         if verb == "GET" and self.is_ending:
