@@ -1,5 +1,6 @@
 """A sync function and the methods of its context: what only tells works, what answers says how."""
 
+# pyright: reportUnusedCoroutine=false
 from __future__ import annotations
 
 import gc

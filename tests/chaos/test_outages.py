@@ -11,13 +11,13 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.transports.test_workers import call
 
 from ferrule import Client
 from ferrule.client.calls.tasks import TaskHandle
 from ferrule.protocol.errors import RemoteError
 from tests.chaos.support import STUCK_S, Program, Running, repeated_effects
 from tests.stores.own_redis import KEEP, OwnRedis
+from tests.transports.hosting.test_workers import call
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="no workers there")]
 

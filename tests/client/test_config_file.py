@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import pytest
@@ -66,7 +66,7 @@ def test_comments_commas_marks_and_spellings_are_taken(tmp_path: Path, name: str
     from_command_line = read_group(str(path))
     assert from_command_line is not None
     assert dict(from_command_line[1]) == {"one": one, "two": two}
-    assert Client(path).servers["two"].client.label == "two"
+    assert cast("Any", Client(path)).servers["two"].client.label == "two"
 
 
 @pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
@@ -161,5 +161,5 @@ def test_a_file_that_is_no_program_is_not_run(tmp_path: Path) -> None:
     program = tmp_path / "a program"
     program.write_text("#!/bin/sh\n")
     os.chmod(program, 0o755)
-    assert read_target(program).server.command == str(program)
+    assert cast("Any", read_target(program)).server.command == str(program)
     assert target_of(written(tmp_path, {"command": str(program)})).server.command == str(program)

@@ -510,7 +510,8 @@ async def test_a_round_is_its_callers_alone() -> None:
     @app.tool
     async def ask(ctx: Context) -> str:
         """Ask."""
-        return str((await ctx.elicit("name", str, key="q")).value)
+        answer = await ctx.elicit("name", str, key="q")
+        return f"got {answer.data}" if answer else "no"
 
     for endpoint in (app.asgi(), ferrule.asgi(proxy(app))):
         call = modern(1, "tools/call", {"name": "ask", "arguments": {}}, **{CAPABILITIES_KEY: {"elicitation": {}}})
@@ -525,7 +526,7 @@ async def test_a_round_is_its_callers_alone() -> None:
         params = {**call["params"], "requestState": round_["requestState"], "inputResponses": answers}
         again = {**call, "params": params}
         assert "error" in await send("bob", again)
-        assert "x" in str(await send("ada", again))
+        assert "got x" in str(await send("ada", again))
 
 
 async def test_a_parked_call_is_its_callers_alone() -> None:
@@ -535,7 +536,8 @@ async def test_a_parked_call_is_its_callers_alone() -> None:
     @behind.tool
     async def ask(ctx: Context) -> str:
         """Ask."""
-        return str((await ctx.elicit("name", str, key="q")).value)
+        answer = await ctx.elicit("name", str, key="q")
+        return f"got {answer.data}" if answer else "no"
 
     async def authenticate(context: Any) -> str:
         return str(context.headers["authorization"])
@@ -551,7 +553,7 @@ async def test_a_parked_call_is_its_callers_alone() -> None:
     answers = {key: {"action": "accept", "content": {"value": "x"}} for key in round_["inputRequests"]}
     again = {**call, "params": {**call["params"], "requestState": round_["requestState"], "inputResponses": answers}}
     assert "unknown or has expired" in str(await send("bob", again))
-    assert "x" in str((await send("ada", again))["result"])
+    assert "got x" in str((await send("ada", again))["result"])
     await endpoint.aclose()
 
 

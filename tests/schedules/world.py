@@ -86,7 +86,7 @@ def make_app(
     @app.tool
     async def announce(key: str) -> str:
         begun[key] += 1
-        app.tool(nothing, name=f"new_{key}")
+        app.add_tool(nothing, name=f"new_{key}")
         app.remove_tool(f"new_{key}")
         return key
 

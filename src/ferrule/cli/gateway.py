@@ -238,13 +238,13 @@ class _Gateway:
         made: list[Any] = []
         if key in self._names:
             own_names = [(member.name, [item[name] for item in items]) for member, items in pages]
-            shown = self._names[key].list(own_names)
+            shown = self._names[key].merge(own_names)
             for member, items in pages:
                 named = [(own, shown.get((member.name, own[name]))) for own in _once_each(items, name)]
                 made += [{**own, name: called} for own, called in named if called is not None]
         else:
             found = [(member.name, items) for member, items in pages]
-            kept = self._uris[key].list(found, lambda item: str(item[name]))
+            kept = self._uris[key].merge(found, lambda item: str(item[name]))
             made = [item for _, item in kept]
             if key == "resourceTemplates":
                 self._templates = [(_compiled(item[name]), item[name], self._members[server]) for server, item in kept]

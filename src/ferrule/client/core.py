@@ -528,9 +528,10 @@ class ClientCore:
         try:
             return await self._send_once(session, method, params, meta, options, headers)
         except SessionLost as lost:
-            link, current = cast("Any", session.link), self._session
+            current = self._session
+            is_same: bool = cast("Any", session.link).session_id == lost.session_id
             # Another id: the answer is old, and somebody has renewed the session, or is doing so.
-            if current is not None and current.link is link and link.session_id == lost.session_id:
+            if current is not None and current.link is session.link and is_same:
                 current.is_lost = True
             session = await self._ensure_session()
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -28,7 +28,7 @@ RESOURCE = "http://127.0.0.1:8000/mcp"
 def overlapping() -> MCPServer[Any]:
     """Components that match one URI: a fixed one and two templates; the first two are Ada's alone."""
     app: MCPServer[Any] = MCPServer("x")
-    for_ada = {"allow": lambda principal: principal == ADA}
+    for_ada: dict[str, Any] = {"allow": lambda principal: principal == ADA}
 
     @app.resource("data://a/b", **for_ada)
     async def fixed() -> str:
@@ -115,7 +115,8 @@ async def test_what_is_to_be_awaited_is_no_yes() -> None:
         return False
 
     app: MCPServer[Any] = MCPServer("x")
-    for options in ({"allow": later}, {"scopes": later}):
+    wrong: list[dict[str, Any]] = [{"allow": later}, {"scopes": later}]
+    for options in wrong:
         with pytest.raises(RegistrationError, match="plain function"):
             app.add_tool(lambda: "x", name="x", **options)
 
@@ -123,7 +124,7 @@ async def test_what_is_to_be_awaited_is_no_yes() -> None:
         def __await__(self) -> Any:
             yield
 
-    app.add_tool(lambda: "x", name="x", allow=lambda principal: Later())
+    app.add_tool(lambda: "x", name="x", allow=cast("Any", lambda principal: Later()))
     assert (await ask(app, "tools/list", {}, dispatch=From(ADA)))["tools"] == []
 
 
@@ -172,8 +173,8 @@ async def test_arguments_that_scopes_are_told_from_may_be_missing() -> None:
 async def test_a_function_of_scopes_that_fails_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
     """The author's mistake: the caller learns nothing of it."""
     app: MCPServer[Any] = MCPServer("x")
-    app.add_tool(lambda: "x", name="x", scopes=lambda principal, arguments: 1 // 0)
-    app.add_resource("data://x", lambda: "x", scopes=lambda principal, arguments: 1 // 0)
+    app.add_tool(lambda: "x", name="x", scopes=cast("Any", lambda principal, arguments: 1 // 0))
+    app.add_resource("data://x", lambda: "x", scopes=cast("Any", lambda principal, arguments: 1 // 0))
     with caplog.at_level(logging.ERROR), pytest.raises(InternalError):
         await ask(app, "tools/call", {"name": "x"}, dispatch=From(ADA))
     assert "ZeroDivisionError" in caplog.text

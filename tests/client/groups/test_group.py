@@ -95,7 +95,7 @@ async def test_a_server_that_was_away_comes_back_by_itself(caplog: pytest.LogCap
         return nullcontext({})
 
     late = MCPServer("late", lifespan=lifespan)
-    late.tool(lambda: "x", name="t")
+    late.add_tool(lambda: "x", name="t")
     async with ClientGroup({"good": make_app(), "late": late}, sleep=pauses) as group:
         for _ in range(8):
             await pauses.end()
@@ -114,11 +114,11 @@ async def test_the_same_name_or_uri_is_never_two_servers(caplog: pytest.LogCaptu
     """Tools, prompts, resources and templates; a call reaches the one that was shown."""
     apps: dict[str, MCPServer[Any]] = {name: MCPServer(name) for name in ("a", "a_b")}
     for name, prefix in (("a", "b_"), ("a_b", "")):
-        apps[name].tool(lambda name=name: name, name=f"{prefix}t", input_schema={"type": "object"})
+        apps[name].add_tool(lambda name=name: name, name=f"{prefix}t", input_schema={"type": "object"})
         apps[name].prompt(f"{prefix}p")(_saying(name))
         apps[name].resource("x://1")(_saying(name))
         apps[name].resource("x://{n}/y")(_saying_of(name))
-    apps["a"].tool(lambda: "only a", name="b_only")
+    apps["a"].add_tool(lambda: "only a", name="b_only")
     async with ClientGroup(apps) as group:
         assert (await group.call_tool("a_b_only")).text == "only a"  # listed first: two servers may have it
         assert sorted(tool.name for tool in await group.list_tools()) == ["a_b_only", "a_b_t"]

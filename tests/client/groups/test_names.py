@@ -15,7 +15,7 @@ def test_a_name_that_two_servers_make_is_shown_once_and_said_once(caplog: pytest
         book = NameBook("tool", {"a": "a_", "a_b": "a_b_"})
         listed = {"a": ["b_t", "b_only", "t"], "a_b": ["t"]}
         for _ in range(2):
-            shown = book.list([(server, listed[server]) for server in order])
+            shown = book.merge([(server, listed[server]) for server in order])
         assert shown == {("a", "b_only"): "a_b_only", ("a", "t"): "a_t", ("a_b", "t"): "a_b_t"}
         assert len(caplog.records) == 1
         assert "'b_t' of the server 'a' is left out" in caplog.text
@@ -34,18 +34,18 @@ def test_a_name_that_was_never_listed_is_the_longest_prefixs_after_a_list() -> N
 def test_a_server_that_does_not_answer_keeps_its_names() -> None:
     """Nobody takes its place while it is away."""
     book = NameBook("tool", {"a": "a_", "a_b": "a_b_"})
-    book.list([("a", []), ("a_b", ["t"])])
-    assert book.list([("a", ["b_t"])]) == {}
-    assert book.list([("a", ["b_t"]), ("a_b", [])]) == {("a", "b_t"): "a_b_t"}
+    book.merge([("a", []), ("a_b", ["t"])])
+    assert book.merge([("a", ["b_t"])]) == {}
+    assert book.merge([("a", ["b_t"]), ("a_b", [])]) == {("a", "b_t"): "a_b_t"}
 
 
 def test_a_uri_belongs_to_the_first_server_for_as_long_as_that_has_it(caplog: pytest.LogCaptureFixture) -> None:
     """Then it is the other's."""
     book = UriBook("resource")
     both = [("a", ["x://1", "x://1"]), ("b", ["x://1", "x://2"])]
-    assert book.list(both, str) == [("a", "x://1"), ("b", "x://2")]
+    assert book.merge(both, str) == [("a", "x://1"), ("b", "x://2")]
     assert "the server 'a' has it, too" in caplog.text
-    assert book.list([("a", []), ("b", ["x://1"])], str) == [("b", "x://1")]
+    assert book.merge([("a", []), ("b", ["x://1"])], str) == [("b", "x://1")]
 
 
 def test_what_is_remembered_of_uris_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

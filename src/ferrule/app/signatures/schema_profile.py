@@ -398,7 +398,9 @@ def _well_formed(node: Any, path: str, problems: list[str], depth: int) -> Any:
         kinds = _SHAPES.get(key)
         if kinds is None:
             made[key] = value
-        elif not isinstance(value, kinds) or (key == "required" and not all(isinstance(name, str) for name in value)):
+        elif not isinstance(value, kinds) or (
+            key == "required" and not all(isinstance(name, str) for name in cast("list[Any]", value))
+        ):
             problems.append(f"{path}: {key!r} has a value that it may not have")
         elif depth == _MAX_DEPTH:
             problems.append(f"{path}: nested more than {_MAX_DEPTH} deep")

@@ -185,12 +185,12 @@ class ClientGroup:
     async def list_resources(self) -> list[Resource]:
         """The resources of every server that is there. A URI that several have belongs to the first of them."""
         found = await self._from_all("resources", lambda client: client.list_resources())
-        return [item for _, item in self._resources.list(found, lambda item: item.uri)]
+        return [item for _, item in self._resources.merge(found, lambda item: item.uri)]
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
         """The resource templates of every server that is there."""
         found = await self._from_all("resources", lambda client: client.list_resource_templates())
-        return [item for _, item in self._templates.list(found, lambda item: item.uri_template)]
+        return [item for _, item in self._templates.merge(found, lambda item: item.uri_template)]
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[ToolCallOptions]
@@ -311,7 +311,7 @@ class ClientGroup:
         return None
 
     def _named(self, names: NameBook, found: list[tuple[str, list[Any]]]) -> list[Any]:
-        shown = names.list([(server, [item.name for item in items]) for server, items in found])
+        shown = names.merge([(server, [item.name for item in items]) for server, items in found])
         made: list[Any] = []
         for server, items in found:
             for item in items:

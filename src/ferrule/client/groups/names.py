@@ -47,7 +47,7 @@ class NameBook:
         self._owners: dict[str, tuple[str, str]] = {}
         self._told = _Told()
 
-    def list(self, found: Iterable[tuple[str, Iterable[str]]]) -> dict[tuple[str, str], str]:
+    def merge(self, found: Iterable[tuple[str, Iterable[str]]]) -> dict[tuple[str, str], str]:
         """What servers have listed now.
 
         Args:
@@ -106,7 +106,7 @@ class UriBook:
         self._owners: dict[str, str] = {}
         self._told = _Told()
 
-    def list(self, found: Iterable[tuple[str, list[T]]], uri_of: Callable[[T], str]) -> list[tuple[str, T]]:
+    def merge(self, found: Iterable[tuple[str, list[T]]], uri_of: Callable[[T], str]) -> list[tuple[str, T]]:
         """Server and item, for each item that is to be shown.
 
         Args:
@@ -122,13 +122,13 @@ class UriBook:
         for server, (items, _) in fresh.items():
             for item in items:
                 uri = str(uri_of(item))
-                owner = self._owners.get(uri)
-                if uri in here or (owner is not None and owner != server):
+                shown_by = self._owners.get(uri)
+                if uri in here or (shown_by is not None and shown_by != server):
                     self._told.say(
                         f"The {self._kind} %r of the server %r is left out: the server %r has it, too",
                         uri,
                         server,
-                        owner or server,
+                        shown_by or server,
                     )
                     continue
                 here.add(uri)

@@ -185,7 +185,8 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
                     return
             scope: Any = self.scope  # ``None`` before the first request
             if scope is None or "method" not in scope:
-                is_all_head = self.cycle is before and not (before is not None and before.more_body)
+                had_body_left: bool = before is not None and before.more_body
+                is_all_head = self.cycle is before and not had_body_left
                 self._head_is_incomplete(len(data) if is_all_head else self._parsed_head_bytes())
             elif self._read_timer is not None or self.cycle.more_body:
                 self._head_is_complete(len(data))

@@ -124,7 +124,9 @@ def run_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int, option
     open_missing_standard_fds()  # or sockets get their numbers, with which the event loop aborts
     names = inspect.signature(run_http).parameters
     serving = {name: options.pop(name) for name in list(options) if name in names}
-    endpoint = _made(make, host, options, serving)
+    options.setdefault("loopback", host in _LOOPBACK_HOSTS and options.get("allowed_hosts") is None)
+    endpoint = make(**options)
+    _end_streams_at_shutdown(endpoint, serving)
     run_http(endpoint, host=host, port=port, **serving)
 
 
@@ -137,7 +139,9 @@ async def serve_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int
     names = inspect.signature(run_http).parameters
     serving = {name: options.pop(name) for name in list(options) if name in names}
     log_to_stderr(serving.pop("log_level", "warning"), serving.get("access_log", False))
-    endpoint = _made(make, host, options, serving)
+    options.setdefault("loopback", host in _LOOPBACK_HOSTS and options.get("allowed_hosts") is None)
+    endpoint = make(**options)
+    _end_streams_at_shutdown(endpoint, serving)
     is_tls = serving.get("ssl_certfile") is not None
     if serving.get("on_started") is None:
         serving["on_started"] = functools.partial(announce, path=endpoint.options.path, is_tls=is_tls)
@@ -147,11 +151,6 @@ async def serve_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int
         await endpoint.aclose()
 
 
-def _made(
-    make: Callable[..., HttpEndpoint], host: str, options: dict[str, Any], serving: dict[str, Any]
-) -> HttpEndpoint:
-    options.setdefault("loopback", host in _LOOPBACK_HOSTS and options.get("allowed_hosts") is None)
-    endpoint = make(**options)
+def _end_streams_at_shutdown(endpoint: HttpEndpoint, serving: dict[str, Any]) -> None:
     serving.setdefault("on_notice", endpoint.announce_drain)
     serving.setdefault("on_drain", endpoint.drain)
-    return endpoint

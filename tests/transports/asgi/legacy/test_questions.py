@@ -38,9 +38,8 @@ async def test_progress_that_only_moves_the_time_out_is_asked_for() -> None:
     """``reset_on_progress`` without a callback needs the token as well, as on every other transport."""
     stream, questions = Stream(), Questions()
     async with anyio.create_task_group() as group:
-        group.start_soon(
-            questions.ask, stream.emit, stream, "roots/list", None, {"timeout_s": 5.0, "reset_on_progress": True}
-        )
+        options: CallOptions = {"timeout_s": 5.0, "reset_on_progress": True}
+        group.start_soon(questions.ask, stream.emit, stream, "roots/list", None, options)
         await anyio.wait_all_tasks_blocked()
         assert stream.sent[0]["params"]["_meta"]["progressToken"] == stream.sent[0]["id"]
         questions.answer({"id": 1, "result": {}})
