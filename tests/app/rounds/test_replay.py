@@ -811,6 +811,112 @@ async def test_a_renamed_step_is_not_run_before_the_old_one_was_replayed(app):
     assert charged == ["x"]
 
 
+@pytest.mark.parametrize("limit", ["wait_for", "timeout", "cancel"])
+async def test_a_step_that_the_body_did_not_wait_for_is_never_waited_for(app, limit):
+    """The time-out happened: a replay that hands out the result shows the user both outcomes."""
+    effects: list[str] = []
+
+    async def slow() -> str:
+        await asyncio.sleep(0.02)
+        effects.append("charged")
+        return "paid"
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        try:
+            if limit == "wait_for":
+                outcome = await asyncio.wait_for(ctx.step("pay", slow), 0.001)
+            elif limit == "timeout":
+                async with asyncio.timeout(0.001):
+                    outcome = await ctx.step("pay", slow)
+            else:
+                paying = asyncio.ensure_future(ctx.step("pay", slow))
+                await settled()
+                paying.cancel()
+                outcome = await paying
+        except (TimeoutError, asyncio.CancelledError):
+            outcome = "late"
+        first = (await ctx.elicit(f"It is {outcome}, go on?", bool)).data
+        last = await ctx.step("note", lambda: outcome)
+        await ctx.elicit(f"It is {last}, is that right?", bool)
+        return f"{outcome} {last} {first}"
+
+    assert await both(app, always(True)) == "late late True"
+    assert effects == ["charged", "charged"], "once per era"
+
+
+async def test_what_came_after_a_time_out_comes_after_it_again(app):
+    """Branches side by side: the answer that came later must not overtake the time-out in the replay."""
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        seen = "paid"
+
+        async def pays() -> None:
+            nonlocal seen
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ctx.step("pay", asyncio.sleep, 0.02), 0.01)
+                return
+            seen = "late"
+
+        async def asks() -> str:
+            await ctx.elicit("Go on?", bool)
+            found = seen
+            return await ctx.step("note", lambda: found)
+
+        _, noted = await ctx.gather(pays(), asks())
+        await ctx.elicit("Right?", bool)
+        return noted
+
+    call = await Call(app).send()
+    assert call.texts == ["Go on?"]
+    assert (await call.reply(accept(True))).texts == ["Right?"]
+    await call.reply(accept(True))
+    assert call.result["content"][0]["text"] == "late"
+
+
+async def test_a_body_that_waits_where_it_did_not_before_diverges(app):
+    rounds: list[int] = []
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        rounds.append(1)
+        paying = asyncio.ensure_future(ctx.step("pay", asyncio.sleep, 0.001))
+        await settled(2)
+        if len(rounds) == 1:
+            paying.cancel()
+            await asyncio.wait([paying])
+            await ctx.elicit("Go on?", bool)
+        await paying
+        return "paid"
+
+    call = await Call(app).send()
+    assert await outcome(call.request(dict.fromkeys(call.requests, accept(True)))) == "-32602 diverged"
+
+
+async def test_a_body_that_does_not_wait_for_a_recorded_step_diverges(app):
+    """The time-out that is new in a later round: the round before went on with the result."""
+    rounds: list[int] = []
+
+    @app.tool
+    async def body(ctx: Context, ask_again: bool) -> str:
+        rounds.append(1)
+        paying = asyncio.ensure_future(ctx.step("pay", lambda: "paid"))
+        if len(rounds) % 2:
+            await paying
+            await ctx.elicit("It is paid, go on?", bool)
+        await settled(2)
+        paying.cancel()
+        await asyncio.wait([paying])
+        if ask_again:
+            await ctx.elicit("It is not paid, go on?", bool)
+        return "not paid"
+
+    for ask_again in (False, True):
+        call = await Call(app, ask_again=ask_again).send()
+        assert await outcome(call.request(dict.fromkeys(call.requests, accept(True)))) == "-32602 diverged"
+
+
 async def test_a_new_step_after_everything_was_replayed_runs(app):
     """The guard holds only until the body has caught up."""
     charged: list[str] = []

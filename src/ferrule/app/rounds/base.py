@@ -66,6 +66,7 @@ class StepCall:
         once: at most once across forks of the call, with a store.
         is_check: it only looks whether something is so, and has no effect. A cancellation of its caller ends it, and
             steps inside it are part of it.
+        abandoned_after_s: seconds after which its caller was cancelled while the body went on; ``None``: it was not.
     """
 
     key: str
@@ -74,6 +75,7 @@ class StepCall:
     run: Callable[[], Awaitable[Any]]
     once: bool = False
     is_check: bool = False
+    abandoned_after_s: float | None = None
 
 
 in_step: ContextVar[StepCall | None] = ContextVar("ferrule_step", default=None)
@@ -282,7 +284,17 @@ class Rounds(ABC):
                     await marks.finish(mark, encode(outcome), ttl_s=self.mark_ttl_s)
                 except Exception:  # it ran: this chain of rounds records it, other forks stay in doubt
                     logger.exception("The outcome of the step %r could not be marked in the store", call.name)
+        if call.abandoned_after_s is not None:
+            return self.record_abandoned(call)
         entry = Entry(self.journal.next_sequence(), outcome[0], call.digest, outcome[1])
+        self.journal.entries[call.key] = entry
+        return entry
+
+    def record_abandoned(self, call: StepCall) -> Entry:
+        """Record that the body did not get the outcome of a step, whatever that is or was."""
+        known = self.journal.entries.get(call.key)
+        sequence = self.journal.next_sequence() if known is None else known.sequence
+        entry = Entry(sequence, "abandoned", call.digest, call.abandoned_after_s, consumed=True)
         self.journal.entries[call.key] = entry
         return entry
 

@@ -14,7 +14,7 @@ from ferrule.app.rounds.errors import StateTampered
 
 __all__ = ["Entry", "EntryKind", "Journal", "Outstanding"]
 
-EntryKind: TypeAlias = Literal["answer", "expired", "invalid", "step", "step_failed", "in_doubt"]
+EntryKind: TypeAlias = Literal["answer", "expired", "invalid", "step", "step_failed", "in_doubt", "abandoned"]
 
 
 @dataclass(slots=True)
@@ -25,7 +25,8 @@ class Entry:
         sequence: number of its batch; equal for answers that came together.
         kind: what it is.
         digest: of the question's content or the step's arguments when it was recorded.
-        value: the raw answer, the step's result, or the text of a failure.
+        value: the raw answer, the step's result, the text of a failure, or the seconds that the caller of an abandoned
+            step waited before it was cancelled.
         consumed: whether a round has handed it to the body already.
     """
 

@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 from ferrule.app.rounds.base import MAX_REFUSED_ANSWERS, Rounds, StepCall, bad_answer, close_all
 from ferrule.app.rounds.errors import ClientLacks, Divergence, InvalidAnswer, QuestionExpired, TooManyRounds
@@ -96,6 +96,8 @@ class ReplayRounds(Rounds):
         self._reply: InputRequiredResult | None = None
         self._reply_error: Exception | None = None
         self._used_new_answer = journal.round == 1
+        self._abandoned: set[asyncio.Future[NoReturn]] = set()
+        self._lost: str | None = None
 
     @classmethod
     async def resume(
@@ -205,9 +207,16 @@ class ReplayRounds(Rounds):
         entry = self._due.get(call.key)
         if entry is not None:
             self.check_same_arguments(call, entry)
-            return await self._park(_Parked(call.key, call.digest, self._loop.create_future(), step=call))
+            if entry.kind == "abandoned":
+                await self._await_cancellation(call)
+            return await self._park_step(call, entry)
+        started_at = self._loop.time()
         if self._must_replay:
-            await self._park(_Parked(call.key, call.digest, self._loop.create_future(), step=call))
+            try:
+                await self._park(_Parked(call.key, call.digest, self._loop.create_future(), step=call))
+            except asyncio.CancelledError:
+                self._abandon(call, started_at)
+                raise
             await self.check_open()
         task = self._loop.create_task(self.run_step(call))
         self._running.add(task)
@@ -218,9 +227,69 @@ class ReplayRounds(Rounds):
         except asyncio.CancelledError:
             if call.is_check:
                 task.cancel()
+            if task.done() or call.is_check:
+                self._abandon(call, started_at)
+            elif self._is_own_cancellation():
+                call.abandoned_after_s = self._loop.time() - started_at  # recorded when the step has ended
             raise
         entry.consumed = True
         return self.outcome_of(call.name, entry)
+
+    async def _park_step(self, call: StepCall, entry: Entry) -> Any:
+        """Wait for the recorded outcome of a step."""
+        try:
+            return await self._park(_Parked(call.key, call.digest, self._loop.create_future(), step=call))
+        except asyncio.CancelledError:
+            if not self._is_own_cancellation():
+                raise
+            if entry.consumed:  # a round before went on with it
+                self._lost = call.name
+            else:
+                self._due.pop(call.key, None)
+                self._abandon(call, self._loop.time())
+            raise
+
+    def _is_own_cancellation(self) -> bool:
+        """Whether the body itself cancelled the caller of a step, so that the call goes on.
+
+        The count of the body's task does not tell: ``asyncio.timeout`` raises it, too.
+        """
+        if self._suspended or self._is_over:
+            return False
+        carrier = self.request.session.interruptible
+        return carrier is None or not carrier.is_being_cancelled
+
+    def _abandon(self, call: StepCall, started_at: float) -> None:
+        """The body has gone on without the outcome of a step; each later round is to do the same."""
+        if self._is_own_cancellation():
+            call.abandoned_after_s = self._loop.time() - started_at
+            self.record_abandoned(call)
+
+    def _patience_s(self) -> float:
+        """Seconds that the replay waits for what is recorded and missing, a time-out of the body included."""
+        waits = [entry.value for entry in self._due.values() if entry.kind == "abandoned"]
+        return self.settings.replay_wait_s + max(waits, default=0.0)
+
+    async def _await_cancellation(self, call: StepCall) -> NoReturn:
+        """Wait until the body cancels the caller of a step again, as it did in the round before.
+
+        Raises:
+            Divergence: it does not, although it waited longer than then.
+        """
+        future: asyncio.Future[NoReturn] = self._loop.create_future()
+        error = Divergence(f"The round before went on without the step {call.name!r}, and this one waits for it")
+        late = self._loop.call_later(self._patience_s(), _set_exception, future, error)
+        self._abandoned.add(future)
+        self._stillness.touch()
+        try:
+            await future
+            raise AssertionError("unreachable")
+        finally:
+            late.cancel()
+            self._abandoned.discard(future)
+            self._due.pop(call.key, None)
+            self._must_replay.discard(call.key)
+            self._stillness.touch()
 
     def _step_done(self, task: asyncio.Task[Entry]) -> None:
         self._running.discard(task)
@@ -256,7 +325,7 @@ class ReplayRounds(Rounds):
         if self._lower_is_due():
             now = self._loop.time()
             self._waiting_since = now if self._waiting_since is None else self._waiting_since
-            left_s = self.settings.replay_wait_s - (now - self._waiting_since)
+            left_s = self._patience_s() - (now - self._waiting_since)
             if left_s > 0:
                 stillness.rest(left_s)
                 return
@@ -362,6 +431,7 @@ class ReplayRounds(Rounds):
         """Nothing brings the body further but answers: decide the reply, close the context, unwind the body."""
         self._suspended = True  # first: a step that began while the state is being sealed would be forgotten
         try:
+            self._refuse_when_lost()
             requests = self._requests()
             state = seal_inline(self.request, self.settings, self.journal)
         except Exception as error:
@@ -372,6 +442,12 @@ class ReplayRounds(Rounds):
                 return
             self._reply = _reply(requests, state)
         self._unwind()
+
+    def _refuse_when_lost(self) -> None:
+        if self._lost is not None:
+            raise Divergence(
+                f"The round before had the outcome of the step {self._lost!r}, and this one went on without"
+            )
 
     async def _reply_from_store(self, requests: dict[str, Any]) -> None:
         """As `_stand` where the state is too large to travel."""
@@ -398,9 +474,13 @@ class ReplayRounds(Rounds):
         if passes:
             self._unwinding = self._loop.call_soon(self._release_after, passes - 1)
             return
-        for parked in list(self._parked.values()):
-            parked.future.cancel()
+        self._release_all()
         self._unwinding = self._loop.call_later(self.settings.grace_s, self._give_up_on_the_body)
+
+    def _release_all(self) -> None:
+        """Cancel whoever waits for an answer or a step."""
+        for future in [*(parked.future for parked in self._parked.values()), *self._abandoned]:
+            future.cancel()
 
     def _give_up_on_the_body(self) -> None:
         self._replying = self._loop.create_task(self._answer_without_the_body())
@@ -442,6 +522,7 @@ class ReplayRounds(Rounds):
         """The body returned."""
         await self._stop()
         if not self._suspended:
+            self._refuse_when_lost()
             return value
         logger.debug("A body returned after its suspension; what it returned is ignored")
         return self._finish()
@@ -495,8 +576,7 @@ class ReplayRounds(Rounds):
                 await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError as error:
                 interrupted = error
-        for parked in list(self._parked.values()):
-            parked.future.cancel()
+        self._release_all()
         if interrupted is not None:
             raise interrupted
 
@@ -534,6 +614,11 @@ class ReplayRounds(Rounds):
             raise exits[min(exits)]
         failures = [task for task in tasks if task.cancelled() or task.exception() is not None]
         return failures[0].result() if failures else [task.result() for task in tasks]
+
+
+def _set_exception(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 def _reply(requests: dict[str, Any], state: str) -> InputRequiredResult:
