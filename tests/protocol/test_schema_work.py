@@ -119,6 +119,34 @@ def test_long_enumerations_and_texts_for_patterns_count() -> None:
         patterns.evaluations(["x" * 100_000] * 40)
 
 
+@pytest.mark.parametrize(
+    ("schema", "number", "times"),
+    [
+        ({"items": {"multipleOf": 0.01}}, 1e300, 20_000),
+        ({"items": {"multipleOf": 0.01}}, 10**300, 20_000),
+        ({"items": {"multipleOf": 0.01}}, int("9" * 4000), 1),
+        ({"items": {"multipleOf": 1e-300}}, 1.5, 20_000),
+        ({"items": {"anyOf": [{"multipleOf": 0.3}] * 1000}}, 1e15, 1000),
+        ({"additionalProperties": {"$ref": "#"}, "items": {"$ref": "#"}, "multipleOf": 0.01}, 1e300, 20_000),
+        ({"items": {"type": "integer"}}, int("9" * 4000), 2000),
+        ({"items": {}}, int("9" * 4000), 2000),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_numbers_that_take_long_to_divide_or_to_read_count(schema: Any, number: Any, times: int) -> None:
+    """Six bytes, and a millisecond or a quarter of a second for each: a list of them held the process for hours."""
+    with pytest.raises(SchemaTooCostly):
+        SchemaWork(schema).evaluations([number] * times)
+
+
+def test_many_ordinary_numbers_are_divided() -> None:
+    """Prices in cents."""
+    rows = [{f"c{n}": 1.25 for n in range(10)} for _ in range(20_000)]
+    schema = {"items": {"properties": {f"c{n}": {"type": "number", "multipleOf": 0.01} for n in range(10)}}}
+    assert SchemaWork(schema).evaluations(rows) <= MAX_EVALUATIONS
+    assert SchemaWork({"items": {"multipleOf": 5}}).evaluations([1e300] * 100_000) <= MAX_EVALUATIONS
+
+
 def test_the_schema_itself_is_bounded() -> None:
     """Values and patterns cost memory when the schema is compiled."""
     with pytest.raises(SchemaTooCostly, match="values"):

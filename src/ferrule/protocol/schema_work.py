@@ -5,6 +5,8 @@ deep; a validator then holds the process for minutes, or recurses until the stac
 validator would do, without doing it: the number of evaluations of subschemas and their greatest depth. Each pair of a
 subschema and a part of the value is counted once and remembered, so counting itself is bounded by the same limit.
 
+Long numbers count for more, and most where they are divided (`ferrule.protocol.number_work`).
+
 The count is the worst case: every branch of ``anyOf`` is tried and every pattern of ``patternProperties`` matches.
 Nothing here judges a value; references that lead nowhere count as one evaluation, the validator refuses them.
 """
@@ -12,10 +14,11 @@ Nothing here judges a value; references that lead nowhere count as one evaluatio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 from urllib.parse import unquote, urljoin
 
+from ferrule.protocol.number_work import division_work, fraction_bits, is_long, length_work
 from ferrule.wire.faults import FerruleError
 
 __all__ = [
@@ -67,12 +70,13 @@ class SchemaTooCostly(FerruleError, ValueError):
 class _Node:
     """One subschema: what it costs itself, and which others it applies to what."""
 
-    __slots__ = ("cost", "factor", "here", "items", "members", "named", "names", "patterns", "prefix", "raw")
+    __slots__ = ("cost", "divides", "factor", "here", "items", "members", "named", "names", "patterns", "prefix", "raw")
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.raw = raw
         self.cost = 1
         self.patterns = 0
+        self.divides = fraction_bits(raw)
         self.factor = 1
         self.here: list[_Node] = []
         self.named: dict[str, _Node] = {}
@@ -106,6 +110,8 @@ class SchemaWork:
         self._width = _width(self._root, nodes)
         self._chain = _longest_chain(nodes)
         self._has_patterns = any(node.patterns for node in nodes)
+        self._divides = max(node.divides for node in nodes)
+        self._divisions = _width(self._root, nodes, lambda node: node.divides > 0) if self._divides else 0
 
     def evaluations(self, value: Any) -> int:
         """An upper bound of the evaluations for this value.
@@ -115,11 +121,11 @@ class SchemaWork:
         """
         if self._width:
             size = _size(value, MAX_EVALUATIONS // self._width, self._has_patterns)
-            if (
-                self._width * size <= MAX_EVALUATIONS
-                and self._chain * min(size, _MAX_VALUE_DEPTH) <= MAX_EVALUATION_DEPTH
-            ):
-                return self._width * size
+            work = self._width * size
+            if self._divisions:
+                work += self._divisions * division_work(value, self._divides, MAX_EVALUATIONS // self._divisions)
+            if work <= MAX_EVALUATIONS and self._chain * min(size, _MAX_VALUE_DEPTH) <= MAX_EVALUATION_DEPTH:
+                return work
         return _count(self._root, value)
 
     # -- from JSON to nodes -----------------------------------------------------------------------------------------
@@ -291,18 +297,24 @@ def _closures(root: _Node, nodes: list[_Node]) -> dict[int, dict[_Node, int]] | 
     return found
 
 
-def _width(root: _Node, nodes: list[_Node]) -> int:
+def _width(root: _Node, nodes: list[_Node], cost_of: Callable[[_Node], int] | None = None) -> int:
     """The most evaluations that any one part of any value gets; 0 where that has no bound, or none below
     `MAX_EVALUATIONS`.
 
     A least fixed point: a list of itself gets as many at each depth, a choice between two lists of itself twice as
     many at each depth.
+
+    Args:
+        cost_of: what one evaluation of a subschema counts; ``None``: what it costs.
     """
     closures = _closures(root, nodes)
     if closures is None:
         return 0
     own = {
-        at: sum(times * (each.cost + each.patterns) for each, times in here.items()) for at, here in closures.items()
+        at: sum(
+            times * (each.cost + each.patterns if cost_of is None else cost_of(each)) for each, times in here.items()
+        )
+        for at, here in closures.items()
     }
     below = {at: _below(here) for at, here in closures.items()}
     width = dict.fromkeys(closures, 0)
@@ -388,6 +400,8 @@ def _refuse_endless(nodes: list[_Node]) -> None:
 def _size(value: Any, limit: int, counts_text: bool) -> int:
     """The number of values in a value, names included; stops above ``limit``."""
     if not isinstance(value, dict | list):
+        if type(value) is int and is_long(value):
+            return 1 + length_work(value)
         return 1 + len(value) // _PATTERN_CHARS if counts_text and isinstance(value, str) else 1
     count = 1
     todo: list[Any] = [cast("Any", value)]
@@ -405,6 +419,8 @@ def _size(value: Any, limit: int, counts_text: bool) -> int:
                 todo.append(each)
             elif counts_text and isinstance(each, str):
                 count += len(each) // _PATTERN_CHARS
+            elif type(each) is int and is_long(each):
+                count += length_work(each)
     return count
 
 
@@ -428,6 +444,10 @@ def _count(root: _Node, value: Any) -> int:
             todo.extend((sub, below, None) for _, sub, below in applied if (id(sub), id(below)) not in known)
             continue
         total, depth = node.cost, 0
+        if node.divides and type(part) in (int, float):
+            total += division_work(part, node.divides, MAX_EVALUATIONS)
+        elif type(part) is int and is_long(part):
+            total += length_work(part)
         if node.patterns:
             total += node.patterns * _size(
                 list(cast("dict[str, Any]", part)) if type(part) is dict else part, MAX_EVALUATIONS, True

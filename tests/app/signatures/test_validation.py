@@ -18,3 +18,12 @@ def test_small_values_get_all_their_problems_and_large_ones_the_first(monkeypatc
     assert problems(["a"] * 200_000) == []
     monkeypatch.setattr(validation, "_MAX_EXPLAINED_BYTES", 4)
     assert len(problems([1] * 3)) == 1
+
+
+def test_numbers_that_take_long_to_divide_are_refused() -> None:
+    """The schema is the author's and the numbers are the peer's: six bytes take a millisecond each."""
+    problems = problems_by({"type": "object", "properties": {"x": {"type": "array", "items": {"multipleOf": 0.5}}}})
+    assert problems({"x": [1.5, 2]}) == []
+    assert problems({"x": [1.3]})
+    for numbers in ([1e300] * 20_000, [int("9" * 4000)]):
+        assert problems({"x": numbers}) == ["`value`: its numbers are too many, or too long, to be divided"]

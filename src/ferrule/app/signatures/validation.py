@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from ferrule.app.errors import RegistrationError, ResultError
+from ferrule.protocol.number_work import division_work, fraction_bits
 from ferrule.wire.codec import encode
 
 __all__ = ["check_schema", "problems_by", "validator_for"]
 
 _MAX_PROBLEMS = 5
+_MAX_DIVISION_WORK = 20_000_000
+"""Of the numbers of a value by a fraction of the schema (``multipleOf``), in evaluations: about half a second."""
 _MAX_EXPLAINED_BYTES = 16 * 1024
 """Size of a value, as JSON, up to which more than its first problem is looked for."""
 
@@ -39,8 +42,11 @@ def problems_by(schema: dict[str, Any]) -> Callable[[Any], list[str]]:
         ImportError: jsonschema-rs is not installed.
     """
     validator = _compile(schema)
+    divides = _largest_fraction(schema)
 
     def problems(value: Any) -> list[str]:
+        if divides and division_work(value, divides, _MAX_DIVISION_WORK) > _MAX_DIVISION_WORK:
+            return ["`value`: its numbers are too many, or too long, to be divided"]
         if validator.is_valid(value):
             return []
         found: list[str] = []
@@ -52,6 +58,20 @@ def problems_by(schema: dict[str, Any]) -> Callable[[Any], list[str]]:
         return found
 
     return problems
+
+
+def _largest_fraction(schema: dict[str, Any]) -> int:
+    """The size of the largest fraction that a value is divided by, in bits; 0 where there is none."""
+    found = 0
+    todo: list[Any] = [schema]
+    while todo:
+        part: Any = todo.pop()
+        if isinstance(part, dict):
+            found = max(found, fraction_bits(cast("dict[str, Any]", part)))
+            todo.extend(cast("dict[str, Any]", part).values())
+        elif isinstance(part, list):
+            todo.extend(cast("list[Any]", cast("object", part)))
+    return found
 
 
 def _problems_of(validator: Any, value: Any) -> Iterable[Any]:

@@ -1,0 +1,59 @@
+"""How much work the numbers of a value are for a JSON Schema validator.
+
+Two kinds take jsonschema-rs long (measured with 0.40): whole numbers of many digits, which it reads as text (0.8 ms
+for 4,000 digits), and numbers judged by a ``multipleOf`` that is a fraction, which it divides exactly (0.2 ms for
+``1e300``, 70 ms and more for 4,000 digits). A list of such numbers takes six bytes for each and holds the process for
+minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import frexp
+from typing import Any, Final, cast
+
+__all__ = ["division_work", "fraction_bits", "is_long", "length_work"]
+
+_WORD_BITS: Final = 64
+_LONG: Final = 1 << 128
+_DIVISION: Final = 40
+
+
+def is_long(value: int) -> bool:
+    """Whether reading a whole number takes notable time."""
+    return not -_LONG < value < _LONG
+
+
+def length_work(value: int) -> int:
+    """What reading a whole number takes, in evaluations of a subschema."""
+    return (value.bit_length() // _WORD_BITS) ** 2
+
+
+def fraction_bits(schema: Mapping[str, Any]) -> int:
+    """The size of a subschema's own ``multipleOf`` in bits, where it is a fraction; 0 without one."""
+    divisor = schema.get("multipleOf")
+    if type(divisor) is not float or divisor.is_integer():
+        return 0
+    return abs(frexp(divisor)[1]) + 1
+
+
+def division_work(value: Any, bits: int, limit: int) -> int:
+    """What it takes to divide every number of a value by a fraction once, in evaluations of a subschema.
+
+    Args:
+        bits: of the fraction, by `fraction_bits`.
+        limit: the count stops above it.
+    """
+    count = 0
+    todo: list[Any] = [value]
+    while todo and count <= limit:
+        part: Any = todo.pop()
+        kind = type(cast("object", part))
+        if kind is dict:
+            todo.extend(cast("dict[str, Any]", part).values())
+        elif kind is list:
+            todo.extend(part)
+        elif kind is int or kind is float:
+            size = part.bit_length() if kind is int else abs(frexp(part)[1])
+            count += _DIVISION + 4 * ((size + bits) // _WORD_BITS) ** 3
+    return count
