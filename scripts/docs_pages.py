@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from ferrule.wire.revisions import REVISIONS, Revision
+from ferrule.wire.types import ElicitRequestParams, Tool
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "topics" / "protocol-support.md"
 HEAD = """# Protocol support per revision
@@ -20,6 +21,13 @@ def _word(value: bool) -> str:
     return "yes" if value else "–"
 
 
+def _elicitation(revision: Revision) -> str:
+    """The ways to ask a user: none before there is the request, by form only where it has no field for a page."""
+    if "elicitation/create" not in revision.server_requests and not revision.input_required_methods:
+        return "–"
+    return "form" if "url" in revision.lacks(ElicitRequestParams) else "form, url"
+
+
 def facts(revision: Revision) -> dict[str, str]:
     """The rows of the table for one revision."""
     return {
@@ -27,14 +35,14 @@ def facts(revision: Revision) -> dict[str, str]:
         "HTTP binding": revision.http,
         "structured output": revision.structured_output,
         "content kinds": ", ".join(sorted(revision.content_kinds)),
-        "elicitation": ", ".join(sorted(revision.elicitation_modes)) or "–",
+        "elicitation": _elicitation(revision),
         "sampling with tools": _word(revision.sampling_tools),
         "questions as rounds": ", ".join(sorted(revision.input_required_methods)) or "–",
         "tasks in the core": ", ".join(sorted(revision.task_methods)) or "–",
         "cache hints": _word(revision.has_cache_hints),
         "batches": _word(revision.has_batches),
-        "titles": _word(revision.has_titles),
-        "icons": _word(revision.has_icons),
+        "titles": _word("title" not in revision.lacks(Tool)),
+        "icons": _word("icons" not in revision.lacks(Tool)),
         "progress messages": _word(revision.has_progress_message),
         "mirrored headers": _word(revision.mirrors_headers),
         "code of a missing resource": str(revision.missing_resource_code),

@@ -1,7 +1,8 @@
 """Only the revision tables and the era files may look at what a version string says.
 
-Everywhere else a flag of ``Revision`` is asked. A comparison with a date is how a library ends up with revision checks
-in forty places, of which the next revision breaks three.
+Everywhere else a flag of ``Revision`` is asked, of the revision that the connection has. A comparison with a date is
+how a library ends up with revision checks in forty places, of which the next revision breaks three; a table taken from
+the newest revision is right until there is a newer one.
 """
 
 from __future__ import annotations
@@ -65,6 +66,96 @@ def version_comparisons(tree: ast.AST) -> Iterator[tuple[int, str]]:
             )
         ):
             yield node.lineno, "compared with the beginning of a date"
+
+
+def _is_fixed_revision(node: ast.AST) -> bool:
+    """Whether an expression is one revision chosen when the code was written: by constant, by date, by place."""
+    if isinstance(node, ast.IfExp):
+        return _is_fixed_revision(node.body) or _is_fixed_revision(node.orelse)
+    if isinstance(node, ast.Call) and _name_of(node.func) in {"next", "max", "min"}:
+        return any(_name_of(part) == "REVISIONS" for part in ast.walk(node)) and not any(
+            isinstance(part, ast.comprehension) and part.ifs for part in ast.walk(node)
+        )
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+        index: ast.AST | None = node.args[0] if node.args else None
+        owner: ast.AST = node.func.value
+    elif isinstance(node, ast.Subscript):
+        index, owner = node.slice, node.value
+    else:
+        return False
+    if index is None or not any(_name_of(part) == "REVISIONS" for part in ast.walk(owner)):
+        return False
+    is_place = isinstance(index, ast.UnaryOp) or (isinstance(index, ast.Constant) and isinstance(index.value, int))
+    return is_place or _names_a_version(index) or any(_is_date(part) for part in ast.walk(index))
+
+
+def _imported_modules(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return [name.name for name in node.names] if isinstance(node, ast.Import) else []
+
+
+def tables_of_a_fixed_revision(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and reason of every table or flag that is not taken from the revision of a connection."""
+    fixed = {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and _is_fixed_revision(node.value)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (
+            _is_fixed_revision(node.value) or (isinstance(node.value, ast.Name) and node.value.id in fixed)
+        ):
+            yield node.lineno, f"`{node.attr}` of a fixed revision"
+        elif any(re.search(r"revisions\.r\d{4}_", name) for name in _imported_modules(node)):
+            yield node.lineno, "imports one revision"
+
+
+def test_no_table_is_taken_from_a_fixed_revision() -> None:
+    """What a connection may do says its own revision, also after a newer one has come."""
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}: {reason}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if not path.relative_to(SOURCE).as_posix().startswith("wire/revisions/")
+        for line, reason in tables_of_a_fixed_revision(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "METHODS = REVISIONS[LATEST_MODERN_VERSION].input_required_methods",
+        "METHODS = REVISIONS[MODERN_PROTOCOL_VERSIONS[-1]].cacheable_methods",
+        "METHODS = revisions.REVISIONS['2026-07-28'].requests",
+        "METHODS = REVISIONS.get(LATEST_MODERN_VERSION).requests",
+        "METHODS = list(REVISIONS.values())[-1].requests",
+        "METHODS = next(reversed(REVISIONS.values())).requests",
+        "newest = REVISIONS[LATEST_MODERN_VERSION]\nMETHODS = newest.requests",
+        "spoken = REVISIONS[LATEST_MODERN_VERSION] if revision is None else revision\nok = spoken.has_batches",
+        "from ferrule.wire.revisions.r2026_07_28 import REVISION",
+    ],
+)
+def test_the_search_finds_tables_of_a_fixed_revision(source: str) -> None:
+    """Each spelling of "the newest" that has been in this package, and those next to it."""
+    assert list(tables_of_a_fixed_revision(ast.parse(source)))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "known = ctx.session.connection.revision.requests",
+        "known = REVISIONS[ctx.protocol_version].requests",
+        "connection = cls(dispatcher, REVISIONS[LATEST_HANDSHAKE_VERSION])",
+        "first = next(v for v, revision in REVISIONS.items() if revision.http == 'sessions')",
+        "every = frozenset().union(*(r.requests for r in REVISIONS.values()))",
+    ],
+)
+def test_the_search_leaves_alone_the_revision_of_a_connection(source: str) -> None:
+    """Looking up what was negotiated, asking all revisions and handing a whole one on are right."""
+    assert not list(tables_of_a_fixed_revision(ast.parse(source)))
 
 
 def test_no_version_is_compared_outside_the_tables() -> None:

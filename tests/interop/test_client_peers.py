@@ -66,7 +66,7 @@ async def try_official(target: Any, mode: str) -> str:
         seen: list[float] = []
         await client.call_tool("count", {"to": 3}, on_progress=lambda progress, total, message: seen.append(progress))
         assert seen == [1, 2, 3]
-        if not client.is_modern and client.session.revision.elicitation_modes:
+        if not client.is_modern and "elicitation/create" in client.session.revision.server_requests:
             assert (await client.call_tool("greet")).text == "Hello, Ada!"
         assert [resource.uri for resource in await client.list_resources()] == ["note://one"]
         assert [t.uri_template for t in await client.list_resource_templates()] == ["note://of/{who}"]

@@ -40,7 +40,7 @@ from ferrule.transports.background import Background
 from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.faults import ConvertError, FerruleError
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
-from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS
+from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, project_params, read_params, read_result
 from ferrule.wire.types import DiscoverResult, Implementation, LoggingMessageNotificationParams, ServerCapabilities
 
 if TYPE_CHECKING:
@@ -555,6 +555,9 @@ class ClientCore:
         options: CallOptions,
         headers: Callable[[], Mapping[str, str]] | None,
     ) -> dict[str, Any]:
+        revision = session.revision
+        if revision.renamed_fields:
+            params = cast("Mapping[str, Any] | None", project_params(revision, method, params))
         if params is not None and "_meta" in params:
             meta = {**_meta_of(params), **(meta or {})}
         if session.meta:
@@ -568,6 +571,8 @@ class ClientCore:
         result = await session.link.send_raw_request(method, sent, options)
         if type(result) is not dict:
             raise BadServerResponse(f"The result of {method} is no object")
+        if revision.renamed_fields:
+            return cast("dict[str, Any]", read_result(revision, method, result))
         return cast("dict[str, Any]", result)
 
     async def _continue(
@@ -627,6 +632,9 @@ class ClientCore:
 
     async def _on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
         """Runs in a reading loop: what may wait, or call this client, is handed to a task."""
+        session = self._session
+        if session is not None and session.revision.renamed_fields:
+            params = cast("Mapping[str, Any] | None", read_params(session.revision, method, params))
         changed = _LISTS.get(method)
         if changed is not None:
             await self.cache.invalidate(*changed)

@@ -15,18 +15,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ferrule.kernel.connection import Connection
-from ferrule.protocol.caching import CACHEABLE_METHODS, hint_for
+from ferrule.protocol.caching import hint_for
 from ferrule.protocol.capabilities import declares_extension, missing_for_requests
 from ferrule.protocol.errors import InternalError, MissingRequiredClientCapability
 from ferrule.wire.codec import Encoded, convert, to_builtins
 from ferrule.wire.faults import ConvertError, EncodeError
-from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS, Revision, project_result, projection_of
+from ferrule.wire.revisions import Revision, project_result, projection_of
 from ferrule.wire.types import InputRequiredResult
 
 if TYPE_CHECKING:
     from ferrule.kernel.server import Server
 
-__all__ = ["INPUT_METHODS", "bad_result", "check_result", "finish_result"]
+__all__ = ["bad_result", "check_result", "finish_result"]
 
 logger = logging.getLogger(__name__)
 
@@ -34,9 +34,6 @@ _NO_META: Final[Mapping[str, Any]] = {}
 
 _projections: dict[tuple[Revision, type[Any]], Callable[[Any], Any] | None] = {}
 """Looked up here instead of through two calls, for each result there is."""
-
-INPUT_METHODS: Final = REVISIONS[LATEST_MODERN_VERSION].input_required_methods
-"""The only requests that may be answered with input requests (2026-07-28, "Multi Round-Trip Requests")."""
 
 
 def check_result(revision: Revision, method: str, result: Any, is_extension: bool) -> Any:
@@ -99,7 +96,8 @@ def _finish_struct(server: Server[Any], connection: Connection, method: str, res
     fields = result.__struct_fields__
     if "result_type" not in fields or "meta" not in fields:  # a struct of somebody's own
         return _finish_mapping(server, connection, method, to_builtins(result))
-    key: tuple[Revision, Any] = (connection.revision, result.__class__)
+    revision = connection.revision
+    key: tuple[Revision, Any] = (revision, result.__class__)
     if key not in _projections:
         _projections[key] = projection_of(*key)
     project = _projections[key]
@@ -110,7 +108,7 @@ def _finish_struct(server: Server[Any], connection: Connection, method: str, res
     stamped = {**server.info_stamp} if meta is None else {**server.info_stamp, **meta}
     if kind is None or kind == "complete":
         hints = server.cache_hints
-        hint = hint_for(method, hints) if method in CACHEABLE_METHODS or method in hints else None
+        hint = hint_for(revision, method, hints) if method in revision.cacheable_methods or method in hints else None
         if hint is None:
             return replace(result, result_type="complete", meta=stamped)
         if "ttl_ms" not in fields:
@@ -125,13 +123,14 @@ def _finish_struct(server: Server[Any], connection: Connection, method: str, res
 def _finish_mapping(
     server: Server[Any], connection: Connection, method: str, result: Mapping[str, Any]
 ) -> dict[str, Any]:
-    result = project_result(connection.revision, method, result)
+    revision = connection.revision
+    result = project_result(revision, method, result)
     kind = result.get("resultType", "complete")
     meta = result.get("_meta")
     own = cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else _NO_META
     finished: dict[str, Any] = {"resultType": kind, **result, "_meta": {**server.info_stamp, **own}}
     if kind == "complete":
-        hint = hint_for(method, server.cache_hints)
+        hint = hint_for(revision, method, server.cache_hints)
         if hint is not None:
             finished.setdefault("ttlMs", hint.ttl_ms)
             finished.setdefault("cacheScope", hint.scope)
@@ -147,8 +146,9 @@ def _check_interim(server: Server[Any], connection: Connection, method: str, kin
         if extension is None or not declares_extension(declared, extension):
             raise bad_result(method, f"resultType {kind!r} belongs to no extension that this client declared", result)
         return
-    if method not in INPUT_METHODS:
-        raise bad_result(method, "only tools/call, prompts/get and resources/read may ask for input", result)
+    allowed = connection.revision.input_required_methods  # "Multi Round-Trip Requests" of 2026-07-28
+    if method not in allowed:
+        raise bad_result(method, f"only {', '.join(sorted(allowed))} may ask for input", result)
     raw = to_builtins(result)
     requests = raw.get("inputRequests")
     if not requests and raw.get("requestState") is None:

@@ -61,11 +61,12 @@ from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.faults import ConvertError
 from ferrule.wire.jsonrpc import JsonRpcError
 from ferrule.wire.revisions import (
-    LATEST_MODERN_VERSION,
+    MODERN_PROTOCOL_VERSIONS,
     REVISIONS,
     Revision,
     is_core_method,
     project_result,
+    read_params,
 )
 
 if TYPE_CHECKING:
@@ -174,6 +175,8 @@ class ServerRunner(Generic[LifespanT]):
     ) -> ServerRequestContext[LifespanT]:
         if params is None:
             params = {}
+        elif self.connection.revision.renamed_fields:
+            params = cast("Mapping[str, Any]", read_params(self.connection.revision, method, params))
         meta: Any = params.get("_meta")
         if type(meta) not in _DICT and not issubclass(type(meta), Mapping):  # exact type first: no call into ABCMeta
             meta = _NO_META
@@ -431,7 +434,7 @@ async def serve_one(
 def modern_on_request(server: Server[LifespanT], lifespan_state: LifespanT) -> OnRequest:
     """A callback that serves each call on a fresh modern connection: for a `DirectDispatcher` in one process.
 
-    There is no ladder here: the caller is this program. A missing version means the latest.
+    There is no ladder here: the caller is this program. A missing version means the newest that the server speaks.
     """
 
     async def on_request(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -439,7 +442,7 @@ def modern_on_request(server: Server[LifespanT], lifespan_state: LifespanT) -> O
         envelope = cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else _NO_META
         version = envelope.get(PROTOCOL_VERSION_KEY)
         if version is None:
-            version = LATEST_MODERN_VERSION
+            version = (server.modern_versions or MODERN_PROTOCOL_VERSIONS)[-1]
         elif version not in server.modern_versions:
             raise UnsupportedProtocolVersion(version, server.modern_versions)
         connection = Connection.from_envelope(
@@ -564,7 +567,7 @@ class _DualEra:
         self.connection = runner.connection
         self.legacy_notify = _with_forwarding(dispatcher, runner)
         self.lock = EraLock(self.server.modern_versions)
-        self.modern_version = LATEST_MODERN_VERSION
+        self.modern_version = ""  # until the first modern request names one
         self.closing = self.connection.shared_closing()
 
     # -- both -----------------------------------------------------------------------------------------------------

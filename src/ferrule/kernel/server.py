@@ -20,7 +20,7 @@ from ferrule.protocol.caching import CacheHint
 from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.headers import ParamHeader
-from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, REVISIONS, Revision
+from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS, REVISIONS, Revision
 from ferrule.wire.types import META_SERVER_INFO, Icon, Implementation, ServerCapabilities
 
 __all__ = ["GrantTopics", "HandlerEntry", "InitializationOptions", "Server"]
@@ -238,8 +238,8 @@ class Server(Generic[LifespanT]):
         return self._lifespan(self)
 
     def create_initialization_options(self, revision: Revision | None = None) -> InitializationOptions:
-        """Identity and capabilities as announced to a revision; ``None`` means the latest modern one."""
-        spoken = REVISIONS[MODERN_PROTOCOL_VERSIONS[-1]] if revision is None else revision
+        """Return identity and capabilities as announced to a revision; ``None`` means the newest that is served."""
+        spoken = REVISIONS[(self.modern_versions or HANDSHAKE_PROTOCOL_VERSIONS)[-1]] if revision is None else revision
         return InitializationOptions(self.server_info, self.capabilities(spoken), self.instructions)
 
     def capabilities(self, revision: Revision) -> ServerCapabilities:

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
+from ferrule.wire.revisions import REVISIONS, Revision
 
 __all__ = ["CACHEABLE_METHODS", "DEFAULT_CACHE_HINT", "CacheHint", "hint_for"]
 
-CACHEABLE_METHODS: Final = REVISIONS[LATEST_MODERN_VERSION].cacheable_methods
+CACHEABLE_METHODS: Final = frozenset[str]().union(*(revision.cacheable_methods for revision in REVISIONS.values()))
+"""The methods with cacheable results in some revision; `Revision.cacheable_methods` says it for a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,19 @@ DEFAULT_CACHE_HINT: Final = CacheHint()
 """Nothing may be reused: right for any server, and the one to change first."""
 
 
-def hint_for(method: str, hints: Mapping[str, CacheHint]) -> CacheHint | None:
-    """The hint for a method's results: its own, else the one under ``"*"``, else the default.
+def hint_for(revision: Revision, method: str, hints: Mapping[str, CacheHint]) -> CacheHint | None:
+    """Return the hint for a method's results: its own, else the one under ``"*"``, else the default.
 
-    ``None`` for a method whose results carry none (unless the server gave it one explicitly: extensions do).
+    Args:
+        revision: the connection's.
+        method: the request that is answered.
+        hints: the server's, by method or ``"*"``.
+
+    Returns:
+        ``None`` for a method whose results carry no hint in this revision. A hint that the server gave for the method
+        by name holds in every case, because extensions have cacheable methods of their own.
     """
     found = hints.get(method)
     if found is not None:
         return found
-    return hints.get("*", DEFAULT_CACHE_HINT) if method in CACHEABLE_METHODS else None
+    return hints.get("*", DEFAULT_CACHE_HINT) if method in revision.cacheable_methods else None

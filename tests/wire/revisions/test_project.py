@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ferrule import types as t
-from ferrule.wire.codec import Encoded, decode, encode
+from ferrule.wire.codec import Encoded, decode, encode, to_builtins
 from ferrule.wire.revisions import (
     LATEST_MODERN_VERSION,
     REVISIONS,
@@ -15,9 +15,12 @@ from ferrule.wire.revisions import (
     needs_output_wrapping,
     project_params,
     project_result,
+    read_params,
+    read_result,
     wrap_output_schema,
 )
 from ferrule.wire.revisions import project as project_module
+from ferrule.wire.revisions.base import follow
 from ferrule.wire.revisions.project import projection_of
 
 R24, R0326, R0618, R1125, R26 = REVISIONS.values()
@@ -319,3 +322,50 @@ def test_what_there_is_to_do_does_not_depend_on_what_was_asked_first(version, mo
     assert idle([t.CreateMessageRequestParams, *types]) == first
     if version == LATEST_MODERN_VERSION:
         assert t.ToolResult in first
+
+
+# --- fields with another name --------------------------------------------------------------------------------------
+
+RENAMING = follow(
+    REVISIONS[LATEST_MODERN_VERSION],
+    "2999-01-01",
+    renamed={t.Tool: {"title": "displayTitle"}, t.CallToolRequestParams: {"name": "tool", "arguments": "name"}},
+)
+"""One plain new name, and one name that another field had before."""
+
+
+def test_a_renamed_field_is_written_under_its_new_name() -> None:
+    """In structs and in mappings, at every depth; Python code keeps reading the name of the superset."""
+    tool = t.Tool(name="a", input_schema={}, title="A")
+    written = project_result(RENAMING, "tools/list", t.ListToolsResult(tools=[tool]))
+    assert to_builtins(written)["tools"] == [{"name": "a", "inputSchema": {}, "displayTitle": "A"}]
+    assert isinstance(written.tools[0], t.Tool)
+    assert written.tools[0].title == "A"
+    raw = {"tools": [{"name": "a", "inputSchema": {}, "title": "A"}]}
+    assert project_result(RENAMING, "tools/list", raw)["tools"] == to_builtins(written)["tools"]
+    assert raw["tools"][0]["title"] == "A", "what was given was changed"
+
+
+def test_a_renamed_field_is_read_under_its_new_name() -> None:
+    """The old name is an unknown key there, even beside the new one."""
+    sent = {"tools": [{"name": "a", "inputSchema": {}, "displayTitle": "A", "title": "B"}, {"name": "b", "title": "C"}]}
+    assert read_result(RENAMING, "tools/list", sent) == {
+        "tools": [{"name": "a", "inputSchema": {}, "title": "A"}, {"name": "b"}]
+    }
+
+
+def test_a_name_may_move_from_one_field_to_another() -> None:
+    """Renaming one key after the other would write the first value twice."""
+    params = t.CallToolRequestParams(name="add", arguments={"a": 1})
+    written = to_builtins(project_params(RENAMING, "tools/call", params))
+    assert written == {"tool": "add", "name": {"a": 1}}
+    assert project_params(RENAMING, "tools/call", to_builtins(params)) == written
+    assert read_params(RENAMING, "tools/call", written) == {"name": "add", "arguments": {"a": 1}}
+
+
+def test_reading_changes_nothing_where_no_field_has_another_name() -> None:
+    """The very same object: it is called for each message of such a revision."""
+    raw = {"tools": [{"name": "a", "title": "A"}]}
+    assert all(read_result(revision, "tools/list", raw) is raw for revision in REVISIONS.values())
+    assert read_params(RENAMING, "prompts/list", raw) is raw
+    assert read_result(RENAMING, "tools/list", None) is None

@@ -15,6 +15,7 @@ from ferrule.wire.revisions import (
     REVISIONS,
     is_core_method,
 )
+from ferrule.wire.revisions.base import derive, follow, without
 
 
 def test_the_revisions_are_five_in_two_eras() -> None:
@@ -35,11 +36,8 @@ FLAGS = {
     "has_cache_hints": [False, False, False, False, True],
     "missing_resource_code": [-32002, -32002, -32002, -32002, -32602],
     "has_url_elicitation_error": [False, False, False, True, False],
-    "elicitation_modes": [set(), set(), {"form"}, {"form", "url"}, {"form", "url"}],
     "sampling_tools": [False, False, False, True, True],
     "has_completions_capability": [False, True, True, True, True],
-    "has_titles": [False, False, True, True, True],
-    "has_icons": [False, False, False, True, True],
     "has_progress_message": [False, True, True, True, True],
     "http": ["sse", "sessions", "sessions", "sessions", "stateless"],
     "requires_version_header": [False, False, True, True, True],
@@ -92,3 +90,31 @@ def test_extension_methods_are_in_no_core_table() -> None:
     assert is_core_method("tasks/get")
     assert is_core_method("notifications/roots/list_changed")
     assert not is_core_method("skills/list")
+
+
+def test_a_derived_revision_says_only_what_differs() -> None:
+    """Backwards and forwards: the tables, flags and fields of the neighbour stay."""
+    newest = REVISIONS[LATEST_MODERN_VERSION]
+    once = follow(newest, "2999-01-01", absent={t.Tool: {"icons"}}, renamed={t.Tool: {"title": "label"}})
+    twice = follow(once, "2999-02-02", renamed={t.Tool: {"name": "id"}}, has_batches=True)
+    assert twice.renames(t.Tool) == {"title": "label", "name": "id"}
+    assert twice.lacks(t.Tool) == newest.lacks(t.Tool) | {"icons"}
+    assert (once.has_batches, twice.has_batches, twice.requests) == (False, True, newest.requests)
+    older = derive(twice, "2998-01-01", absent={t.Prompt: {"icons"}})
+    assert (older.renames(t.Tool), older.lacks(t.Prompt)) == (twice.renames(t.Tool), {"icons"})
+    with pytest.raises(KeyError):
+        without(newest.requests, {"tools/lists"})
+
+
+@pytest.mark.parametrize(
+    ("flag", "values"),
+    [
+        ("elicitation_modes", [set(), set(), {"form"}, {"form", "url"}, {"form", "url"}]),
+        ("has_titles", [False, False, True, True, True]),
+        ("has_icons", [False, False, False, True, True]),
+    ],
+)
+def test_a_flag_of_release_0_1_answers_with_a_warning(flag: str, values: list[object]) -> None:
+    """Nothing in Ferrule read them; a program of somebody else may."""
+    with pytest.warns(DeprecationWarning, match=flag):
+        assert [getattr(revision, flag) for revision in REVISIONS.values()] == values

@@ -13,8 +13,8 @@ from ferrule.app.execution.threads import WorkerThreads
 from ferrule.app.rounds.run import run_body
 from ferrule.app.signatures.function import FunctionSpec
 from ferrule.kernel.context import ServerRequestContext
-from ferrule.kernel.finish import INPUT_METHODS
 from ferrule.protocol.errors import sole_error
+from ferrule.wire.revisions import INTERACTIVE_METHODS
 
 __all__ = ["call_function", "check_dependencies", "runner_of"]
 
@@ -71,7 +71,7 @@ async def call_function(
         run = spec.runner
         if run is None:
             run = spec.runner = runner_of(spec, threads)
-        if ctx.method not in INPUT_METHODS:
+        if ctx.method not in INTERACTIVE_METHODS:
             return await run(**kwargs)
         return await run_body(ctx, run, kwargs)
     except ExceptionGroup as group:

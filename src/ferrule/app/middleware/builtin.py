@@ -19,7 +19,6 @@ from ferrule.app.authorization.principals import principal_id, principal_of
 from ferrule.app.execution.running_task import current_task_id
 from ferrule.app.middleware.result_cache import CacheResults, store_of
 from ferrule.kernel.context import CallNext, ServerRequestContext
-from ferrule.kernel.finish import INPUT_METHODS
 from ferrule.protocol.errors import InternalError, LocalError, MCPError
 from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.stores.rates import MemoryRateLimits
@@ -154,7 +153,7 @@ class RateLimit:
         """Whether a request brings a state that this has not seen; the same state again is another call."""
         params: Any = ctx.params
         state: Any = cast("Mapping[str, Any]", params).get("requestState") if isinstance(params, Mapping) else None
-        if ctx.method not in INPUT_METHODS or not isinstance(state, str):
+        if ctx.method not in ctx.revision.input_required_methods or not isinstance(state, str):
             return False
         digest = hashlib.sha256(state.encode("utf-8", "surrogatepass")).digest()
         if digest in self._states:

@@ -12,7 +12,7 @@ from ferrule.kernel.dispatch import CallOptions, OnProgress, TransportContext
 from ferrule.kernel.runner import ServerRunner, aclose_shielded
 from ferrule.kernel.server import Server
 from ferrule.protocol.errors import NoBackChannel
-from ferrule.wire.revisions import LATEST_MODERN_VERSION
+from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS
 
 __all__ = ["LocalCaller", "LocalContext"]
 
@@ -90,7 +90,8 @@ class LocalCaller:
         """
         async with self.started() as state:
             dispatch = _LocalDispatch(next(self._ids), on_progress)
-            connection = Connection.from_envelope(LATEST_MODERN_VERSION, None, {}, outbound=dispatch)
+            version = (self._server.modern_versions or MODERN_PROTOCOL_VERSIONS)[-1]
+            connection = Connection.from_envelope(version, None, {}, outbound=dispatch)
             try:
                 return await ServerRunner(self._server, connection, state).handle_request(dispatch, method, params)
             finally:

@@ -291,8 +291,8 @@ class ClientCalls(ClientCore):
         session.meta = meta if level is None else {**meta, LOG_LEVEL_KEY: level}
 
     async def notify_roots_changed(self) -> None:
-        """Tell a legacy server that the roots have changed; in the modern era it asks when it wants to know."""
-        if not self.session.is_modern:
+        """Tell the server that the roots have changed; does nothing in revisions without that notification."""
+        if "notifications/roots/list_changed" in self.session.revision.notifications:
             await self.session.link.notify("notifications/roots/list_changed")
 
     def listen(

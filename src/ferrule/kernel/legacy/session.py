@@ -174,7 +174,8 @@ class ServerSession:
         threshold: Any = self.meta.get(LOG_LEVEL_KEY) if connection.is_modern else connection.log_level or "debug"
         # The level itself is judged also where no threshold was asked for.
         is_asked_for = isinstance(threshold, str)
-        return log_level_passes(level, threshold if is_asked_for else "emergency") and is_asked_for
+        has_log = "notifications/message" in connection.revision.server_notifications
+        return log_level_passes(level, threshold if is_asked_for else "emergency") and is_asked_for and has_log
 
     async def log(self, level: str, data: Any, logger: str | None = None) -> None:
         """Send a log message to the client, under its era's rules.

@@ -1,7 +1,7 @@
 """The revisions of the protocol that Ferrule speaks: the only place that knows what differs between them.
 
-Ask a `Revision` for a flag or a table; comparing version strings elsewhere is what a newcomer would do, and what a
-test forbids.
+Ask a `Revision` for a flag or a table, and take it from the connection. A test forbids comparing version strings
+elsewhere, and taking a table of the newest revision where the one of the connection is meant.
 """
 
 from collections.abc import Mapping
@@ -9,16 +9,19 @@ from types import MappingProxyType
 from typing import Final
 
 from ferrule.wire.revisions.base import Revision
-from ferrule.wire.revisions.project import project_params, project_result, projection_of
-from ferrule.wire.revisions.r2024_11_05 import REVISION as R2024_11_05
-from ferrule.wire.revisions.r2025_03_26 import REVISION as R2025_03_26
-from ferrule.wire.revisions.r2025_06_18 import REVISION as R2025_06_18
-from ferrule.wire.revisions.r2025_11_25 import REVISION as R2025_11_25
-from ferrule.wire.revisions.r2026_07_28 import REVISION as R2026_07_28
+from ferrule.wire.revisions.index import INDEX
+from ferrule.wire.revisions.project import (
+    project_params,
+    project_result,
+    projection_of,
+    read_params,
+    read_result,
+)
 from ferrule.wire.revisions.rewrites import NotExpressible, needs_output_wrapping, wrap_output_schema
 
 __all__ = [
     "HANDSHAKE_PROTOCOL_VERSIONS",
+    "INTERACTIVE_METHODS",
     "LATEST_HANDSHAKE_VERSION",
     "LATEST_MODERN_VERSION",
     "MODERN_PROTOCOL_VERSIONS",
@@ -30,12 +33,12 @@ __all__ = [
     "project_params",
     "project_result",
     "projection_of",
+    "read_params",
+    "read_result",
     "wrap_output_schema",
 ]
 
-REVISIONS: Final[Mapping[str, Revision]] = MappingProxyType(
-    {r.version: r for r in (R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28)}
-)
+REVISIONS: Final[Mapping[str, Revision]] = MappingProxyType({revision.version: revision for revision in INDEX})
 """Every revision by its version string, oldest first."""
 
 HANDSHAKE_PROTOCOL_VERSIONS: Final[tuple[str, ...]] = tuple(v for v, r in REVISIONS.items() if not r.is_modern)
@@ -49,6 +52,12 @@ LATEST_HANDSHAKE_VERSION: Final = HANDSHAKE_PROTOCOL_VERSIONS[-1]
 
 LATEST_MODERN_VERSION: Final = MODERN_PROTOCOL_VERSIONS[-1]
 """What a client tries first."""
+
+INTERACTIVE_METHODS: Final = frozenset[str]().union(*(revision.input_required_methods for revision in INDEX))
+"""Requests whose handlers may ask the client, in the result where the revision has that and beside it elsewhere.
+
+Whether one result may hold questions says `Revision.input_required_methods` of its connection.
+"""
 
 _CORE_METHODS: Final = frozenset(
     method
@@ -64,5 +73,5 @@ _CORE_METHODS: Final = frozenset(
 
 
 def is_core_method(method: str) -> bool:
-    """Whether some revision's core has a request or notification of this name, in either direction."""
+    """Return whether the core of some revision has a request or notification of this name, in either direction."""
     return method in _CORE_METHODS

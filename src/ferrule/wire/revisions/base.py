@@ -3,10 +3,12 @@
 Everything outside this package asks a `Revision` for a flag or a table and never looks at the version string (a test
 forbids it). A method that is absent from a table does not exist in that revision.
 
-Each ``r….py`` beside this file defines one revision. 2026-07-28 and 2025-11-25 stand on their own; each older one is
-derived from the next by saying what it does not have yet, so the oldest can always be deleted in one commit.
+Each ``r….py`` beside this file defines one revision and has one line in ``index.py``. 2026-07-28 and 2025-11-25 are
+written in full. Each older one is made with `derive` from the next one, so that the oldest can be deleted in one
+commit; a newer one is made with `follow` from the one before it.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -14,6 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from msgspec import Struct, structs
 
 from ferrule.wire.types.base import NotificationParams, PaginatedRequestParams
+from ferrule.wire.types.client_features.elicitation import ElicitRequestParams
 from ferrule.wire.types.notifications import CancelledNotificationParams, ProgressNotificationParams
 from ferrule.wire.types.server_features.completion import CompleteRequestParams, CompleteResult
 from ferrule.wire.types.server_features.logging import LoggingMessageNotificationParams
@@ -25,16 +28,18 @@ from ferrule.wire.types.server_features.resources import (
     ReadResourceResult,
     ResourceUpdatedNotificationParams,
 )
-from ferrule.wire.types.server_features.tools import CallToolRequestParams, ListToolsResult, ToolResult
+from ferrule.wire.types.server_features.tools import CallToolRequestParams, ListToolsResult, Tool, ToolResult
 
 __all__ = [
     "CHANGE_NOTIFICATIONS",
     "LISTS_AND_CALLS",
     "AbsentFields",
     "NotificationTable",
+    "RenamedFields",
     "RequestTable",
     "Revision",
     "derive",
+    "follow",
     "merge",
     "without",
 ]
@@ -49,6 +54,16 @@ NotificationTable: TypeAlias = Mapping[str, Any]
 
 AbsentFields: TypeAlias = Mapping[type[Struct], frozenset[str]]
 """Struct to the Python names of fields that the revision lacks; an entry holds for subclasses too."""
+
+RenamedFields: TypeAlias = Mapping[type[Struct], Mapping[str, str]]
+"""Struct to Python name of a field to its wire name in the revision; an entry holds for subclasses too."""
+
+_NO_RENAMED_FIELDS: RenamedFields = MappingProxyType({})
+
+
+def _warn_of(flag: str) -> None:
+    message = f"Revision.{flag} is not a field any more and goes in 0.3; ask Revision.absent_fields"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
 class Revision(Struct, frozen=True, kw_only=True, eq=False):
@@ -74,13 +89,10 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
         task_methods: requests that may become tasks by the core protocol (2025-11-25 only).
         missing_resource_code: the JSON-RPC error code for an unknown resource.
         has_url_elicitation_error: -32042 exists (2025-11-25 only).
-        elicitation_modes: how a user can be asked; empty before 2025-06-18.
         has_rich_forms: a form may offer choices with titles (``oneOf``) and choices of several (2025-11-25 on).
         sampling_tools: sampling may offer tools, a message may hold several blocks, and a client declares whether it
             includes context.
         has_completions_capability: completion is declared by a capability.
-        has_titles: display titles, ``_meta`` on definitions and content, ``lastModified`` (2025-06-18 on).
-        has_icons: icons, and description and website of an implementation (2025-11-25 on).
         has_progress_message: progress notifications may carry text.
         http: which HTTP binding: ``"sse"`` (two endpoints), ``"sessions"`` (Streamable HTTP with sessions) or
             ``"stateless"`` (one POST per request).
@@ -88,6 +100,8 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
             empty event that carries an id (SEP-1699; 2025-11-25 only, older clients choke on the empty event).
         requires_version_header: HTTP requests after the opening name the version in a header.
         mirrors_headers: HTTP headers repeat the method, the name and annotated arguments.
+        renamed_fields: fields that this revision writes under another name. `project_result` and `project_params`
+            write that name, `read_result` and `read_params` read it.
     """
 
     version: str
@@ -108,24 +122,49 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
     task_methods: frozenset[str]
     missing_resource_code: int
     has_url_elicitation_error: bool
-    elicitation_modes: frozenset[str]
     has_rich_forms: bool
     sampling_tools: bool
     has_completions_capability: bool
-    has_titles: bool
-    has_icons: bool
     has_progress_message: bool
     http: Literal["sse", "sessions", "stateless"]
     has_polling_streams: bool
     requires_version_header: bool
     mirrors_headers: bool
+    renamed_fields: RenamedFields = _NO_RENAMED_FIELDS
+
+    @property
+    def has_titles(self) -> bool:
+        """Deprecated: ask `absent_fields` for the field that is meant. It goes in 0.3."""
+        _warn_of("has_titles")
+        return "title" not in self.lacks(Tool)
+
+    @property
+    def has_icons(self) -> bool:
+        """Deprecated: ask `absent_fields` for the field that is meant. It goes in 0.3."""
+        _warn_of("has_icons")
+        return "icons" not in self.lacks(Tool)
+
+    @property
+    def elicitation_modes(self) -> frozenset[str]:
+        """Deprecated: ask `server_requests` and `absent_fields`. It goes in 0.3."""
+        _warn_of("elicitation_modes")
+        if "elicitation/create" not in self.server_requests and not self.input_required_methods:
+            return frozenset()
+        return frozenset({"form"} if "url" in self.lacks(ElicitRequestParams) else {"form", "url"})
 
     def lacks(self, type_: type[Struct]) -> frozenset[str]:
-        """The Python names of ``type_``'s fields that this revision does not have, its bases' included."""
+        """Return the Python names of ``type_``'s fields that this revision does not have, its bases' included."""
         names: set[str] = set()
         for base in type_.__mro__:
             names |= self.absent_fields.get(base, frozenset())
         return frozenset(names)
+
+    def renames(self, type_: type[Struct]) -> dict[str, str]:
+        """Return the fields of ``type_`` with another name here: Python name to wire name, its bases' included."""
+        names: dict[str, str] = {}
+        for base in reversed(type_.__mro__):
+            names.update(self.renamed_fields.get(base, {}))
+        return names
 
 
 LISTS_AND_CALLS: RequestTable = MappingProxyType(
@@ -157,7 +196,7 @@ CHANGE_NOTIFICATIONS: NotificationTable = MappingProxyType(
 
 
 def merge(*tables: Mapping[str, _V]) -> Mapping[str, _V]:
-    """One read-only table of all entries; a later table wins."""
+    """Return one read-only table of all entries; of two entries for a method the later one holds."""
     merged: dict[str, _V] = {}
     for table in tables:
         merged.update(table)
@@ -165,7 +204,11 @@ def merge(*tables: Mapping[str, _V]) -> Mapping[str, _V]:
 
 
 def without(table: Mapping[str, _V], methods: Iterable[str]) -> Mapping[str, _V]:
-    """The table less ``methods``, each of which must be in it."""
+    """Return ``table`` without ``methods``.
+
+    Raises:
+        KeyError: a method is not in the table.
+    """
     left = dict(table)
     for method in methods:
         del left[method]
@@ -173,8 +216,48 @@ def without(table: Mapping[str, _V], methods: Iterable[str]) -> Mapping[str, _V]
 
 
 def derive(newer: Revision, version: str, *, absent: Mapping[type[Struct], set[str]], **changes: Any) -> Revision:
-    """The revision before ``newer``: the same, less the fields in ``absent`` and with the changed tables and flags."""
-    fields: dict[type[Struct], frozenset[str]] = dict(newer.absent_fields)
+    """Return the revision before ``newer``.
+
+    Args:
+        newer: the revision to start from.
+        version: the string on the wire.
+        absent: the fields that ``version`` does not have yet.
+        changes: the tables and flags that differ.
+    """
+    return structs.replace(newer, version=version, absent_fields=_add_fields(newer, absent), **changes)
+
+
+def follow(
+    older: Revision,
+    version: str,
+    *,
+    absent: Mapping[type[Struct], set[str]] | None = None,
+    renamed: Mapping[type[Struct], Mapping[str, str]] | None = None,
+    **changes: Any,
+) -> Revision:
+    """Return the revision after ``older``.
+
+    Args:
+        older: the revision to start from.
+        version: the string on the wire.
+        absent: the fields that ``version`` has no more.
+        renamed: the fields with another name on the wire than in ``older``: struct to Python name to wire name.
+        changes: the tables and flags that differ.
+    """
+    names: dict[type[Struct], Mapping[str, str]] = dict(older.renamed_fields)
+    for type_, table in (renamed or {}).items():
+        names[type_] = {**names.get(type_, {}), **table}
+    return structs.replace(
+        older,
+        version=version,
+        absent_fields=_add_fields(older, absent or {}),
+        renamed_fields=MappingProxyType(names),
+        **changes,
+    )
+
+
+def _add_fields(revision: Revision, absent: Mapping[type[Struct], set[str]]) -> AbsentFields:
+    fields: dict[type[Struct], frozenset[str]] = dict(revision.absent_fields)
     for type_, names in absent.items():
         fields[type_] = fields.get(type_, frozenset()) | names
-    return structs.replace(newer, version=version, absent_fields=MappingProxyType(fields), **changes)
+    return MappingProxyType(fields)

@@ -1,9 +1,10 @@
-"""Writing for an older peer: what a revision does not know is dropped or rewritten, once, on the way out.
+"""Between the superset of all types and one revision: what it does not know is dropped, rewritten or renamed.
 
 `project_result` and `project_params` take a value of the superset types (a struct, or JSON with the same shape) and
-give the one that the revision can read. Nothing given is ever changed, and the very same object comes back when there
-is nothing to do, which is the usual case: a plan per revision and type is made on first use, and for most types of
-the newest revision it is empty.
+return the one that the revision can read. `read_result` and `read_params` go the other way for JSON that a peer of
+the revision sent: fields that it writes under another name get the name of the superset. Nothing given is ever
+changed, and the very same object comes back when there is nothing to do, which is the usual case: a plan per revision
+and type is made on first use, and for most types of the modern revisions it is empty.
 
 What has to be rewritten instead of dropped is in ``rewrites.py``. Kinds of content that no revision knows are left
 alone: they belong to an extension, and both sides have agreed on it.
@@ -12,9 +13,9 @@ alone: they belong to an extension, and both sides have agreed on it.
 import typing
 from collections.abc import Mapping
 from types import UnionType
-from typing import Any, Union, cast, get_args, get_origin
+from typing import Any, Protocol, Union, cast, get_args, get_origin
 
-from msgspec import NODEFAULT, UNSET, Struct, structs
+from msgspec import NODEFAULT, UNSET, Struct, defstruct, field, structs
 
 from ferrule.wire.revisions.base import Revision
 from ferrule.wire.revisions.rewrites import Step, rewrite_for
@@ -23,11 +24,11 @@ from ferrule.wire.types.content import UnknownContentBlock
 from ferrule.wire.types.rounds import InputRequiredResult
 from ferrule.wire.types.tasks import CreateTaskResult, DetailedTask, Task
 
-__all__ = ["project_params", "project_result", "projection_of"]
+__all__ = ["project_params", "project_result", "projection_of", "read_params", "read_result"]
 
 
 def project_result(revision: Revision, method: str, result: Any) -> Any:
-    """``result`` of ``method`` as ``revision`` knows it.
+    """Return ``result`` of ``method`` as ``revision`` knows it.
 
     Args:
         revision: the peer's.
@@ -48,7 +49,7 @@ def project_result(revision: Revision, method: str, result: Any) -> Any:
 
 
 def project_params(revision: Revision, method: str, params: Any) -> Any:
-    """The params of a request or notification, in either direction, as ``revision`` knows them.
+    """Return the params of a request or notification, in either direction, as ``revision`` knows them.
 
     ``params`` may be ``None``. As for results, the same object comes back when there is nothing to do.
 
@@ -60,61 +61,118 @@ def project_params(revision: Revision, method: str, params: Any) -> Any:
     if isinstance(params, WireStruct):
         step = _plan_for(revision, type(params))
     elif isinstance(params, Mapping):
-        declared = (
-            revision.server_notifications.get(method)
-            or revision.notifications.get(method)
-            or (revision.requests.get(method) or revision.server_requests.get(method) or (None,))[0]
-        )
-        step = _plan_for(revision, declared)
+        step = _plan_for(revision, _type_of_params(revision, method))
     return cast("Any", params) if step is None else step(params)
 
 
+def read_result(revision: Revision, method: str, result: Any) -> Any:
+    """Return a result that a peer of ``revision`` sent, with the names of the superset.
+
+    Args:
+        revision: the connection's.
+        method: the request that is answered, in either direction.
+        result: JSON; anything but an object passes through.
+    """
+    if not revision.renamed_fields or not isinstance(result, Mapping):
+        return result
+    raw = cast("Mapping[str, Any]", result)
+    step = _plan_for(_reading(revision), _type_of_mapping(revision, method, raw))
+    return raw if step is None else step(raw)
+
+
+def read_params(revision: Revision, method: str, params: Any) -> Any:
+    """Return the params that a peer of ``revision`` sent, with the names of the superset; see `read_result`."""
+    if not revision.renamed_fields or not isinstance(params, Mapping):
+        return params
+    raw = cast("Mapping[str, Any]", params)
+    step = _plan_for(_reading(revision), _type_of_params(revision, method))
+    return raw if step is None else step(raw)
+
+
 def projection_of(revision: Revision, type_: Any) -> Step | None:
-    """What `project_result` does to values of ``type_``; ``None`` if it gives back every one of them as it is."""
+    """Return what `project_result` does to values of ``type_``; ``None`` if it returns every one of them as it is."""
     return _plan_for(revision, type_)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
 
-_plans: dict[tuple[Revision, Any], Step | None] = {}
+
+class _Rules(Protocol):
+    """What differs for one type: a `Revision` for writing, a `_Reading` for reading."""
+
+    def lacks(self, type_: type[Struct], /) -> frozenset[str]:
+        """Return the Python names of the fields to drop."""
+        ...
+
+    def renames(self, type_: type[Struct], /) -> dict[str, str]:
+        """Return the fields with another name in the revision: Python name to wire name."""
+        ...
 
 
-def _plan_for(revision: Revision, type_: Any) -> Step | None:
-    """What to do to a value of ``type_``; ``None`` is nothing. Made once per revision and type."""
-    key = (revision, type_)
+class _Reading:
+    """The rules for JSON from a peer: only names are changed, and nothing is dropped or refused."""
+
+    def __init__(self, revision: Revision) -> None:
+        self.renames = revision.renames
+
+    def lacks(self, type_: type[Struct], /) -> frozenset[str]:
+        return frozenset()
+
+
+_plans: dict[tuple[_Rules, Any], Step | None] = {}
+
+_readings: dict[Revision, _Reading] = {}
+
+
+def _reading(revision: Revision) -> _Reading:
+    found = _readings.get(revision)
+    if found is None:
+        found = _readings[revision] = _Reading(revision)
+    return found
+
+
+def _rewrite(rules: _Rules, type_: type[WireStruct]) -> Step | None:
+    return rewrite_for(rules, type_) if isinstance(rules, Revision) else None
+
+
+def _plan_for(rules: _Rules, type_: Any) -> Step | None:
+    """Return what to do to a value of ``type_``; ``None`` is nothing. Made once per rules and type."""
+    key = (rules, type_)
     try:
         return _plans[key]
     except KeyError:
-        step = _plans[key] = _make_plan(revision, type_)
+        step = _plans[key] = _make_plan(rules, type_)
         return step
 
 
-def _make_plan(revision: Revision, type_: Any) -> Step | None:
+def _make_plan(rules: _Rules, type_: Any) -> Step | None:
     origin = get_origin(type_)
     if origin is typing.Annotated:
-        return _plan_for(revision, get_args(type_)[0])
+        return _plan_for(rules, get_args(type_)[0])
     if origin is list:
-        item = _plan_for(revision, get_args(type_)[0])
+        item = _plan_for(rules, get_args(type_)[0])
         return None if item is None else _each_item(item)
     if origin is dict:
-        value = _plan_for(revision, get_args(type_)[1])
+        value = _plan_for(rules, get_args(type_)[1])
         return None if value is None else _each_value(value)
     if origin is Union or origin is UnionType:
-        return _alternatives(revision, get_args(type_))
+        return _alternatives(rules, get_args(type_))
     if not (isinstance(type_, type) and issubclass(type_, WireStruct)):
         return None
-    return _struct_plan(revision, type_)
+    return _struct_plan(rules, type_)
 
 
-def _struct_plan(revision: Revision, type_: type[WireStruct]) -> Step | None:
-    # Asked first, because what is made below for a type that holds itself is never nothing, and would be kept by
-    # whatever type happened to meet it on its way.
-    if not _reaches_change(revision, type_, set()):
+def _struct_plan(rules: _Rules, type_: type[WireStruct]) -> Step | None:
+    # Asked first: the plan made below for a type that holds itself is never `None`, and a type that contains it
+    # would keep that plan.
+    if not _reaches_change(rules, type_, set()):
         return None
-    key = (revision, type_)
+    key = (rules, type_)
     # A block may hold blocks: while its own plan is being made, the plan inside is looked up when it runs.
     _plans[key] = lambda value: _run(_plans[key], value)
-    lacks = revision.lacks(type_)
+    lacks = rules.lacks(type_)
+    renames = rules.renames(type_)
+    moves: list[tuple[str, str]] = []
     drops: list[tuple[str, str, Any]] = []
     children: list[tuple[str, str, Step]] = []
     recursive: list[tuple[str, str, Step]] = []
@@ -123,27 +181,33 @@ def _struct_plan(revision: Revision, type_: type[WireStruct]) -> Step | None:
             default = None if info.default is NODEFAULT else info.default
             drops.append((info.name, info.encode_name, default))
             continue
-        step = _plan_for(revision, info.type)
+        if info.name in renames:
+            moves.append((info.encode_name, renames[info.name]))
+        step = _plan_for(rules, info.type)
         if step is not None:
             (recursive if _mentions(info.type, type_) else children).append((info.name, info.encode_name, step))
-    rewrite = rewrite_for(revision, type_)
-    if not (drops or children or rewrite):
+    rewrite = _rewrite(rules, type_)
+    if not (drops or children or rewrite or moves):
         return None
-    return _Plan(rewrite, drops, children + recursive).run
+    if not moves:
+        return _Plan(rewrite, drops, children + recursive).run
+    if isinstance(rules, _Reading):
+        return _ReadingPlan(children + recursive, moves).run
+    return _RenamingPlan(rewrite, drops, children + recursive, moves, _renamed_type(type_, renames)).run
 
 
-def _reaches_change(revision: Revision, type_: Any, seen: set[Any]) -> bool:
-    """Whether the revision lacks anything in ``type_`` or in what it can hold."""
+def _reaches_change(rules: _Rules, type_: Any, seen: set[Any]) -> bool:
+    """Whether the rules change anything in ``type_`` or in what it can hold."""
     if isinstance(type_, type) and issubclass(type_, WireStruct):
         if type_ in seen:
             return False
         seen.add(type_)
-        lacks = revision.lacks(type_)
+        changed = {*rules.lacks(type_), *rules.renames(type_)}
         fields = structs.fields(type_)
-        if any(info.name in lacks for info in fields) or rewrite_for(revision, type_) is not None:
+        if any(info.name in changed for info in fields) or _rewrite(rules, type_) is not None:
             return True
-        return any(_reaches_change(revision, info.type, seen) for info in fields)
-    return any(_reaches_change(revision, argument, seen) for argument in get_args(type_))
+        return any(_reaches_change(rules, info.type, seen) for info in fields)
+    return any(_reaches_change(rules, argument, seen) for argument in get_args(type_))
 
 
 def _run(step: Step | None, value: Any) -> Any:
@@ -202,6 +266,64 @@ class _Plan:
         return value if changed is None else changed
 
 
+class _RenamingPlan(_Plan):
+    """As `_Plan` for a type of which the revision writes some fields under another name."""
+
+    def __init__(
+        self,
+        rewrite: Step | None,
+        drops: list[tuple[str, str, Any]],
+        children: list[tuple[str, str, Step]],
+        moves: list[tuple[str, str]],
+        written: type[Struct],
+    ) -> None:
+        super().__init__(rewrite, drops, children)
+        self.moves = moves
+        self.written = written
+
+    def _run_struct(self, value: Struct) -> Any:
+        value = super()._run_struct(value)
+        return self.written(**{name: getattr(value, name) for name in self.written.__struct_fields__})
+
+    def _run_mapping(self, value: Mapping[str, Any]) -> Any:
+        return _move_keys(super()._run_mapping(value), self.moves)
+
+
+class _ReadingPlan(_Plan):
+    """The names of the superset for JSON with the names of the revision."""
+
+    def __init__(self, children: list[tuple[str, str, Step]], moves: list[tuple[str, str]]) -> None:
+        super().__init__(None, [], children)
+        self.moves = [(here, superset) for superset, here in moves]
+
+    def _run_mapping(self, value: Mapping[str, Any]) -> Any:
+        here = {name for name, _ in self.moves}
+        # The revision has no field of the superset's name, so a value under that name is an unknown key.
+        unknown = {name for _, name in self.moves if name not in here and name in value}
+        if unknown:
+            value = {name: item for name, item in value.items() if name not in unknown}
+        return super()._run_mapping(_move_keys(value, self.moves))
+
+
+def _move_keys(value: Mapping[str, Any], moves: list[tuple[str, str]]) -> Mapping[str, Any]:
+    """Return ``value`` with other names for some keys: pairs of the old and the new name."""
+    moved = {new: value[old] for old, new in moves if old in value}
+    if not moved:
+        return value
+    olds = {old for old, _ in moves}
+    return {**{name: item for name, item in value.items() if name not in olds}, **moved}
+
+
+def _renamed_type(type_: type[WireStruct], renames: Mapping[str, str]) -> type[Struct]:
+    """Return a subclass of ``type_`` that is encoded with other names; it is read as ``type_`` is."""
+    fields: list[tuple[str, Any, Any]] = []
+    for info in structs.fields(type_):
+        if info.name in renames:
+            options: dict[str, Any] = {"default": info.default, "default_factory": info.default_factory}
+            fields.append((info.name, info.type, field(name=renames[info.name], **options)))
+    return defstruct(type_.__name__, fields, bases=(type_,), kw_only=True)
+
+
 def _each_item(step: Step) -> Step:
     def run(items: Any) -> Any:
         changed: list[Any] | None = None
@@ -228,7 +350,7 @@ def _each_value(step: Step) -> Step:
     return run
 
 
-def _alternatives(revision: Revision, members: tuple[Any, ...]) -> Step | None:
+def _alternatives(rules: _Rules, members: tuple[Any, ...]) -> Step | None:
     """A union: structs by their class, JSON objects by their tag (or the only kind there is), arrays as the list."""
     by_class: dict[type, Step] = {}
     by_tag: dict[Any, Step] = {}
@@ -236,7 +358,7 @@ def _alternatives(revision: Revision, members: tuple[Any, ...]) -> Step | None:
     for_list: Step | None = None
     for_dict: Step | None = None
     for member in members:
-        step = _plan_for(revision, member)
+        step = _plan_for(rules, member)
         if step is None:
             continue
         if get_origin(member) is list:
@@ -264,6 +386,14 @@ def _alternatives(revision: Revision, members: tuple[Any, ...]) -> Step | None:
         return cast("Any", value if step is None else step(value))
 
     return run
+
+
+def _type_of_params(revision: Revision, method: str) -> Any:
+    return (
+        revision.server_notifications.get(method)
+        or revision.notifications.get(method)
+        or (revision.requests.get(method) or revision.server_requests.get(method) or (None,))[0]
+    )
 
 
 def _type_of_mapping(revision: Revision, method: str, result: Mapping[str, Any]) -> Any:

@@ -38,7 +38,5 @@ REVISION = derive(
     content_kinds=frozenset({"text", "image", "audio", "resource"}),
     structured_output="none",
     has_batches=True,
-    elicitation_modes=frozenset(),
-    has_titles=False,
     requires_version_header=False,
 )

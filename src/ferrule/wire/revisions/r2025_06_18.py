@@ -41,9 +41,7 @@ REVISION = derive(
     sampling_content_kinds=frozenset({"text", "image", "audio"}),
     task_methods=frozenset(),
     has_url_elicitation_error=False,
-    elicitation_modes=frozenset({"form"}),
     has_rich_forms=False,
     sampling_tools=False,
-    has_icons=False,
     has_polling_streams=False,
 )

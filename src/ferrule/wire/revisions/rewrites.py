@@ -35,30 +35,6 @@ class NotExpressible(FerruleError, ValueError):
     """The revision has no way to say this, and leaving it out would change the meaning (the local program's fault)."""
 
 
-def rewrite_for(revision: Revision, type_: type[WireStruct]) -> Step | None:
-    """What has to happen to a value of ``type_`` before fields are dropped; ``None``: nothing."""
-    if type_ is ToolContentBlock:
-        lacking = _KINDS - revision.content_kinds - revision.sampling_content_kinds
-        return (lambda block: _name_in_text(block, lacking)) if lacking else None
-    if type_ is ToolResult and revision.structured_output != "any":
-        return _objects_only if revision.structured_output == "object" else _text_only
-    if type_ is Tool and revision.structured_output == "object":
-        return _wrap_tool
-    if type_ is ElicitRequestParams and not revision.has_rich_forms:
-        return _plain_form
-    if type_ is CreateMessageRequestParams and not revision.sampling_tools:
-        return _plain_sampling
-    if type_ is CreateMessageResult and not revision.sampling_tools:
-        return _one_block
-    if type_ is InputRequiredResult and not revision.input_required_methods:
-        return _refuse(f"Revision {revision.version} has no input requests inside results")
-    if type_ is CreateTaskResult and not revision.task_methods:
-        return _flat_task if revision.has_result_type else _refuse(f"Revision {revision.version} has no tasks")
-    if type_ is DetailedTask and not revision.has_result_type:
-        return _nested_task if revision.task_methods else _refuse(f"Revision {revision.version} has no tasks")
-    return None
-
-
 def _refuse(why: str) -> Step:
     def run(value: Any) -> Any:
         raise NotExpressible(why)
@@ -272,3 +248,54 @@ def _move_references(node: Any) -> Any:
     if _is_list(node):
         return [_move_references(item) for item in node]
     return node
+
+
+# --- which rewrite a type needs ---------------------------------------------------------------------------------------
+
+_Choice: TypeAlias = Callable[[Revision], "Step | None"]
+"""The revision to the rewrite that it needs; ``None`` when values can stay as they are."""
+
+
+def _for_blocks(revision: Revision) -> Step | None:
+    lacking = _KINDS - revision.content_kinds - revision.sampling_content_kinds
+    return (lambda block: _name_in_text(block, lacking)) if lacking else None
+
+
+def _for_created_tasks(revision: Revision) -> Step | None:
+    if revision.task_methods:
+        return None
+    return _flat_task if revision.has_result_type else _refuse(f"Revision {revision.version} has no tasks")
+
+
+def _for_extension_tasks(revision: Revision) -> Step | None:
+    if revision.has_result_type:
+        return None
+    return _nested_task if revision.task_methods else _refuse(f"Revision {revision.version} has no tasks")
+
+
+def _for_input_requests(revision: Revision) -> Step | None:
+    if revision.input_required_methods:
+        return None
+    return _refuse(f"Revision {revision.version} has no input requests inside results")
+
+
+_STRUCTURED_OUTPUT: Mapping[str, Step | None] = {"any": None, "object": _objects_only, "none": _text_only}
+
+_CHOICES: Mapping[type[WireStruct], _Choice] = {
+    ToolContentBlock: _for_blocks,
+    ToolResult: lambda revision: _STRUCTURED_OUTPUT[revision.structured_output],
+    Tool: lambda revision: _wrap_tool if revision.structured_output == "object" else None,
+    ElicitRequestParams: lambda revision: None if revision.has_rich_forms else _plain_form,
+    CreateMessageRequestParams: lambda revision: None if revision.sampling_tools else _plain_sampling,
+    CreateMessageResult: lambda revision: None if revision.sampling_tools else _one_block,
+    InputRequiredResult: _for_input_requests,
+    CreateTaskResult: _for_created_tasks,
+    DetailedTask: _for_extension_tasks,
+}
+"""Every type that some revision needs rewritten."""
+
+
+def rewrite_for(revision: Revision, type_: type[WireStruct]) -> Step | None:
+    """Return what has to happen to a value of ``type_`` before fields are dropped; ``None``: nothing."""
+    choose = _CHOICES.get(type_)
+    return None if choose is None else choose(revision)
