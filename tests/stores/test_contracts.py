@@ -113,9 +113,40 @@ class TestSqliteSessions(InFile, SessionStoreContract):
         return SqliteSessions(self.file)
 
 
-class TestSqliteEvents(InFile, EventStoreContract):
+class BoundedEvents(EventStoreContract):
+    async def test_the_streams_of_one_session_are_bounded(self) -> None:
+        """Each GET that a client drops begins one; the ids of one that was dropped and goes on are new ones."""
+        events = await self.make()
+        await events.append("other", "1", b"kept")
+        first = [await events.append("s", "0", b"x") for _ in range(200)]
+        for number in range(1, 300):
+            last = await events.append("s", str(number), b"")
+        assert await events.replay("s", first[0]) is None
+        assert await events.replay("s", first[-1]) is None
+        assert await events.replay("s", last) is not None
+        again = await events.append("s", "0", b"y")
+        assert again not in first
+        assert await events.replay("s", first[-1]) is None
+        assert await events.replay("s", again) is not None
+
+
+class TestSqliteEvents(InFile, BoundedEvents):
     async def make(self) -> SqliteEvents:
         return SqliteEvents(self.file)
+
+    async def test_a_dropped_stream_leaves_no_row(self) -> None:
+        """Nor do those of another session go with it."""
+        events = SqliteEvents(self.file, max_session_streams=3)
+        for session in ("a", "b"):
+            for number in range(10):
+                for _ in range(2):
+                    await events.append(session, str(number), b"")
+        rows = await self.file.run(
+            lambda connection, now: connection.execute(
+                "SELECT session_id, count(DISTINCT stream_id), count(*) FROM ferrule_events GROUP BY session_id"
+            ).fetchall()
+        )
+        assert [tuple(row) for row in rows] == [("a", 3, 6), ("b", 3, 6)]
 
 
 class TestSqliteCache(InFile, CacheStoreContract):
@@ -233,7 +264,7 @@ class TestMemorySessions(Turned, SessionStoreContract):
         return MemorySessions(clock=self.now)
 
 
-class TestMemoryEvents(Turned, EventStoreContract):
+class TestMemoryEvents(Turned, BoundedEvents):
     async def make(self) -> MemoryEventStore:
         return MemoryEventStore()
 
@@ -243,9 +274,17 @@ class TestRedisSessions(InRedis, SessionStoreContract):
         return RedisSessions(self.server)
 
 
-class TestRedisEvents(InRedis, EventStoreContract):
+class TestRedisEvents(InRedis, BoundedEvents):
     async def make(self) -> RedisEvents:
         return RedisEvents(self.server)
+
+    async def test_a_dropped_stream_leaves_no_key(self) -> None:
+        """Three logs, and the two keys that count them."""
+        events = RedisEvents(self.server, max_session_streams=3)
+        for number in range(10):
+            await events.append("s", str(number), b"")
+        keys: list[bytes] = await self.server.run(lambda client: client.keys(f"{self.server.key('session:s', '')}*"))
+        assert len(keys) == 5, keys
 
 
 class TestRedisCache(InRedis, CacheStoreContract):

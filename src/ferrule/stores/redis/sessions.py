@@ -45,25 +45,42 @@ class RedisSessions:
 
 
 # ``log`` is the list of a stream's events, ``next`` a hash of the number that each stream gives next, and ``ages`` the
-# streams by the time at which they are forgotten. A stream begins with the time as its number, so that the ids of one
-# that was forgotten and goes on are new ones: an old id finds nothing, instead of the wrong place.
+# streams by the time at which they are forgotten. A stream begins with the time as its number, and above the numbers of
+# the session's others, so that the ids of one that was forgotten and goes on are new ones: an old id finds nothing,
+# instead of the wrong place.
 
 _APPEND: Final = (
     NOW
     + """
 local log, next, ages = KEYS[1], KEYS[2], KEYS[3]
 local stream, data, most, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local streams = tonumber(ARGV[5])
 for _, old in ipairs(redis.call('ZRANGEBYSCORE', ages, '-inf', now, 'LIMIT', 0, 16)) do
   redis.call('HDEL', next, old)
   redis.call('ZREM', ages, old)
 end
-redis.call('HSETNX', next, stream, string.format('%.0f', now))
+if redis.call('HEXISTS', next, stream) == 0 then
+  local start = now
+  for _, other in ipairs(redis.call('HVALS', next)) do start = math.max(start, tonumber(other)) end
+  redis.call('HSET', next, stream, string.format('%.0f', start))
+end
 local number = redis.call('HINCRBY', next, stream, 1) - 1
 redis.call('RPUSH', log, data)
 redis.call('LTRIM', log, -most, -1)
 redis.call('ZADD', ages, now + ttl, stream)
 for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ttl) end
-return number
+local found = {number}
+local extra = redis.call('ZCARD', ages) - streams
+if extra > 0 then
+  for _, old in ipairs(redis.call('ZRANGE', ages, 0, extra)) do
+    if old ~= stream and #found <= extra then
+      redis.call('HDEL', next, old)
+      redis.call('ZREM', ages, old)
+      found[#found + 1] = old
+    end
+  end
+end
+return found
 """
 )
 
@@ -82,12 +99,21 @@ class RedisEvents:
     Args:
         server: where.
         max_stream_events: events kept per stream; the oldest go first.
+        max_session_streams: streams kept per session; the ones that were written least recently go first.
         ttl_s: seconds after a stream's last event that it is forgotten.
     """
 
-    def __init__(self, server: RedisServer, *, max_stream_events: int = 256, ttl_s: float = 1800.0) -> None:
+    def __init__(
+        self,
+        server: RedisServer,
+        *,
+        max_stream_events: int = 256,
+        max_session_streams: int = 256,
+        ttl_s: float = 1800.0,
+    ) -> None:
         self._server = server
         self._most = max_stream_events
+        self._most_streams = max_session_streams
         self._ttl_s = ttl_s
 
     def _log(self, session_id: str, stream_id: str) -> str:
@@ -100,8 +126,12 @@ class RedisEvents:
     async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
         """See `EventStore`."""
         keys = (self._log(session_id, stream_id), *self._streams(session_id))
-        values: list[Any] = [stream_id, data, self._most, milliseconds(self._ttl_s)]
-        number: int = await self._server.run(lambda client: client.eval(_APPEND, 3, *keys, *values))
+        values: list[Any] = [stream_id, data, self._most, milliseconds(self._ttl_s), self._most_streams]
+        number: int
+        number, *dropped = await self._server.run(lambda client: client.eval(_APPEND, 3, *keys, *values))
+        if dropped:
+            logs = [self._log(session_id, name.decode()) for name in dropped]
+            await self._server.run(lambda client: client.delete(*logs))
         return f"{stream_id}-{number}"
 
     async def replay(self, session_id: str, last_event_id: str) -> Replay | None:

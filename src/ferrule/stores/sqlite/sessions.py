@@ -76,18 +76,22 @@ class SqliteSessions:
 class SqliteEvents:
     """`ferrule.stores.events.EventStore` in a file.
 
-    A stream begins with the time as its number, so that the ids of one that was forgotten and goes on are new ones: an
-    old id finds nothing, instead of the wrong place.
+    A stream begins with the time as its number, and above the numbers of the session's others, so that the ids of one
+    that was forgotten and goes on are new ones: an old id finds nothing, instead of the wrong place.
 
     Args:
         file: where.
         max_stream_events: events kept per stream; the oldest go first.
+        max_session_streams: streams kept per session; the ones that were written least recently go first.
         ttl_s: seconds that an event is kept.
     """
 
-    def __init__(self, file: SqliteFile, *, max_stream_events: int = 256, ttl_s: float = 1800.0) -> None:
+    def __init__(
+        self, file: SqliteFile, *, max_stream_events: int = 256, max_session_streams: int = 256, ttl_s: float = 1800.0
+    ) -> None:
         self._file = file
         self._most = max_stream_events
+        self._most_streams = max_session_streams
         self._ttl_s = ttl_s
 
     async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
@@ -99,7 +103,13 @@ class SqliteEvents:
                     "SELECT max(number) FROM ferrule_events WHERE session_id = ? AND stream_id = ?",
                     (session_id, stream_id),
                 ).fetchone()[0]
-                number = int(now * 1000) if last is None else last + 1
+                if last is None:
+                    others: Any = connection.execute(
+                        "SELECT max(number) FROM ferrule_events WHERE session_id = ?", (session_id,)
+                    ).fetchone()[0]
+                    number = max(int(now * 1000), (others or 0) + 1)
+                else:
+                    number = last + 1
                 connection.execute(
                     "INSERT INTO ferrule_events (session_id, stream_id, number, expires_at, data) "
                     "VALUES (?, ?, ?, ?, ?)",
@@ -109,6 +119,13 @@ class SqliteEvents:
                     "DELETE FROM ferrule_events WHERE session_id = ? AND stream_id = ? AND number <= ?",
                     (session_id, stream_id, number - self._most),
                 )
+                if last is None:
+                    connection.execute(
+                        "DELETE FROM ferrule_events WHERE session_id = ?1 AND stream_id IN (SELECT stream_id "
+                        "FROM ferrule_events WHERE session_id = ?1 AND stream_id != ?2 GROUP BY stream_id "
+                        "ORDER BY max(expires_at) DESC, max(rowid) DESC LIMIT -1 OFFSET ?3)",
+                        (session_id, stream_id, self._most_streams - 1),
+                    )
             return number
 
         return f"{stream_id}-{await self._file.run(work, durable=False)}"
