@@ -3,14 +3,16 @@
 `FerruleError` is the root. An `MCPError` is what a peer is told or tells (`RemoteError`); a `LocalError` never leaves
 the process. Authorization has its own: ``ferrule.auth``.
 
-Two classes share a name with something else: `InputRequired` here is what a client raises that was told not to answer
-questions, not the value that a tool returns (``ferrule.InputRequired``); `TooManyRounds` is a client's, too.
+One class shares a name with something else: `InputRequired` here is what a client raises that was told not to answer
+questions, not the value that a tool returns (``ferrule.InputRequired``). `TooManyRounds` is a client's; a server that
+asks in more rounds than it allows answers with `RoundLimitExceeded`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 if TYPE_CHECKING:
     from ferrule.app.authorization.handles import UnknownHandle as UnknownHandle
@@ -23,10 +25,11 @@ if TYPE_CHECKING:
     from ferrule.app.middleware.builtin import RateLimited as RateLimited
     from ferrule.app.rounds.errors import AmbiguousKey as AmbiguousKey
     from ferrule.app.rounds.errors import ClientLacks as ClientLacks
-    from ferrule.app.rounds.errors import Divergence as Divergence
     from ferrule.app.rounds.errors import InvalidAnswer as InvalidAnswer
+    from ferrule.app.rounds.errors import NonDeterminismError as NonDeterminismError
     from ferrule.app.rounds.errors import NotSupportedHere as NotSupportedHere
     from ferrule.app.rounds.errors import QuestionExpired as QuestionExpired
+    from ferrule.app.rounds.errors import RoundLimitExceeded as RoundLimitExceeded
     from ferrule.app.rounds.errors import RoundsError as RoundsError
     from ferrule.app.rounds.errors import StateExpired as StateExpired
     from ferrule.app.rounds.errors import StateForeignCall as StateForeignCall
@@ -92,7 +95,6 @@ _MODULES: dict[str, str] = {
     "ConnectionClosed": "ferrule.protocol.errors",
     "ConvertError": "ferrule.protocol.errors",
     "DecodeError": "ferrule.protocol.errors",
-    "Divergence": "ferrule.app.rounds.errors",
     "EncodeError": "ferrule.protocol.errors",
     "FerruleError": "ferrule.protocol.errors",
     "HeaderMismatch": "ferrule.protocol.errors",
@@ -119,6 +121,7 @@ _MODULES: dict[str, str] = {
     "NoBackChannel": "ferrule.protocol.errors",
     "NoRequest": "ferrule.app.errors",
     "NoSession": "ferrule.app.errors",
+    "NonDeterminismError": "ferrule.app.rounds.errors",
     "NotInRevision": "ferrule.protocol.errors",
     "NotSupportedHere": "ferrule.app.rounds.errors",
     "ParseError": "ferrule.protocol.errors",
@@ -129,6 +132,7 @@ _MODULES: dict[str, str] = {
     "RequestTimeout": "ferrule.protocol.errors",
     "ResourceNotFound": "ferrule.protocol.errors",
     "ResultError": "ferrule.app.errors",
+    "RoundLimitExceeded": "ferrule.app.rounds.errors",
     "RoundsError": "ferrule.app.rounds.errors",
     "SamplingRefused": "ferrule.client.calls.callbacks",
     "ServerProcessEnded": "ferrule.transports.stdio.client",
@@ -163,7 +167,6 @@ __all__ = [
     "ConnectionClosed",
     "ConvertError",
     "DecodeError",
-    "Divergence",
     "EncodeError",
     "FerruleError",
     "HeaderMismatch",
@@ -189,6 +192,7 @@ __all__ = [
     "NoBackChannel",
     "NoRequest",
     "NoSession",
+    "NonDeterminismError",
     "NotInRevision",
     "NotSupportedHere",
     "OutputNotCheckable",
@@ -200,6 +204,7 @@ __all__ = [
     "RequestTimeout",
     "ResourceNotFound",
     "ResultError",
+    "RoundLimitExceeded",
     "RoundsError",
     "SamplingRefused",
     "ServerProcessEnded",
@@ -229,6 +234,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Load a public name from its module, once."""
     module = _MODULES.get(name)
+    if module is None and name == "Divergence":
+        warn("ferrule.errors.Divergence is now NonDeterminismError; the old name goes with 0.3", DeprecationWarning, 2)
+        return __getattr__("NonDeterminismError")
     if module is None:
         raise AttributeError(f"module 'ferrule.errors' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(module), name)

@@ -66,7 +66,7 @@ def test_an_unknown_name_is_an_attribute_error(package: Any) -> None:
 
 
 def test_every_error_class_is_among_the_errors() -> None:
-    """`except ferrule.errors.…` must not need the depths of the tree; one name that exists twice is the client's."""
+    """`except ferrule.errors.…` must not need the depths of the tree."""
     deep = ["ferrule.protocol.errors", "ferrule.client.errors", "ferrule.app.errors", "ferrule.app.rounds.errors"]
     missing = [
         f"{module}.{name}"
@@ -75,7 +75,13 @@ def test_every_error_class_is_among_the_errors() -> None:
         if inspect.isclass(getattr(importlib.import_module(module), name))
         and getattr(ferrule.errors, name, None) is not getattr(importlib.import_module(module), name)
     ]
-    assert missing == ["ferrule.app.rounds.errors.TooManyRounds"]
+    assert missing == []
+
+
+def test_the_old_name_of_an_error_warns_and_is_the_same_class() -> None:
+    """`except ferrule.errors.Divergence` of programs for 0.1 works for one more release."""
+    with pytest.warns(DeprecationWarning, match="NonDeterminismError"):
+        assert ferrule.errors.Divergence is ferrule.errors.NonDeterminismError  # type: ignore[attr-defined]
 
 
 def test_errors_load_no_part_of_the_library_before_one_is_named() -> None:

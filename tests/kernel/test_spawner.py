@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from ferrule.kernel import spawner as tasks_module
-from ferrule.kernel.spawner import AnyioTasks, AsyncioTasks, is_asyncio, tasks_for_this_loop
+from ferrule.kernel.spawner import AnyioSpawner, AsyncioSpawner, is_asyncio, spawner_for_this_loop
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 async def test_the_loop_decides(anyio_backend: str) -> None:
     """Plain tasks on asyncio, a task group on trio."""
     assert is_asyncio() == (anyio_backend == "asyncio")
-    assert isinstance(tasks_for_this_loop(), AsyncioTasks if anyio_backend == "asyncio" else AnyioTasks)
+    assert isinstance(spawner_for_this_loop(), AsyncioSpawner if anyio_backend == "asyncio" else AnyioSpawner)
 
 
 async def test_draining_waits_for_what_runs_and_no_longer() -> None:
@@ -27,7 +27,7 @@ async def test_draining_waits_for_what_runs_and_no_longer() -> None:
         await anyio.sleep(0.01)
         done.append(1)
 
-    async with tasks_for_this_loop() as tasks:
+    async with spawner_for_this_loop() as tasks:
         tasks.start(quick())
         tasks.start(quick())
         with anyio.fail_after(5):
@@ -51,7 +51,7 @@ async def test_leaving_cancels_and_waits() -> None:
                 await anyio.sleep(0.01)
             log.append("clean")
 
-    async with tasks_for_this_loop() as tasks:
+    async with spawner_for_this_loop() as tasks:
         tasks.start(careful())
         await anyio.wait_all_tasks_blocked()
     log.append("left")
@@ -68,7 +68,7 @@ async def test_one_task_is_cancelled_and_the_others_live() -> None:
         finally:
             log.append(name)
 
-    async with tasks_for_this_loop() as tasks:
+    async with spawner_for_this_loop() as tasks:
         first = tasks.start(wait("first"))
         tasks.start(wait("second"))
         await anyio.wait_all_tasks_blocked()
@@ -96,7 +96,7 @@ async def test_a_task_that_does_not_end_is_abandoned_with_a_warning(
                     continue
 
     with anyio.fail_after(5):
-        async with tasks_for_this_loop() as tasks:
+        async with spawner_for_this_loop() as tasks:
             tasks.start(stubborn())
             await anyio.wait_all_tasks_blocked()
     assert "did not end" in caplog.text

@@ -35,7 +35,7 @@ from ferrule.kernel.dispatch import (
 )
 from ferrule.kernel.legacy.change_forwarder import forward_changes
 from ferrule.kernel.questions import Question
-from ferrule.kernel.spawner import AsyncioTasks, TaskHandle, Tasks, tasks_for_this_loop
+from ferrule.kernel.spawner import AsyncioSpawner, SpawnedTask, Spawner, spawner_for_this_loop
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
     ClientNotAskable,
@@ -121,7 +121,7 @@ class _Inbound(ProgressSender):
         self.has_reported = False  # progress, while it was being served
         self.is_over = False  # answered, being answered, or withdrawn: nothing more is sent for it
         self.lingers = False  # withdrawn or answered early, and counted as running all the same
-        self.handle: TaskHandle | None = None
+        self.handle: SpawnedTask | None = None
         self.awaitable: Awaitable[Any] | None = None
 
     @property
@@ -209,7 +209,7 @@ class JSONRPCDispatcher:
         self._notifying: set[_Inbound] = set()
         self._inline: str | None = None
         self._questions: dict[RequestId, Question] = {}
-        self._tasks: Tasks | None = None
+        self._spawner: Spawner | None = None
         self._closed = False
         self._input_ended = False
         self._lingering = 0  # requests that were withdrawn, or answered early, and whose handlers still run
@@ -236,7 +236,7 @@ class JSONRPCDispatcher:
     @property
     def is_ending(self) -> bool:
         """Whether what still runs here is being cancelled, because the channel ends."""
-        return self._tasks is None or self._tasks.is_ending
+        return self._spawner is None or self._spawner.is_ending
 
     # -- serving --------------------------------------------------------------------------------------------------
 
@@ -250,9 +250,9 @@ class JSONRPCDispatcher:
         """Serve until the input ends, drain, and fail what still waits for the peer."""
         self._on_request, self._on_notify = on_request, on_notify
         try:
-            async with tasks_for_this_loop() as tasks:
-                self._tasks = tasks
-                self.loop = tasks.loop if isinstance(tasks, AsyncioTasks) else None
+            async with spawner_for_this_loop() as spawner:
+                self._spawner = spawner
+                self.loop = spawner.loop if isinstance(spawner, AsyncioSpawner) else None
                 task_status.started()
                 if self._raise:
                     with anyio.CancelScope() as self._reading:
@@ -264,13 +264,13 @@ class JSONRPCDispatcher:
                 if self.on_closing is not None:
                     self.on_closing()
                 if not self._closed and self._failure is None:
-                    await tasks.drain(self._drain_s)
+                    await spawner.drain(self._drain_s)
                     if self._in_flight:
                         logger.warning("Abandoned %d requests after %g s", len(self._in_flight), self._drain_s)
                 self._closed = True
         finally:
             self._closed = True
-            self._tasks = None
+            self._spawner = None
             self._fail_questions(ConnectionClosed("The connection is closed"))
             for inbound in (*self._in_flight.values(), *self._notifying):
                 _discard(inbound)
@@ -351,7 +351,7 @@ class JSONRPCDispatcher:
             return self.finish_error(inbound, error)
         if method in INLINE_METHODS:
             return self._serve_inline(inbound, method)
-        inbound.handle = self._tasks.start_own(self._serve(inbound))  # type: ignore[union-attr]
+        inbound.handle = self._spawner.start_own(self._serve(inbound))  # type: ignore[union-attr]
         return None
 
     async def _refuse(self, id: RequestId) -> None:
@@ -395,8 +395,8 @@ class JSONRPCDispatcher:
         finally:
             if inbound.lingers:
                 self._lingering -= 1
-            if inbound.handle is not None and self._tasks is not None:
-                self._tasks.forget(inbound.handle)
+            if inbound.handle is not None and self._spawner is not None:
+                self._spawner.forget(inbound.handle)
 
     async def wait_until_read(self, inbound: _Inbound) -> None:
         """Before the answer to a request that reported progress: give the peer time to read the reports."""
@@ -470,8 +470,8 @@ class JSONRPCDispatcher:
         inbound.handle.cancel()
         if inbound.started:
             self.linger(inbound)
-        elif self._tasks is not None:
-            self._tasks.forget(inbound.handle)  # on asyncio it will never run, so it cannot say so itself
+        elif self._spawner is not None:
+            self._spawner.forget(inbound.handle)  # on asyncio it will never run, so it cannot say so itself
         _discard(inbound)
 
     def linger(self, inbound: _Inbound) -> None:
@@ -499,7 +499,7 @@ class JSONRPCDispatcher:
             return
         if spawns:
             self._notifying.add(inbound)
-            cast("Tasks", self._tasks).start(self._notify_one(inbound, method))
+            cast("Spawner", self._spawner).start(self._notify_one(inbound, method))
         else:
             await self._notify_one(inbound, method)
 
@@ -521,7 +521,7 @@ class JSONRPCDispatcher:
             return False
         waiting = question.take_progress(params)
         if waiting is not None:
-            cast("Tasks", self._tasks).start(waiting)
+            cast("Spawner", self._spawner).start(waiting)
         return True
 
     # -- batches (revision 2025-03-26) ----------------------------------------------------------------------------
@@ -652,12 +652,12 @@ class JSONRPCDispatcher:
     @property
     def is_running(self) -> bool:
         """Whether `run` is serving."""
-        return self._tasks is not None
+        return self._spawner is not None
 
     def start_forwarding(self, listener: Listener) -> None:
         """Send the events of ``listener`` to the peer from now on; see `ForwardsChanges`."""
-        if self._tasks is not None:
-            self._tasks.start(forward_changes(listener, self))
+        if self._spawner is not None:
+            self._spawner.start(forward_changes(listener, self))
 
 
 def _discard(inbound: _Inbound) -> None:

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-__all__ = ["CANCEL_GRACE_S", "AnyioTasks", "AsyncioTasks", "TaskHandle", "Tasks", "is_asyncio", "tasks_for_this_loop"]
+__all__ = [
+    "CANCEL_GRACE_S",
+    "AnyioSpawner",
+    "AsyncioSpawner",
+    "SpawnedTask",
+    "Spawner",
+    "is_asyncio",
+    "spawner_for_this_loop",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +38,7 @@ CANCEL_GRACE_S = 5.0
 """Seconds that tasks get to end after their cancellation; on asyncio those that do not are abandoned with a warning."""
 
 
-class TaskHandle(Protocol):
+class SpawnedTask(Protocol):
     """A started task."""
 
     def cancel(self) -> object:
@@ -38,7 +46,7 @@ class TaskHandle(Protocol):
         ...
 
 
-class Tasks(Protocol):
+class Spawner(Protocol):
     """Starts tasks and ends them together.
 
     Attributes:
@@ -47,17 +55,17 @@ class Tasks(Protocol):
 
     is_ending: bool
 
-    async def __aenter__(self) -> Tasks: ...
+    async def __aenter__(self) -> Spawner: ...
 
     async def __aexit__(self, *exc: Any) -> None:
         """Cancel what still runs and wait for it."""
         ...
 
-    def start(self, coroutine: Coroutine[Any, Any, None]) -> TaskHandle:
+    def start(self, coroutine: Coroutine[Any, Any, None]) -> SpawnedTask:
         """Run a coroutine in a task of its own; it must not raise."""
         ...
 
-    def start_own(self, coroutine: Coroutine[Any, Any, None]) -> TaskHandle:
+    def start_own(self, coroutine: Coroutine[Any, Any, None]) -> SpawnedTask:
         """As `start`, for a coroutine that calls `forget` with its handle at its end: one callback per task less."""
         ...
 
@@ -82,13 +90,13 @@ def is_asyncio() -> bool:
         return False
 
 
-def tasks_for_this_loop() -> Tasks:
+def spawner_for_this_loop() -> Spawner:
     """Plain tasks on asyncio, a task group elsewhere."""
-    tasks: Any = AsyncioTasks() if is_asyncio() else AnyioTasks()  # whose forget is a method, not an attribute
-    return cast("Tasks", tasks)
+    spawner: Any = AsyncioSpawner() if is_asyncio() else AnyioSpawner()  # whose forget is a method, not an attribute
+    return cast("Spawner", spawner)
 
 
-class AsyncioTasks:
+class AsyncioSpawner:
     """Plain asyncio tasks, kept alive by a set."""
 
     __slots__ = ("_make", "_running", "forget", "is_ending", "loop")
@@ -104,7 +112,7 @@ class AsyncioTasks:
         self.forget: Callable[[Any], None] = self._running.discard
         self.is_ending = False
 
-    async def __aenter__(self) -> AsyncioTasks:
+    async def __aenter__(self) -> AsyncioSpawner:
         return self
 
     async def __aexit__(self, *exc: Any) -> None:
@@ -119,14 +127,14 @@ class AsyncioTasks:
         if left:
             logger.warning("%d tasks did not end within %g s of their cancellation", left, CANCEL_GRACE_S)
 
-    def start(self, coroutine: Coroutine[Any, Any, None]) -> TaskHandle:
+    def start(self, coroutine: Coroutine[Any, Any, None]) -> SpawnedTask:
         """Run a coroutine in a plain task."""
         task = self.loop.create_task(coroutine)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
 
-    def start_own(self, coroutine: Coroutine[Any, Any, None]) -> TaskHandle:
+    def start_own(self, coroutine: Coroutine[Any, Any, None]) -> SpawnedTask:
         """Run a coroutine in a plain task that says itself when it ends."""
         task: asyncio.Task[None] = self._make(coroutine)
         self._running.add(task)
@@ -141,7 +149,7 @@ class AsyncioTasks:
             await asyncio.wait(running, timeout=timeout_s)
 
 
-class AnyioTasks:
+class AnyioSpawner:
     """A task group with one cancel scope per task."""
 
     __slots__ = ("_group", "_idle", "_running", "is_ending")
@@ -152,7 +160,7 @@ class AnyioTasks:
         self._idle = anyio.Event()
         self.is_ending = False
 
-    async def __aenter__(self) -> AnyioTasks:
+    async def __aenter__(self) -> AnyioSpawner:
         await self._group.__aenter__()
         return self
 
@@ -161,7 +169,7 @@ class AnyioTasks:
         self._group.cancel_scope.cancel()
         await self._group.__aexit__(None, None, None)
 
-    def start(self, coroutine: Coroutine[Any, Any, None]) -> TaskHandle:
+    def start(self, coroutine: Coroutine[Any, Any, None]) -> SpawnedTask:
         """Run a coroutine in the group, under a scope of its own."""
         scope = anyio.CancelScope()
         self._running += 1

@@ -7,18 +7,18 @@ import contextvars
 
 import pytest
 
-from ferrule.app.rounds.quiescence import QUIET_PASSES, Stillness
+from ferrule.app.rounds.quiescence import QUIET_PASSES, Quiescence
 
 pytestmark = pytest.mark.anyio
 
 
 class Watched:
-    """A `Stillness` and how often it was still."""
+    """A `Quiescence` and how often it was still."""
 
     def __init__(self) -> None:
         self.working: set[str] = set()
         self.times = 0
-        self.stillness = Stillness(asyncio.get_running_loop(), self.working, self.note)
+        self.quiescence = Quiescence(asyncio.get_running_loop(), self.working, self.note)
 
     def note(self) -> None:
         self.times += 1
@@ -32,7 +32,7 @@ async def passes(count: int) -> None:
 async def test_it_is_still_after_so_many_passes_without_activity():
     """Fewer, and a body that is waking through a gather would be taken for one that waits."""
     watched = Watched()
-    watched.stillness.touch()
+    watched.quiescence.touch()
     await passes(QUIET_PASSES)
     assert watched.times == 0
     await passes(2)
@@ -41,10 +41,10 @@ async def test_it_is_still_after_so_many_passes_without_activity():
 
 async def test_activity_begins_the_count_anew():
     watched = Watched()
-    watched.stillness.touch()
+    watched.quiescence.touch()
     for _ in range(5):
         await passes(QUIET_PASSES - 2)
-        watched.stillness.touch()
+        watched.quiescence.touch()
     assert watched.times == 0
     await passes(QUIET_PASSES + 2)
     assert watched.times == 1
@@ -53,18 +53,18 @@ async def test_activity_begins_the_count_anew():
 async def test_nothing_is_said_twice_unless_asked_for():
     """Whoever was told decides what comes next: watch on, or rest until something happens."""
     watched = Watched()
-    watched.stillness.touch()
+    watched.quiescence.touch()
     await passes(5 * QUIET_PASSES)
-    watched.stillness.touch()
+    watched.quiescence.touch()
     await passes(5 * QUIET_PASSES)
     assert watched.times == 1
-    watched.stillness.watch()
+    watched.quiescence.watch()
     await passes(QUIET_PASSES + 2)
     assert watched.times == 2
-    watched.stillness.rest()
+    watched.quiescence.rest()
     await passes(5 * QUIET_PASSES)
     assert watched.times == 2
-    watched.stillness.touch()
+    watched.quiescence.touch()
     await passes(QUIET_PASSES + 2)
     assert watched.times == 3
 
@@ -73,25 +73,25 @@ async def test_nothing_is_still_while_something_works():
     """A step that runs will touch when it ends."""
     watched = Watched()
     watched.working.add("step")
-    watched.stillness.touch()
+    watched.quiescence.touch()
     await passes(5 * QUIET_PASSES)
     watched.working.clear()
     await passes(5 * QUIET_PASSES)
     assert watched.times == 0
-    watched.stillness.touch()
+    watched.quiescence.touch()
     await passes(QUIET_PASSES + 2)
     assert watched.times == 1
 
 
 async def test_a_rest_ends_with_its_time_and_closing_ends_everything():
     watched = Watched()
-    watched.stillness.rest(0)
+    watched.quiescence.rest(0)
     await asyncio.sleep(0.001)
     await passes(QUIET_PASSES + 2)
     assert watched.times == 1
-    watched.stillness.watch()
-    watched.stillness.close()
-    for again in (watched.stillness.touch, watched.stillness.watch, lambda: watched.stillness.rest(0)):
+    watched.quiescence.watch()
+    watched.quiescence.close()
+    for again in (watched.quiescence.touch, watched.quiescence.watch, lambda: watched.quiescence.rest(0)):
         again()
         await asyncio.sleep(0.001)
         await passes(QUIET_PASSES + 2)
@@ -102,11 +102,11 @@ async def test_it_speaks_in_the_context_of_the_body():
     """Whoever made the last move, perhaps another request, lends nothing of his own."""
     where: contextvars.ContextVar[str] = contextvars.ContextVar("where", default="body")
     seen: list[str] = []
-    stillness = Stillness(asyncio.get_running_loop(), (), lambda: seen.append(where.get()))
+    quiescence = Quiescence(asyncio.get_running_loop(), (), lambda: seen.append(where.get()))
 
     async def other() -> None:
         where.set("other")
-        stillness.touch()
+        quiescence.touch()
 
     await asyncio.create_task(other())
     await passes(QUIET_PASSES + 2)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ferrule import Client, Context, MCPServer
-from ferrule.app.rounds.errors import AmbiguousKey, Divergence, InvalidAnswer, QuestionExpired, StepFailed
+from ferrule.app.rounds.errors import AmbiguousKey, InvalidAnswer, NonDeterminismError, QuestionExpired, StepFailed
 from tests.app.rounds.driving import Call, Dispatch, accept, always, both, outcome, push, served, settings_of
 
 pytestmark = pytest.mark.anyio
@@ -1092,7 +1092,7 @@ async def test_a_divergence_can_be_caught_but_nothing_ran(app):
     async def body(ctx: Context) -> str:
         try:
             await ctx.step(next(names), charged.append, "x")
-        except Divergence:
+        except NonDeterminismError:
             return "noticed"
         return str(await ctx.elicit("a", int))
 

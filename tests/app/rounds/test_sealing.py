@@ -9,38 +9,38 @@ import sys
 import pytest
 
 from ferrule.app.rounds.errors import StateTampered, StateUnknownKey
-from ferrule.app.rounds.sealing import HeldStates, KeyRing, StateKey, sealer_for
+from ferrule.app.rounds.sealing import AeadSealer, InMemorySealer, StateKey, sealer_for
 
 OLD, NEW = (StateKey(bytes([n]) * 32) for n in (1, 2))
 
 
 def test_a_token_opens_to_its_payload():
-    ring = KeyRing([OLD])
+    ring = AeadSealer([OLD])
     assert ring.open(ring.seal({"a": [1, "ü"]})) == {"a": [1, "ü"]}
 
 
 def test_the_same_payload_never_gives_the_same_token():
     """A nonce of its own each time: equal states must not be told from the outside."""
-    ring = KeyRing([OLD])
+    ring = AeadSealer([OLD])
     assert ring.seal(1) != ring.seal(1)
 
 
 def test_nothing_of_the_payload_shows():
-    ring = KeyRing([OLD])
+    ring = AeadSealer([OLD])
     token = ring.seal("attack at dawn")
     assert b"attack" not in base64.urlsafe_b64decode(token + "===")
 
 
 def test_length_tells_length_only():
     """No compression: a state full of one letter is as long as a random one of its size (rule 13)."""
-    ring = KeyRing([OLD])
+    ring = AeadSealer([OLD])
     assert len(ring.seal("a" * 500)) == len(ring.seal(secrets.token_hex(250)))
 
 
 @pytest.mark.parametrize("payload", ["", "a", "ab"])
 def test_every_changed_character_is_noticed(payload):
     """The last one too, of which base64 leaves bits unused at two of three lengths."""
-    ring = KeyRing([OLD])
+    ring = AeadSealer([OLD])
     token = ring.seal(payload)
     for index in range(len(token)):
         changed = token[:index] + ("A" if token[index] != "A" else "B") + token[index + 1 :]
@@ -51,12 +51,12 @@ def test_every_changed_character_is_noticed(payload):
 @pytest.mark.parametrize("token", ["", "x", "äöü", "held.abc", "A" * 40, "=" * 8, "A" * (5 * 1024 * 1024)])
 def test_what_is_no_token_is_refused(token):
     with pytest.raises(StateTampered):
-        KeyRing([OLD]).open(token)
+        AeadSealer([OLD]).open(token)
 
 
 def test_the_newest_key_seals_and_older_keys_open():
     """Rotation: states that are on their way when the key changes still open."""
-    before, after = KeyRing([OLD]), KeyRing([NEW, OLD])
+    before, after = AeadSealer([OLD]), AeadSealer([NEW, OLD])
     assert after.open(before.seal(1)) == 1
     with pytest.raises(StateUnknownKey):
         before.open(after.seal(1))
@@ -65,11 +65,11 @@ def test_the_newest_key_seals_and_older_keys_open():
 def test_a_key_is_handed_out_before_it_seals():
     """`opens_only`: no worker may seal with a key that another one does not have yet."""
     waiting = StateKey(b"\2" * 32, opens_only=True)
-    first, second = KeyRing([waiting, OLD]), KeyRing([OLD])
+    first, second = AeadSealer([waiting, OLD]), AeadSealer([OLD])
     assert second.open(first.seal(1)) == 1
-    assert first.open(KeyRing([NEW]).seal(2)) == 2
+    assert first.open(AeadSealer([NEW]).seal(2)) == 2
     with pytest.raises(ValueError, match="seals"):
-        KeyRing([waiting])
+        AeadSealer([waiting])
 
 
 def test_a_short_key_is_refused():
@@ -92,7 +92,7 @@ def test_without_a_cipher_states_stay_here(monkeypatch: pytest.MonkeyPatch):
     """`cryptography` is an extra: without it one process still serves rounds."""
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.ciphers.aead", None)
     sealer = sealer_for(None)
-    assert isinstance(sealer, HeldStates)
+    assert isinstance(sealer, InMemorySealer)
     assert sealer.open(sealer.seal([1])) == [1]
     with pytest.raises(ImportError, match="pip install"):
         sealer_for(["k" * 32])
@@ -100,7 +100,7 @@ def test_without_a_cipher_states_stay_here(monkeypatch: pytest.MonkeyPatch):
 
 def test_held_states_expire_and_are_bounded():
     now = [0.0]
-    held = HeldStates(max_states=2, ttl_s=10, clock=lambda: now[0])
+    held = InMemorySealer(max_states=2, ttl_s=10, clock=lambda: now[0])
     first, second, third = held.seal(1), held.seal(2), held.seal(3)
     with pytest.raises(StateUnknownKey):
         held.open(first)
@@ -117,7 +117,7 @@ def test_the_default_key_is_of_one_process():
 
 def test_held_states_are_bounded_in_bytes() -> None:
     """A state holds what the client sent, and a client may begin any number of calls that it never finishes."""
-    held = HeldStates(max_bytes=10_000)
+    held = InMemorySealer(max_bytes=10_000)
     tokens = [held.seal("x" * 1000) for _ in range(50)]
     assert [held.open(token) for token in tokens[-9:]] == ["x" * 1000] * 9
     for token in tokens[:40]:

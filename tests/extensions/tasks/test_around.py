@@ -261,7 +261,7 @@ async def test_who_was_taken_for_dead_takes_no_step_and_finishes_nothing(tmp_pat
     one = make("one")
     client = Modern(one)  # outside its lifespan nobody renews its leases: to others it looks dead
     task_id = (await client.call("work"))["taskId"]
-    runs += tasks_of(one)._upkeep.runs
+    runs += tasks_of(one)._scheduler.runs
     async with process(make("two")) as other, asyncio.timeout(10):
         while not tasks_of(other.app).running_here:
             await asyncio.sleep(0.01)

@@ -232,7 +232,7 @@ async def test_nobody_is_taken_for_dead_because_the_store_was_away(tmp_path: Pat
     for app in apps:
         (extension,) = app.extensions.values()
         assert isinstance(extension, Tasks)
-        extension.desk.store = Cut(extension.desk.store)  # type: ignore[assignment]
+        extension.repository.store = Cut(extension.repository.store)  # type: ignore[assignment]
     async with process(apps[0]) as client, process(apps[1]), process(apps[2]):
         task_id = (await client.call("order"))["taskId"]
         await client.until(task_id, "input_required")
@@ -247,7 +247,7 @@ async def test_nobody_is_taken_for_dead_because_the_store_was_away(tmp_path: Pat
         await client.until(task_id)
         (extension,) = apps[0].extensions.values()
         assert isinstance(extension, Tasks)
-        found = await extension.desk.find(task_id)
+        found = await extension.repository.find(task_id)
     assert found is not None
     assert found[1].runs == 1
     assert work.effects == ["first", "second", "third"]

@@ -163,7 +163,7 @@ async def test_a_question_that_another_process_asks_is_not_asked_again() -> None
         while (await client.ask("tasks/get", taskId=task_id))["status"] != "input_required":
             await asyncio.sleep(0.001)
     tasks: Any = app.extensions[Tasks.identifier]
-    _, record = await tasks.desk.find(task_id)
+    _, record = await tasks.repository.find(task_id)
     (wire_key,) = record.questions
     assert await tasks.claim(f"task-question/{task_id}/{wire_key}", ttl_s=60)
     for _ in range(3):

@@ -10,7 +10,7 @@ import pytest
 from bench.tasks import run
 from ferrule import MCPServer
 from ferrule.extensions.tasks import Tasks
-from ferrule.extensions.tasks import scheduler as upkeep
+from ferrule.extensions.tasks import scheduler as scheduler
 from tests.extensions.tasks.support import Modern
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ async def test_expired_tasks_leave_no_record_no_key_and_no_object(
 
 async def test_what_expired_in_memory_goes_even_when_no_further_task_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody may ever ask again."""
-    monkeypatch.setattr(upkeep, "_SWEEP_S", 0.05)
+    monkeypatch.setattr(scheduler, "_SWEEP_S", 0.05)
     tasks = Tasks(ttl_s=0.1)
     app = MCPServer("x", extensions=[tasks])
 
@@ -40,7 +40,7 @@ async def test_what_expired_in_memory_goes_even_when_no_further_task_comes(monke
 
     async with app.lowlevel.lifespan():
         await Modern(app).call("work")
-        kept = tasks.desk.store._tasks  # type: ignore[attr-defined]
+        kept = tasks.repository.store._tasks  # type: ignore[attr-defined]
         assert len(kept) == 1
         async with asyncio.timeout(5):
             while kept:

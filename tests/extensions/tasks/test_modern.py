@@ -304,7 +304,7 @@ async def test_an_expired_task_is_cancelled_and_gone() -> None:
 
     store = MemoryTasks(clock=lambda: now)
     app = make(store=store, ttl_s=5)
-    app.extensions[TASKS].desk.clock = lambda: now  # type: ignore[attr-defined]
+    app.extensions[TASKS].repository.clock = lambda: now  # type: ignore[attr-defined]
 
     @app.tool(task="optional")
     async def slow() -> str:
@@ -513,7 +513,7 @@ async def test_a_question_while_the_call_becomes_a_task_is_asked_in_the_task() -
     """The store takes its time to write the promotion; the round does not end meanwhile."""
     extension = Tasks()
     app = MCPServer("tasks", extensions=[extension])
-    writing, add = asyncio.Event(), extension.desk.add
+    writing, add = asyncio.Event(), extension.repository.add
 
     async def slow_add(*args: Any, **options: Any) -> Any:
         writing.set()
@@ -521,7 +521,7 @@ async def test_a_question_while_the_call_becomes_a_task_is_asked_in_the_task() -
             await asyncio.sleep(0)
         return await add(*args, **options)
 
-    extension.desk.add = slow_add
+    extension.repository.add = slow_add
 
     @app.tool(task="optional", task_after_s=0.01)
     async def ask(ctx: Context) -> str:
@@ -550,7 +550,7 @@ async def test_a_call_that_cannot_become_a_task_is_answered_and_the_reason_logge
         refused.set()
         raise OSError("the store is away")
 
-    extension.desk.add = fail
+    extension.repository.add = fail
 
     @app.tool(task="optional", task_after_s=0.01)
     async def slow() -> str:
@@ -586,6 +586,6 @@ async def test_a_task_that_failed_for_its_size_takes_no_further_step() -> None:
     assert task["status"] == "failed"
     await asyncio.wait_for(ended.wait(), 10)
     assert steps == ["large"]
-    found = await extension.desk.find(task_id)
+    found = await extension.repository.find(task_id)
     assert found is not None
     assert not found[0].is_open

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from ferrule.app.errors import NoRequest
 from ferrule.app.execution.threads import calling_loop
 from ferrule.app.in_threads import answers, tells
-from ferrule.app.rounds.interaction import Asking
+from ferrule.app.rounds.interaction import InteractionMixin
 from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.connection import unguarded
 from ferrule.kernel.context import LifespanT, ServerRequestContext
@@ -61,7 +61,7 @@ APP_ATTRIBUTE = "ferrule_app"
 """Where a low-level server keeps the `MCPServer` that stands above it."""
 
 
-class Context(Asking, Generic[LifespanT]):
+class Context(InteractionMixin, Generic[LifespanT]):
     """One request, as its function sees it. ``Context[State]`` names the type of `lifespan`.
 
     Attributes:

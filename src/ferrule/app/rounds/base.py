@@ -23,8 +23,8 @@ import anyio
 from ferrule.app.execution.limits import paused_time
 from ferrule.app.rounds.errors import (
     AmbiguousKey,
-    Divergence,
     InvalidAnswer,
+    NonDeterminismError,
     NotSupportedHere,
     QuestionExpired,
     StepFailed,
@@ -219,7 +219,7 @@ class Rounds(ABC):
 
         Raises:
             StepFailed: it raised, now or when it was recorded.
-            Divergence: recorded with other arguments, or new before the recorded rounds were replayed.
+            NonDeterminismError: recorded with other arguments, or new before the recorded rounds were replayed.
             StepInDoubt: ``once``, begun elsewhere, outcome unknown.
             NotSupportedHere: inside another step, or after the call has ended.
         """
@@ -338,7 +338,7 @@ class Rounds(ABC):
     def check_same_arguments(call: StepCall, entry: Entry) -> None:
         """Refuse a recorded step that is called with other arguments."""
         if entry.digest != call.digest:
-            raise Divergence(f"The step {call.name!r} was recorded with other arguments; it is not run again")
+            raise NonDeterminismError(f"The step {call.name!r} was recorded with other arguments; it is not run again")
 
     # -- branches -------------------------------------------------------------------------------------------------
 

@@ -16,10 +16,11 @@ from ferrule.wire.faults import FerruleError
 __all__ = [
     "AmbiguousKey",
     "ClientLacks",
-    "Divergence",
     "InvalidAnswer",
+    "NonDeterminismError",
     "NotSupportedHere",
     "QuestionExpired",
+    "RoundLimitExceeded",
     "RoundsError",
     "StateExpired",
     "StateForeignCall",
@@ -31,7 +32,6 @@ __all__ = [
     "StateUsed",
     "StepFailed",
     "StepInDoubt",
-    "TooManyRounds",
 ]
 
 
@@ -131,13 +131,13 @@ class StateForeignCall(StateRefused):
     reason = "foreign_call"
 
 
-class Divergence(StateRefused, RoundsError):
+class NonDeterminismError(StateRefused, RoundsError):
     """The body no longer does what the rounds before recorded; going on could repeat an effect."""
 
     reason = "diverged"
 
 
-class TooManyRounds(StateRefused):
+class RoundLimitExceeded(StateRefused):
     """The call asked for more rounds than allowed."""
 
     reason = "too_many_rounds"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ferrule.kernel.context import ServerRequestContext
     from ferrule.wire.types import CreateMessageResult, Root
 
-__all__ = ["Asking"]
+__all__ = ["InteractionMixin"]
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ MAX_VISITS = 20
 """How often ``elicit_url`` sends the user to a page that is not ``done``."""
 
 
-class Asking:
+class InteractionMixin:
     """Base of ``Context``; needs nothing but ``request``."""
 
     __slots__ = ()
@@ -227,7 +227,7 @@ class Asking:
 
         Raises:
             StepFailed: it raised (now, or when it was recorded).
-            Divergence: it was recorded with other arguments.
+            NonDeterminismError: it was recorded with other arguments.
             StepInDoubt: ``once``, and begun elsewhere with an unknown outcome.
         """
         return await self._rounds.step(name, function, *args, once=once, **kwargs)
@@ -259,7 +259,7 @@ class Asking:
         await let_the_loop_turn(self.request.session)
         side = self._task_side
         if side is not None:
-            await side.say(message)
+            await side.set_status(message)
 
     @property
     def task_id(self) -> str | None:

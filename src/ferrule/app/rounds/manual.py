@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, cast
 
 from ferrule.app.rounds.base import Rounds, StepCall
-from ferrule.app.rounds.errors import ClientLacks, NotSupportedHere, TooManyRounds
+from ferrule.app.rounds.errors import ClientLacks, NotSupportedHere, RoundLimitExceeded
 from ferrule.app.rounds.questions import Question
 from ferrule.app.rounds.settings import settings_of
 from ferrule.app.rounds.state import seal_state
@@ -87,7 +87,7 @@ async def answer_by_hand(
 
     Raises:
         CapabilityNotDeclared: the client cannot be asked one of the questions.
-        TooManyRounds: it asked too often.
+        RoundLimitExceeded: it asked too often.
     """
     connection = request.session.connection
     missing = missing_for_requests(connection.client_capabilities_raw, asked.requests())
@@ -104,7 +104,7 @@ async def _modern(request: ServerRequestContext[Any], asked: InputRequired) -> I
     journal = Rounds.new_journal(settings) if rounds is None else rounds.journal
     journal.round += 1
     if journal.round > settings.max_rounds:
-        raise TooManyRounds(f"A call may take {settings.max_rounds} rounds")
+        raise RoundLimitExceeded(f"A call may take {settings.max_rounds} rounds")
     journal.manual = to_builtins(asked.state)
     answer: dict[str, Any] = {"resultType": "input_required"}
     if asked.questions:
@@ -129,4 +129,4 @@ async def _legacy(
         if not isinstance(value, InputRequired):
             return value
         asked = value
-    raise TooManyRounds("The call asked for more rounds than allowed")
+    raise RoundLimitExceeded("The call asked for more rounds than allowed")

@@ -16,7 +16,7 @@ import contextvars
 from collections.abc import Callable, Collection
 from typing import Final
 
-__all__ = ["QUIET_PASSES", "Stillness"]
+__all__ = ["QUIET_PASSES", "Quiescence"]
 
 QUIET_PASSES: Final = 8
 """Passes of the event loop without activity after which the body stands still."""
@@ -24,15 +24,15 @@ QUIET_PASSES: Final = 8
 _UNKNOWN: Final = -1
 
 
-class Stillness:
+class Quiescence:
     """Counts passes of one loop.
 
-    After `on_still` it does nothing until `watch` or `rest` is called; activity is counted all the same.
+    After `on_quiescent` it does nothing until `watch` or `rest` is called; activity is counted all the same.
 
     Args:
         loop: the body's.
         working: not empty while something runs whose end will be activity; nothing is still before.
-        on_still: called from the loop, once per stillness.
+        on_quiescent: called from the loop, once per quiescence.
 
     Attributes:
         activity: how often something happened.
@@ -44,7 +44,7 @@ class Stillness:
         "_is_closed",
         "_is_resting",
         "_loop",
-        "_on_still",
+        "_on_quiescent",
         "_quiet",
         "_seen",
         "_working",
@@ -52,12 +52,12 @@ class Stillness:
     )
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, working: Collection[object], on_still: Callable[[], None]
+        self, loop: asyncio.AbstractEventLoop, working: Collection[object], on_quiescent: Callable[[], None]
     ) -> None:
         self._loop = loop
         self._context = contextvars.copy_context()  # and not that of whichever branch or request made the last move
         self._working = working
-        self._on_still = on_still
+        self._on_quiescent = on_quiescent
         self._handle: asyncio.Handle | None = None
         self._is_resting = True
         self._is_closed = False
@@ -112,7 +112,7 @@ class Stillness:
         if self.activity == self._seen:
             self._quiet += 1
             if self._quiet == QUIET_PASSES:
-                self._on_still()
+                self._on_quiescent()
                 return
         else:
             self._quiet, self._seen = 0, self.activity

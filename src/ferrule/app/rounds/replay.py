@@ -22,11 +22,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, cast
 
 from ferrule.app.rounds.base import MAX_REFUSED_ANSWERS, Rounds, StepCall, bad_answer, close_all
-from ferrule.app.rounds.errors import ClientLacks, Divergence, InvalidAnswer, QuestionExpired, TooManyRounds
+from ferrule.app.rounds.errors import (
+    ClientLacks,
+    InvalidAnswer,
+    NonDeterminismError,
+    QuestionExpired,
+    RoundLimitExceeded,
+)
 from ferrule.app.rounds.journal import Entry, Journal, Outstanding
 from ferrule.app.rounds.keys import scoped
 from ferrule.app.rounds.questions import MisfitAnswer, Question
-from ferrule.app.rounds.quiescence import QUIET_PASSES, Stillness
+from ferrule.app.rounds.quiescence import QUIET_PASSES, Quiescence
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.app.rounds.state import open_state, seal_inline, seal_state
 from ferrule.kernel.connection import unguarded
@@ -84,7 +90,7 @@ class ReplayRounds(Rounds):
         self._parked: dict[str, _Parked] = {}
         self._by_base: dict[str, _Parked] = {}
         self._running: set[asyncio.Task[Entry]] = set()
-        self._stillness = Stillness(self._loop, self._running, self._on_still)
+        self._quiescence = Quiescence(self._loop, self._running, self._on_quiescent)
         self._waiting_since: float | None = None
         self._suspended = False
         self._replying: asyncio.Task[None] | None = None
@@ -169,7 +175,7 @@ class ReplayRounds(Rounds):
 
     async def _park(self, parked: _Parked) -> Any:
         self._parked[parked.key] = parked
-        self._stillness.touch()
+        self._quiescence.touch()
         return await self._wait_for(parked)
 
     async def _wait_for(self, parked: _Parked) -> Any:
@@ -182,7 +188,7 @@ class ReplayRounds(Rounds):
                 parked.future.cancel()
                 if self._parked.get(parked.key) is parked:
                     del self._parked[parked.key]
-            self._stillness.touch()
+            self._quiescence.touch()
 
     def _forget(self, key: str) -> None:
         self._due.pop(key, None)
@@ -221,7 +227,7 @@ class ReplayRounds(Rounds):
         task = self._loop.create_task(self.run_step(call))
         self._running.add(task)
         task.add_done_callback(self._step_done)
-        self._stillness.touch()  # a round that ended in this very pass would not know of the step
+        self._quiescence.touch()  # a round that ended in this very pass would not know of the step
         try:
             entry = await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -274,13 +280,15 @@ class ReplayRounds(Rounds):
         """Wait until the body cancels the caller of a step again, as it did in the round before.
 
         Raises:
-            Divergence: it does not, although it waited longer than then.
+            NonDeterminismError: it does not, although it waited longer than then.
         """
         future: asyncio.Future[NoReturn] = self._loop.create_future()
-        error = Divergence(f"The round before went on without the step {call.name!r}, and this one waits for it")
+        error = NonDeterminismError(
+            f"The round before went on without the step {call.name!r}, and this one waits for it"
+        )
         late = self._loop.call_later(self._patience_s(), _set_exception, future, error)
         self._abandoned.add(future)
-        self._stillness.touch()
+        self._quiescence.touch()
         try:
             await future
             raise AssertionError("unreachable")
@@ -289,15 +297,15 @@ class ReplayRounds(Rounds):
             self._abandoned.discard(future)
             self._due.pop(call.key, None)
             self._must_replay.discard(call.key)
-            self._stillness.touch()
+            self._quiescence.touch()
 
     def _step_done(self, task: asyncio.Task[Entry]) -> None:
         self._running.discard(task)
-        self._stillness.touch()
+        self._quiescence.touch()
 
     # -- leading the body -----------------------------------------------------------------------------------------
 
-    def _on_still(self) -> None:
+    def _on_quiescent(self) -> None:
         try:
             self._lead()
         except Exception as error:
@@ -313,29 +321,29 @@ class ReplayRounds(Rounds):
 
     def _lead(self) -> None:
         """The body stands still: hand out what is next, wait for who is missing, or end the round."""
-        stillness = self._stillness
+        quiescence = self._quiescence
         if not self._parked:
             self._waiting_since = None
-            stillness.rest()
+            quiescence.rest()
             return
         if self._hand_out(patient=True):
             self._waiting_since = None
-            stillness.watch()
+            quiescence.watch()
             return
         if self._lower_is_due():
             now = self._loop.time()
             self._waiting_since = now if self._waiting_since is None else self._waiting_since
             left_s = self._patience_s() - (now - self._waiting_since)
             if left_s > 0:
-                stillness.rest(left_s)
+                quiescence.rest(left_s)
                 return
             if self._hand_out(patient=False):
                 self._waiting_since = None
-                stillness.watch()
+                quiescence.watch()
                 return
         self._waiting_since = None
         if self._release_steps():
-            stillness.watch()
+            quiescence.watch()
         else:
             self._stand()
 
@@ -361,7 +369,7 @@ class ReplayRounds(Rounds):
         return bool(ready)
 
     def _give(self, parked: _Parked, entry: Entry) -> None:
-        self._stillness.touch()
+        self._quiescence.touch()
         is_new = not entry.consumed
         entry.consumed = True
         self._must_replay.discard(parked.key)
@@ -418,11 +426,11 @@ class ReplayRounds(Rounds):
                 continue
             name = cast("StepCall", parked.step).name
             parked.future.set_exception(
-                Divergence(f"The step {name!r} comes before what the rounds before recorded; it is not run")
+                NonDeterminismError(f"The step {name!r} comes before what the rounds before recorded; it is not run")
             )
             parked.future.exception()
         if steps:
-            self._stillness.touch()
+            self._quiescence.touch()
         return bool(steps)
 
     # -- the end of the round -------------------------------------------------------------------------------------
@@ -445,7 +453,7 @@ class ReplayRounds(Rounds):
 
     def _refuse_when_lost(self) -> None:
         if self._lost is not None:
-            raise Divergence(
+            raise NonDeterminismError(
                 f"The round before had the outcome of the step {self._lost!r}, and this one went on without"
             )
 
@@ -459,7 +467,7 @@ class ReplayRounds(Rounds):
 
     def _unwind(self) -> None:
         """Cancel the body once, release whoever it left behind, and answer without it if it does not end."""
-        self._stillness.close()
+        self._quiescence.close()
         if self._is_over:  # it ended while the reply was being made
             return
         self._was_cancelled = True
@@ -490,10 +498,10 @@ class ReplayRounds(Rounds):
         journal, settings = self.journal, self.settings
         journal.idle_rounds = 0 if self._used_new_answer else journal.idle_rounds + 1
         if journal.idle_rounds >= IDLE_ROUNDS:
-            raise Divergence(f"{IDLE_ROUNDS} rounds brought no answer that could be used")
+            raise NonDeterminismError(f"{IDLE_ROUNDS} rounds brought no answer that could be used")
         journal.round += 1
         if journal.round > settings.max_rounds:
-            raise TooManyRounds(f"A call may take {settings.max_rounds} rounds")
+            raise RoundLimitExceeded(f"A call may take {settings.max_rounds} rounds")
         now = settings.clock()
         before, journal.outstanding = journal.outstanding, {}
         requests: dict[str, Any] = {}
@@ -567,7 +575,7 @@ class ReplayRounds(Rounds):
     async def _stop(self) -> None:
         """Wait for running steps and a reply in the making, even while being cancelled; release whoever is parked."""
         self._is_over = True
-        self._stillness.close()
+        self._quiescence.close()
         if self._unwinding is not None:
             self._unwinding.cancel()
         interrupted: asyncio.CancelledError | None = None

@@ -23,7 +23,7 @@ from ferrule.app.rounds.errors import StateTampered, StateUnknownKey
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError
 
-__all__ = ["HeldStates", "KeyRing", "Sealer", "StateKey", "sealer_for"]
+__all__ = ["AeadSealer", "InMemorySealer", "Sealer", "StateKey", "sealer_for"]
 
 _NONCE_BYTES: Final = 12
 _KEY_ID_BYTES: Final = 6
@@ -79,7 +79,7 @@ class Sealer(Protocol):
         ...
 
 
-class KeyRing:
+class AeadSealer:
     """Authenticated encryption under the newest key that seals; older keys still open.
 
     Args:
@@ -118,7 +118,7 @@ class KeyRing:
             raise StateTampered("The request state was changed on its way") from error
 
 
-class HeldStates:
+class InMemorySealer:
     """States kept in this process under unguessable handles: what is left where no cipher is installed.
 
     Bounded in number and bytes (the oldest goes), and in time. It cannot serve several workers; `sealer_for` says so.
@@ -179,14 +179,14 @@ def sealer_for(keys: Iterable[StateKey | bytes | str] | None) -> Sealer:
     """
     ring = None if keys is None else [key if isinstance(key, StateKey) else StateKey(key) for key in keys]
     try:
-        return KeyRing(ring if ring is not None else [StateKey(secrets.token_bytes(32))])
+        return AeadSealer(ring if ring is not None else [StateKey(secrets.token_bytes(32))])
     except ModuleNotFoundError as error:
         if ring is not None:
             raise ImportError(
                 "The state between rounds, which several processes open (workers, state_keys), is sealed with the "
                 "cryptography library: pip install 'ferrule[auth]'"
             ) from error
-        return HeldStates()
+        return InMemorySealer()
 
 
 def _decode_token(token: str) -> bytes:

@@ -1,12 +1,12 @@
 """The rounds of a call that may become a task: the same engine, which waits instead of ending the round.
 
-Until a `Keeper` is attached this is `ReplayRounds`: questions end the round and the client asks again. With one, the
-body stays where it is. What it asks is handed to the keeper, answers come in through `WaitingRounds.accept`, and the
-journal is handed to the keeper whenever something was settled, so that another process could go on from there: it
-would re-enact the body up to its last recorded step or answer, exactly as a further round does.
+Until a `JournalWriter` is attached this is `ReplayRounds`: questions end the round and the client asks again. With one,
+the body waits where it is. The writer saves what it asks; answers come in through `WaitingRounds.accept`. The writer
+saves the journal after each settled answer or step, so that another process can continue: it replays the body up to its
+last recorded step or answer, exactly as a further round does.
 
-Rule a newcomer would break: what the keeper was told must be safe before anybody acts on it. A step's result is kept
-before the body sees it, an answer before its sender hears that it was taken.
+The writer saves before the effect is visible: a step's result before the body gets it, an answer before its sender is
+told that it was accepted.
 
 asyncio only, as `ReplayRounds`.
 """
@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from ferrule.app.execution.limits import paused_time
 from ferrule.app.rounds.base import StepCall
-from ferrule.app.rounds.errors import RoundsError, TooManyRounds
+from ferrule.app.rounds.errors import RoundLimitExceeded, RoundsError
 from ferrule.app.rounds.journal import Entry, Journal, Outstanding
 from ferrule.app.rounds.keys import check_key, digest_of_texts
 from ferrule.app.rounds.manual import InputRequired, answer_by_hand
@@ -28,7 +28,7 @@ from ferrule.app.rounds.questions import Question
 from ferrule.app.rounds.replay import ReplayRounds
 from ferrule.wire.codec import to_builtins
 
-__all__ = ["Answer", "AskedQuestion", "Keeper", "TaskSide", "WaitingRounds"]
+__all__ = ["Answer", "AskedQuestion", "JournalWriter", "TaskSide", "WaitingRounds"]
 
 _TASK_MARK_TTL_S: Final = 7 * 24 * 3600.0
 
@@ -54,15 +54,19 @@ class AskedQuestion:
     params: dict[str, Any]
 
 
-class Keeper(Protocol):
-    """Where the journal and the questions of a waiting body are kept."""
+class JournalWriter(Protocol):
+    """Saves the journal and the questions of a waiting body."""
 
-    async def keep(self, journal: Journal, questions: Sequence[AskedQuestion] | None) -> None:
-        """Keep what is settled and, unless ``None``, what is asked now (nothing else is, then)."""
+    async def save(self, journal: Journal, questions: Sequence[AskedQuestion] | None) -> None:
+        """Save what is settled and, unless ``None``, the complete list of what is asked now."""
         ...
 
-    async def hold(self) -> None:
-        """Be sure that the body is still ours to run, before it takes a step; raises if it is not."""
+    async def ensure_owned(self) -> None:
+        """Check, before a step, that this process may still run the body.
+
+        Raises:
+            Exception: another process has taken it over.
+        """
         ...
 
 
@@ -73,7 +77,7 @@ class TaskSide(Protocol):
         """Become a task unless it is one; its id."""
         ...
 
-    async def say(self, message: str | None) -> None:
+    async def set_status(self, message: str | None) -> None:
         """Set the task's status message."""
         ...
 
@@ -91,8 +95,8 @@ class WaitingRounds(ReplayRounds):
     """
 
     side: TaskSide | None = None
-    _keeper: Keeper | None = None
-    _keeping: asyncio.Task[None] | None = None
+    _writer: JournalWriter | None = None
+    _saving: asyncio.Task[None] | None = None
     _has_begun = False
     _is_held = False
 
@@ -108,12 +112,12 @@ class WaitingRounds(ReplayRounds):
     def release(self) -> None:
         """It has become one, or has not."""
         self._is_held = False
-        self._stillness.touch()
+        self._quiescence.touch()
 
-    def attach(self, keeper: Keeper) -> None:
+    def attach(self, writer: JournalWriter) -> None:
         """From now on the body waits. Not after `suspending`."""
-        self._keeper = keeper
-        self._stillness.touch()
+        self._writer = writer
+        self._quiescence.touch()
 
     def _lacks(self, missing: dict[str, Any]) -> Exception:
         connection = self.request.session.connection
@@ -149,7 +153,7 @@ class WaitingRounds(ReplayRounds):
             entry = Entry(sequence, cast("Any", kind), self.journal.outstanding[key].digest, value)
             self.journal.entries[key] = self._due[key] = entry
             self._fresh.add(key)
-        self._stillness.touch()
+        self._quiescence.touch()
 
     @property
     def mark_ttl_s(self) -> float:
@@ -158,11 +162,11 @@ class WaitingRounds(ReplayRounds):
 
     async def run_step(self, call: StepCall) -> Entry:
         """As `Rounds.run_step`; the outcome is kept before the body sees it."""
-        if self._keeper is not None:
-            await self._keeper.hold()
+        if self._writer is not None:
+            await self._writer.ensure_owned()
         entry = await super().run_step(call)
-        if self._keeper is not None:
-            await self._keeper.keep(self.journal, None)
+        if self._writer is not None:
+            await self._writer.save(self.journal, None)
         return entry
 
     async def ask_by_hand(
@@ -173,11 +177,11 @@ class WaitingRounds(ReplayRounds):
         Before the promotion they end the round, as in a call that is no task.
 
         Raises:
-            TooManyRounds: it asked too often.
+            RoundLimitExceeded: it asked too often.
         """
         value: Any = asked
         for _ in range(self.settings.max_rounds):
-            if self._keeper is None:
+            if self._writer is None:
                 return await answer_by_hand(self.request, value, function, kwargs)
             questions = value.requests()
             answers = await asyncio.gather(
@@ -190,38 +194,38 @@ class WaitingRounds(ReplayRounds):
             value = await function(**kwargs)
             if not isinstance(value, InputRequired):
                 return value
-        raise TooManyRounds(f"A call may take {self.settings.max_rounds} rounds")
+        raise RoundLimitExceeded(f"A call may take {self.settings.max_rounds} rounds")
 
     def _lead(self) -> None:
-        if self._keeper is not None and self._expire():
-            self._stillness.watch()
+        if self._writer is not None and self._expire():
+            self._quiescence.watch()
             return
         super()._lead()
 
     def _stand(self) -> None:
         """The body stands: end the round, or say what is asked and wait."""
-        keeper = self._keeper
-        if keeper is None:
+        writer = self._writer
+        if writer is None:
             if self._is_held:
-                self._stillness.rest()
+                self._quiescence.rest()
             else:
                 super()._stand()
             return
-        seen = self._stillness.activity
-        self._keeping = self._loop.create_task(keeper.keep(self.journal, self._questions()))
-        self._keeping.add_done_callback(lambda keeping: self._told(keeping, seen))
+        seen = self._quiescence.activity
+        self._saving = self._loop.create_task(writer.save(self.journal, self._questions()))
+        self._saving.add_done_callback(lambda saving: self._saved(saving, seen))
 
-    def _told(self, keeping: asyncio.Task[None], seen: int) -> None:
+    def _saved(self, saving: asyncio.Task[None], seen: int) -> None:
         """What is asked is kept; whatever happened meanwhile is looked at anew."""
-        error = None if keeping.cancelled() else keeping.exception()
+        error = None if saving.cancelled() else saving.exception()
         if self._is_over:
             return
-        if keeping.cancelled() or error is not None:
+        if saving.cancelled() or error is not None:
             self._fail(error if isinstance(error, Exception) else RoundsError("The questions of a task were not kept"))
-        elif self._stillness.activity == seen:
-            self._stillness.rest(self._next_expiry_in_s())
+        elif self._quiescence.activity == seen:
+            self._quiescence.rest(self._next_expiry_in_s())
         else:
-            self._stillness.watch()
+            self._quiescence.watch()
 
     def _questions(self) -> list[AskedQuestion]:
         """What is asked now, also noted in the journal."""
@@ -259,19 +263,19 @@ class WaitingRounds(ReplayRounds):
 
     async def settle(self, value: Any) -> Any:
         """See `Rounds.settle`."""
-        await self._kept()
+        await self._finish_saving()
         return await super().settle(value)
 
     async def settle_error(self, error: BaseException) -> Any:
         """See `Rounds.settle_error`."""
-        await self._kept()
+        await self._finish_saving()
         return await super().settle_error(error)
 
-    async def _kept(self) -> None:
+    async def _finish_saving(self) -> None:
         """Let a write that has begun end, so that it cannot overtake the one of the outcome."""
-        while self._keeping is not None and not self._keeping.done():
+        while self._saving is not None and not self._saving.done():
             try:
-                await asyncio.wait([self._keeping])
+                await asyncio.wait([self._saving])
             except asyncio.CancelledError:
                 continue
 

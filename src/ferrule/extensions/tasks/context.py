@@ -59,7 +59,7 @@ class TaskDispatch(Interruptible):
         if self.inner is not None:
             await self.inner.notify(method, params)
         else:
-            await self._run.tell(method, params)
+            await self._run.publish(method, params)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """While the request waits, its progress; then the task's status message."""

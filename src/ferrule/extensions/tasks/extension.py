@@ -32,11 +32,11 @@ from ferrule.app.rounds.suspension import WaitingRounds
 from ferrule.extensions.base import Extension, ExtensionMethod
 from ferrule.extensions.tasks.executor import InProcess, TaskExecutor
 from ferrule.extensions.tasks.legacy import LegacyTasks
-from ferrule.extensions.tasks.legacy_notifications import LegacyEcho
+from ferrule.extensions.tasks.legacy_notifications import LegacyTaskNotifier
 from ferrule.extensions.tasks.record import TaskRecord, legacy_task, modern_task, related_meta
-from ferrule.extensions.tasks.repository import CHANGED, Desk, TaskGone, new_task_id, owner_of
+from ferrule.extensions.tasks.repository import CHANGED, TaskGone, TaskRepository, new_task_id, owner_of
 from ferrule.extensions.tasks.run import TaskRun
-from ferrule.extensions.tasks.scheduler import Upkeep
+from ferrule.extensions.tasks.scheduler import TaskScheduler
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.server import GrantTopics, Server
 from ferrule.kernel.spawner import is_asyncio
@@ -115,25 +115,25 @@ class Tasks(Extension):
             "max_per_owner": max_per_owner,
             "max_task_bytes": max_task_bytes,
         }
-        self._desk: Desk | None = None
+        self._repository: TaskRepository | None = None
         self.executor: TaskExecutor = InProcess() if executor is None else executor
-        self._upkeep = Upkeep(lambda: self.desk, self.executor, resubmit_s=resubmit_s)
-        self._runs = self._upkeep.runs
+        self._scheduler = TaskScheduler(lambda: self.repository, self.executor, resubmit_s=resubmit_s)
+        self._runs = self._scheduler.runs
         self._legacy = LegacyTasks(self)
         self._has_channel = False
         self._marks: OneTimeMarks | None = None
 
     @property
-    def desk(self) -> Desk:
+    def repository(self) -> TaskRepository:
         """The records."""
-        if self._desk is None:
-            self._desk = Desk(self._store if self._store is not None else MemoryTasks(), **self._bounds)
-        return self._desk
+        if self._repository is None:
+            self._repository = TaskRepository(self._store if self._store is not None else MemoryTasks(), **self._bounds)
+        return self._repository
 
     @property
-    def hears_all(self) -> bool:
+    def receives_all_changes(self) -> bool:
         """Whether every change of a task is told here, whichever process makes it."""
-        return self._has_channel or isinstance(self.desk.store, MemoryTasks)
+        return self._has_channel or isinstance(self.repository.store, MemoryTasks)
 
     @property
     def running_here(self) -> int:
@@ -170,7 +170,7 @@ class Tasks(Extension):
     def install(self, server: Server[Any]) -> None:
         """See `Extension`."""
         super().install(server)
-        self.desk.serve(server)
+        self.repository.serve(server)
 
     def attach(self, app: MCPServer[Any]) -> None:
         """See `Extension`."""
@@ -178,7 +178,7 @@ class Tasks(Extension):
             self._store = app.store.tasks
         self._has_channel = app.store is not None and app.store.channel is not None
         self._marks = None if app.store is None else app.store.marks
-        if not self.executor.is_local and isinstance(self.desk.store, MemoryTasks):
+        if not self.executor.is_local and isinstance(self.repository.store, MemoryTasks):
             raise ValueError("An executor needs a store that all its processes see: MCPServer(store='redis://…')")
         super().attach(app)
 
@@ -186,7 +186,7 @@ class Tasks(Extension):
         """See `Extension`."""
         tool.wrap = self.wrap
         if tool.task != "forbidden":
-            self._upkeep.tools[tool.name] = tool
+            self._scheduler.tools[tool.name] = tool
 
     # -- calls ----------------------------------------------------------------------------------------------------
 
@@ -242,16 +242,18 @@ class Tasks(Extension):
         ctx.session.notes |= run.ctx.session.notes
         if at_once:
             await run.begin()
-            self._upkeep.start(run)
+            self._scheduler.start(run)
             return run.handle()
-        self._upkeep.start(run)
+        self._scheduler.start(run)
         outcome = await self._outlast(run, tool.task_after_s)
         return outcome if run.task_id is None else run.handle()
 
     def _run(
         self, tool: ToolComponent, inner: Run, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
     ) -> TaskRun:
-        return TaskRun(self.desk, tool.name, inner, arguments, ctx, ctx.session.dispatch, on_end=self._upkeep.forget)
+        return TaskRun(
+            self.repository, tool.name, inner, arguments, ctx, ctx.session.dispatch, on_end=self._scheduler.forget
+        )
 
     async def _queue(
         self, tool: ToolComponent, ctx: ServerRequestContext[Any], arguments: dict[str, Any], ttl_ms: int
@@ -259,7 +261,7 @@ class Tasks(Extension):
         """A task for whichever process the executor brings it to."""
         journal = WaitingRounds.new_journal(settings_of(ctx.server))
         _, record = await self._make(tool, ctx, arguments, ttl_ms, journal, queued=True)
-        await self._upkeep.submit(record)
+        await self._scheduler.submit(record)
         return record
 
     async def _outlast(self, run: TaskRun, task_after_s: float | None) -> Any:
@@ -297,10 +299,10 @@ class Tasks(Extension):
             await run.prepare(lambda journal: self._make(tool, ctx, arguments, ttl_ms, journal))
             await run.begin()
             record = cast("TaskRecord", run.record)
-            self._upkeep.start(run)
+            self._scheduler.start(run)
         else:
             record = await self._queue(tool, ctx, arguments, ttl_ms)
-            LegacyEcho(ctx, record)
+            LegacyTaskNotifier(ctx, record)
         return CreateTaskResult(task=legacy_task(record), meta=related_meta(record.task_id))
 
     async def _make(
@@ -313,7 +315,7 @@ class Tasks(Extension):
         *,
         queued: bool = False,
     ) -> tuple[StoredTask, TaskRecord]:
-        now = self.desk.clock()
+        now = self.repository.clock()
         connection = ctx.session.connection
         record = TaskRecord(
             task_id=new_task_id(),
@@ -334,19 +336,19 @@ class Tasks(Extension):
             runs=0 if queued else 1,
             is_queued=queued,
         )
-        lease_s = self._upkeep.resubmit_s if queued else None
-        return await self.desk.add(record, owner_of(ctx), lease_s=lease_s), record
+        lease_s = self._scheduler.resubmit_s if queued else None
+        return await self.repository.add(record, owner_of(ctx), lease_s=lease_s), record
 
     # -- methods of both wires ------------------------------------------------------------------------------------
 
     async def _get(self, ctx: ServerRequestContext[Any]) -> Any:
-        record = await self.desk.seen_by(ctx, ctx.params.task_id)
+        record = await self.repository.seen_by(ctx, ctx.params.task_id)
         return modern_task(record) if ctx.session.connection.is_modern else self._legacy.get(ctx, record)
 
     async def _update(self, ctx: ServerRequestContext[Any]) -> EmptyResult:
         if not ctx.session.connection.is_modern:
             raise MethodNotFound(ctx.method)
-        await self.desk.seen_by(ctx, ctx.params.task_id)
+        await self.repository.seen_by(ctx, ctx.params.task_id)
         await self.answer(ctx.params.task_id, {key: ("answer", raw) for key, raw in ctx.params.input_responses.items()})
         return EmptyResult()
 
@@ -363,10 +365,10 @@ class Tasks(Extension):
             return bool(taken)
 
         try:
-            await self.desk.change(task_id, mutate)
+            await self.repository.change(task_id, mutate)
         except TaskGone as error:
             raise InvalidParams("There is no such task; it may have expired") from error
-        self.desk.poke(task_id)
+        self.repository.notify(task_id)
 
     async def claim(self, key: str, *, ttl_s: float) -> bool:
         """Whether the caller is the first to claim a key, among all processes that share the store."""
@@ -374,7 +376,7 @@ class Tasks(Extension):
 
     async def _cancel(self, ctx: ServerRequestContext[Any]) -> Any:
         task_id = ctx.params.task_id
-        record = await self.desk.seen_by(ctx, task_id)
+        record = await self.repository.seen_by(ctx, task_id)
         is_modern = ctx.session.connection.is_modern
         if record.is_over:
             if is_modern:
@@ -389,12 +391,12 @@ class Tasks(Extension):
             return True
 
         try:
-            record = await self.desk.change(task_id, mutate)
+            record = await self.repository.change(task_id, mutate)
         except TaskGone as error:
             raise InvalidParams("There is no such task; it may have expired") from error
-        self.desk.poke(task_id)
+        self.repository.notify(task_id)
         if was_queued and not self.executor.is_local:
-            await self._upkeep.withdraw(record)
+            await self._scheduler.withdraw(record)
         return EmptyResult() if is_modern else self._legacy.cancelled(ctx, record)
 
     async def _grant(self, ctx: ServerRequestContext[Any], wanted: Any) -> tuple[Any, Iterable[tuple[str, str]]]:
@@ -407,8 +409,8 @@ class Tasks(Extension):
             raise InvalidParams(f"A subscription names {_MAX_LISTENED} tasks at most")
         granted: list[str] = []
         for task_id in ids:
-            found = await self.desk.find(task_id)
-            if found is not None and self.desk.is_theirs(ctx, found[1]):
+            found = await self.repository.find(task_id)
+            if found is not None and self.repository.is_theirs(ctx, found[1]):
                 granted.append(task_id)
         return granted, [(CHANGED, task_id) for task_id in granted]
 
@@ -416,8 +418,8 @@ class Tasks(Extension):
 
     def running(self, server: Server[Any], state: Any) -> AbstractAsyncContextManager[Any]:
         """See `Extension`."""
-        return self._upkeep.running(server, state)
+        return self._scheduler.running(server, state)
 
     async def work(self, *, concurrency: int = 16) -> None:
         """Run what the executor delivers, until cancelled, inside the lifespan of the server; see `run_worker`."""
-        await self._upkeep.work(concurrency)
+        await self._scheduler.work(concurrency)

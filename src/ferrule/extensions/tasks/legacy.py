@@ -77,7 +77,7 @@ class LegacyTasks:
         self, ctx: ServerRequestContext[Any], record: TaskRecord, wire_key: str, asked: KeptQuestion
     ) -> None:
         """Ask on the connection, once for all processes that share the store."""
-        left_s = (record.created_at + record.ttl_ms / 1000) - self._tasks.desk.clock()
+        left_s = (record.created_at + record.ttl_ms / 1000) - self._tasks.repository.clock()
         try:
             mine = await self._tasks.claim(f"task-question/{record.task_id}/{wire_key}", ttl_s=max(left_s, 1.0))
         except BaseException:
@@ -105,7 +105,7 @@ class LegacyTasks:
         if not owner:
             return ListTasksResult(tasks=[])
         try:
-            found = await self._tasks.desk.store.page(owner, ctx.params.cursor, _PAGE + 1)
+            found = await self._tasks.repository.store.page(owner, ctx.params.cursor, _PAGE + 1)
         except KeyError as error:
             raise InvalidParams("The cursor is unknown; it may have expired") from error
         tasks = [legacy_task(read_record(stored.body)) for stored in found[:_PAGE]]
@@ -114,12 +114,12 @@ class LegacyTasks:
     async def result(self, ctx: ServerRequestContext[Any]) -> dict[str, Any]:
         """``tasks/result``: wait for the end; meanwhile ask on this request's stream what the task asks."""
         task_id = ctx.params.task_id
-        desk = self._tasks.desk
+        repository = self._tasks.repository
         questions: set[asyncio.Task[None]] = set()
-        with desk.changes(ctx, task_id) as changes:
+        with repository.changes(ctx, task_id) as changes:
             try:
                 while True:
-                    record = await desk.seen_by(ctx, task_id)
+                    record = await repository.seen_by(ctx, task_id)
                     if record.is_over:
                         return self._outcome(record)
                     for wire_key, asked in record.questions.items():
@@ -138,12 +138,12 @@ class LegacyTasks:
 
     async def _until_change(self, ctx: ServerRequestContext[Any], changes: Listener, task_id: str) -> Listener:
         try:
-            async with asyncio.timeout(_LOOK_ANYWAY_S if self._tasks.hears_all else _LOOK_EVERY_S):
+            async with asyncio.timeout(_LOOK_ANYWAY_S if self._tasks.receives_all_changes else _LOOK_EVERY_S):
                 await changes.next()
         except TimeoutError:
             return changes
         changes.drain()
-        return self._tasks.desk.changes(ctx, task_id) if changes.ended else changes
+        return self._tasks.repository.changes(ctx, task_id) if changes.ended else changes
 
     async def _ask(self, ask: _Ask, task_id: str, wire_key: str, asked: KeptQuestion) -> None:
         params = {**asked.params, "_meta": related_meta(task_id)}

@@ -10,18 +10,18 @@ import asyncio
 import logging
 from typing import Any
 
-from ferrule.extensions.tasks.record import TERMINAL, TaskRecord, legacy_told, related_meta
-from ferrule.extensions.tasks.repository import CHANGED, TOLD
+from ferrule.extensions.tasks.record import TERMINAL, TaskRecord, legacy_status_of, related_meta
+from ferrule.extensions.tasks.repository import CHANGED, TASK_NOTIFICATION
 from ferrule.kernel.changes.bus import ListenFilter
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.errors import LocalError
 
-__all__ = ["LegacyEcho"]
+__all__ = ["LegacyTaskNotifier"]
 
 logger = logging.getLogger("ferrule.tasks")
 
 
-class LegacyEcho:
+class LegacyTaskNotifier:
     """See the module; begins at once and ends with the task.
 
     Args:
@@ -32,7 +32,7 @@ class LegacyEcho:
     def __init__(self, ctx: ServerRequestContext[Any], record: TaskRecord) -> None:
         self._connection = ctx.session.connection
         self._task_id = record.task_id
-        topics = [(CHANGED, record.task_id), (TOLD, record.task_id)]
+        topics = [(CHANGED, record.task_id), (TASK_NOTIFICATION, record.task_id)]
         self._listener = ctx.server.bus.listen(ListenFilter(topics=topics))
         self._sending: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
@@ -51,7 +51,7 @@ class LegacyEcho:
                 return
             for event in events:
                 try:
-                    await self._tell(event.method, event.params)
+                    await self._notify(event.method, event.params)
                 except LocalError as error:  # no stream is open now; the client can always ask
                     logger.debug("A client was not told of task %s: %s", self._task_id, error)
                 except Exception:
@@ -62,10 +62,10 @@ class LegacyEcho:
                     self._listener.end()
                     return
 
-    async def _tell(self, method: str, params: Any) -> None:
-        if method == TOLD:
+    async def _notify(self, method: str, params: Any) -> None:
+        if method == TASK_NOTIFICATION:
             await self._connection.notify(params["method"], params["params"])
             return
         # From the event, not from the record: by now that may tell of a later change, which has its own event.
-        sent = {**legacy_told(params), "_meta": related_meta(self._task_id)}
+        sent = {**legacy_status_of(params), "_meta": related_meta(self._task_id)}
         await self._connection.notify("notifications/tasks/status", sent)

@@ -24,8 +24,8 @@ __all__ = [
     "KeptQuestion",
     "TaskRecord",
     "legacy_result",
+    "legacy_status_of",
     "legacy_task",
-    "legacy_told",
     "modern_task",
     "read_record",
     "related_meta",
@@ -167,7 +167,7 @@ def legacy_result(record: TaskRecord, type_: type[GetTaskResult]) -> GetTaskResu
     return type_(**facts)
 
 
-def legacy_told(modern: Mapping[str, Any]) -> dict[str, Any]:
+def legacy_status_of(modern: Mapping[str, Any]) -> dict[str, Any]:
     """Params of ``notifications/tasks/status`` (2025-11-25), out of those of ``notifications/tasks``."""
     names = {"ttlMs": "ttl", "pollIntervalMs": "pollInterval"}
     told = {names.get(key, key): value for key, value in modern.items() if key in _TOLD}

@@ -4,8 +4,7 @@ Any process may answer, cancel or look at a task; only the one that holds its le
 and tell each other over the server's bus that there is something to read. The word over the bus may be lost; whoever
 waits for a task also looks from time to time.
 
-Rule a newcomer would break: a final status stays. Every change goes through `Desk.change`, which leaves an ended
-record alone.
+A final status stays: every change goes through `TaskRepository.change`, which does not change an ended record.
 """
 
 from __future__ import annotations
@@ -30,7 +29,16 @@ from ferrule.stores.tasks import StoredTask, TaskStore, TooManyTasks
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 
-__all__ = ["CHANGED", "TOLD", "Desk", "TaskGone", "TasksUnavailable", "legacy_status_params", "new_task_id", "owner_of"]
+__all__ = [
+    "CHANGED",
+    "TASK_NOTIFICATION",
+    "TaskGone",
+    "TaskRepository",
+    "TasksUnavailable",
+    "legacy_status_params",
+    "new_task_id",
+    "owner_of",
+]
 
 logger = logging.getLogger("ferrule.tasks")
 
@@ -39,11 +47,11 @@ T = TypeVar("T")
 CHANGED: Final = "notifications/tasks"
 """The method, and with a task's id the topic, of the event that a task changed."""
 
-TOLD: Final = "ferrule/tasks/told"
+TASK_NOTIFICATION: Final = "ferrule/tasks/told"  # as release 0.1 names it: both may share a bus
 """An event that carries a notification of a task for the legacy client that began it, from another process."""
 
-_POKE: Final = "ferrule/tasks/poke"
-"""An event for whoever runs a task: there is something for it in the record."""
+_WAKE_UP: Final = "ferrule/tasks/poke"  # as release 0.1 names it
+"""An event for the process that runs a task: the record holds something new for it."""
 
 _ATTEMPTS: Final = 50
 
@@ -62,7 +70,7 @@ class TasksUnavailable(MCPError, OSError):
         )
 
 
-class Desk:
+class TaskRepository:
     """Records of one server's tasks.
 
     Args:
@@ -93,8 +101,8 @@ class Desk:
         self._max_per_owner = max_per_owner
         self._max_task_bytes = max_task_bytes
         self._servers: list[Server[Any]] = []
-        self._pokes: Listener | None = None
-        self._on_poke: dict[str, Callable[[], None]] = {}
+        self._wake_ups: Listener | None = None
+        self._callbacks: dict[str, Callable[[], None]] = {}
 
     # -- records --------------------------------------------------------------------------------------------------
 
@@ -261,59 +269,59 @@ class Desk:
             await anyio.sleep(pause_s)
             pause_s = min(1.0, self.lease_s / 5, pause_s * 2)  # in time to renew a lease before others may claim it
 
-    # -- who hears ------------------------------------------------------------------------------------------------
+    # -- notifications --------------------------------------------------------------------------------------------
 
     def serve(self, server: Server[Any]) -> None:
-        """Tell the listeners of this server."""
+        """Publish changes on the bus of this server, too."""
         if server not in self._servers:
             self._servers.append(server)
 
     def announce(self, record: TaskRecord) -> None:
-        """Tell whoever listens how a task stands."""
+        """Publish the status of a task to its listeners."""
         for server in self._servers:
             params: dict[str, Any] = to_builtins(modern_task(record))
             server.bus.publish(Event(CHANGED, record.task_id, params))
 
-    def tell(self, task_id: str, method: str, params: Mapping[str, Any]) -> None:
-        """Hand a notification to the process that has the connection of the client that began a task."""
+    def publish(self, task_id: str, method: str, params: Mapping[str, Any]) -> None:
+        """Publish a notification for the process that has the connection of the client that began a task."""
         for server in self._servers:
-            server.bus.publish(Event(TOLD, task_id, {"method": method, "params": params}))
+            server.bus.publish(Event(TASK_NOTIFICATION, task_id, {"method": method, "params": params}))
 
-    def poke(self, task_id: str) -> None:
-        """Have whoever runs a task look at its record."""
-        on_poke = self._on_poke.get(task_id)
-        if on_poke is not None:
-            on_poke()
+    def notify(self, task_id: str) -> None:
+        """Make the process that runs a task read its record."""
+        on_notify = self._callbacks.get(task_id)
+        if on_notify is not None:
+            on_notify()
             return
         for server in self._servers:
-            server.bus.publish(Event(_POKE, task_id))
+            server.bus.publish(Event(_WAKE_UP, task_id))
 
-    def on_poke(self, task_id: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back when somebody pokes a task that runs here; returns the undo."""
-        self._on_poke[task_id] = callback
-        if self._pokes is None and self._servers:
-            self._pokes = self._servers[0].bus.listen(ListenFilter())
-            self._pokes.on_wake(self._poked)
-        if self._pokes is not None:
-            self._pokes.filter.topics.add((_POKE, task_id))
+    def on_notify(self, task_id: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call ``callback`` when a task that runs here has something new in its record; return how to stop that."""
+        self._callbacks[task_id] = callback
+        if self._wake_ups is None and self._servers:
+            self._wake_ups = self._servers[0].bus.listen(ListenFilter())
+            self._wake_ups.on_wake(self._deliver_wake_ups)
+        if self._wake_ups is not None:
+            self._wake_ups.filter.topics.add((_WAKE_UP, task_id))
 
         def undo() -> None:
-            self._on_poke.pop(task_id, None)
-            if self._pokes is not None:
-                self._pokes.filter.topics.discard((_POKE, task_id))
-            if not self._on_poke:  # gives back the room of the fullest hour
-                self._on_poke.clear()
-                if self._pokes is not None:
-                    self._pokes.filter.topics.clear()
+            self._callbacks.pop(task_id, None)
+            if self._wake_ups is not None:
+                self._wake_ups.filter.topics.discard((_WAKE_UP, task_id))
+            if not self._callbacks:  # gives back the room of the fullest hour
+                self._callbacks.clear()
+                if self._wake_ups is not None:
+                    self._wake_ups.filter.topics.clear()
 
         return undo
 
-    def _poked(self) -> None:
-        pokes = self._pokes
-        if pokes is None:
+    def _deliver_wake_ups(self) -> None:
+        wake_ups = self._wake_ups
+        if wake_ups is None:
             return
-        for event in pokes.drain():
-            callback = self._on_poke.get(event.topic)
+        for event in wake_ups.drain():
+            callback = self._callbacks.get(event.topic)
             if callback is not None:
                 callback()
 
@@ -323,7 +331,7 @@ class Desk:
 
 
 def new_task_id() -> str:
-    """192 random bits: an id is a bearer token where nobody is authenticated (TX-16)."""
+    """192 random bits: an id is a bearer token where clients do not authenticate (2025-11-25, "Tasks", security)."""
     return secrets.token_urlsafe(24)
 
 

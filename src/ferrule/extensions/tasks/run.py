@@ -29,7 +29,7 @@ from ferrule.app.rounds.state import open_state
 from ferrule.app.rounds.suspension import AskedQuestion, WaitingRounds
 from ferrule.extensions.tasks.context import TaskDispatch
 from ferrule.extensions.tasks.record import KeptQuestion, TaskRecord, modern_task, related_meta
-from ferrule.extensions.tasks.repository import Desk, TaskGone, legacy_status_params
+from ferrule.extensions.tasks.repository import TaskGone, TaskRepository, legacy_status_params
 from ferrule.kernel.cancellation import attended
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.context import ServerRequestContext
@@ -64,7 +64,7 @@ class TaskRun:
     """See the module.
 
     Args:
-        desk: the records.
+        repository: the records.
         tool: name of the tool.
         inner: runs the tool's body: ``await inner(ctx, arguments)``.
         arguments: of the call.
@@ -83,7 +83,7 @@ class TaskRun:
 
     def __init__(
         self,
-        desk: Desk,
+        repository: TaskRepository,
         tool: str,
         inner: Run,
         arguments: dict[str, Any],
@@ -102,7 +102,7 @@ class TaskRun:
         self._expiry: asyncio.TimerHandle | None = None
         self._number = 0
         self._renewed_at = 0.0
-        self._desk = desk
+        self._repository = repository
         self._inner = inner
         self._on_end = on_end
         self._stored: StoredTask | None = None
@@ -111,8 +111,8 @@ class TaskRun:
         self._lock = asyncio.Lock()
         self._answers: dict[str, Any] = {}
         self._promote: Promote | None = None
-        self._undo_poke: Callable[[], None] | None = None
-        self._poked: asyncio.Task[None] | None = None
+        self._stop_listening: Callable[[], None] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._pending_status: tuple[str | None] | None = None
         self._status_task: asyncio.Task[None] | None = None
         self._status_at = 0.0
@@ -227,9 +227,9 @@ class TaskRun:
         self._number = self.record.runs
         self._renewed_at = asyncio.get_running_loop().time()
         self._dispatch.inner = None
-        self._undo_poke = self._desk.on_poke(self.record.task_id, self.poke)
-        left_s = self.record.created_at + self.record.ttl_ms / 1000 - self._desk.clock()
-        self._expiry = asyncio.get_running_loop().call_later(max(0.0, left_s) + _EXPIRY_MARGIN_S, self.poke)
+        self._stop_listening = self._repository.on_notify(self.record.task_id, self.notify)
+        left_s = self.record.created_at + self.record.ttl_ms / 1000 - self._repository.clock()
+        self._expiry = asyncio.get_running_loop().call_later(max(0.0, left_s) + _EXPIRY_MARGIN_S, self.notify)
         if self._rounds is not None:
             self._rounds.attach(self)
         self.promoted.set()
@@ -294,7 +294,7 @@ class TaskRun:
         if self.record is not None:
             rounds.attach(self)
             if self.record.answers:
-                self.poke()
+                self.notify()
         try:
             try:
                 value = await attended(self._inner(self.ctx, self.arguments), self._dispatch)
@@ -310,11 +310,11 @@ class TaskRun:
                 self._over()
 
     def _over(self) -> None:
-        if self._undo_poke is not None:
-            self._undo_poke()
+        if self._stop_listening is not None:
+            self._stop_listening()
         if self._expiry is not None:
             self._expiry.cancel()
-        for task in (self._status_task, self._poked):
+        for task in (self._status_task, self._looking):
             if task is not None:
                 task.cancel()
         if not self.ended.done():
@@ -418,10 +418,10 @@ class TaskRun:
     async def _change(
         self, mutate: Callable[[TaskRecord], bool], *, release: bool = False, quietly: bool = False
     ) -> TaskRecord:
-        """`Desk.change` for whoever runs the task; renews the lease.
+        """`TaskRepository.change` for whoever runs the task; renews the lease.
 
         Args:
-            release: give the lease up instead. quietly: tell nobody.
+            release: give the lease up instead. quietly: publish nothing.
 
         Raises:
             TaskGone: it expired, or another process has taken it over.
@@ -435,7 +435,7 @@ class TaskRun:
             return is_ours and mutate(record)
 
         async with self._lock:
-            record = await self._desk.change(
+            record = await self._repository.change(
                 self.record.task_id, fenced, renew=not release, release=release, announce=not (release or quietly)
             )
             is_ours = is_ours and record.runs == self._number  # one that has ended was not given to ``fenced``
@@ -447,19 +447,19 @@ class TaskRun:
             raise TaskGone(self.record.task_id)
         self._renewed_at = asyncio.get_running_loop().time()
         if not quietly:
-            await self._tell_status(record)
+            await self._publish_status(record)
         runs = self.body is not None and not self.body.done()
         if not self._is_cancelled and (record.status == "cancelled" or (record.is_over and runs)):
             self.cancel()  # what is told to have ended, by its client or for its size, has ended
         return record
 
-    async def hold(self) -> None:
-        """See `Keeper`: a process that slept too long must not take a step before it knows that the task is its own."""
-        if asyncio.get_running_loop().time() - self._renewed_at > self._desk.lease_s / 2:
+    async def ensure_owned(self) -> None:
+        """See `JournalWriter`: a process that was suspended for long must renew its lease before it takes a step."""
+        if asyncio.get_running_loop().time() - self._renewed_at > self._repository.lease_s / 2:
             await self._change(lambda record: True, quietly=True)
 
-    async def keep(self, journal: Journal, questions: Sequence[AskedQuestion] | None) -> None:
-        """See `Keeper`."""
+    async def save(self, journal: Journal, questions: Sequence[AskedQuestion] | None) -> None:
+        """See `JournalWriter`."""
         kept = journal.to_json()
 
         def mutate(record: TaskRecord) -> bool:
@@ -491,17 +491,17 @@ class TaskRun:
             )
         record.status = "input_required" if record.questions else "working"
 
-    def poke(self) -> None:
+    def notify(self) -> None:
         """The record holds something for this run: answers, or its cancellation."""
-        if self._poked is None or self._poked.done():
-            self._poked = asyncio.get_running_loop().create_task(self._look())
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._look())
         else:
-            self._poked.add_done_callback(lambda _: None if self.ended.done() else self.poke())
+            self._looking.add_done_callback(lambda _: None if self.ended.done() else self.notify())
 
     async def _look(self) -> None:
         assert self.record is not None
         try:
-            found = await self._desk.find(self.record.task_id)
+            found = await self._repository.find(self.record.task_id)
             if found is None:
                 self.cancel()  # it expired
                 return
@@ -513,13 +513,13 @@ class TaskRun:
             if rounds is None or not record.answers:
                 return
             rounds.accept({key: (kind, value) for key, kind, value in record.answers.values()})  # type: ignore[misc]
-            await self.keep(rounds.journal, None)
+            await self.save(rounds.journal, None)
         except TaskGone:
             self.cancel()
         except Exception:
             logger.exception("A task of tool %r could not look at its record", self.tool)
 
-    async def beat(self) -> None:
+    async def heartbeat(self) -> None:
         """Renew the lease and look at the record; what a process does for each of its tasks from time to time."""
         if self.record is None or self.record.is_over or self.ended.done():
             return
@@ -531,7 +531,7 @@ class TaskRun:
 
     # -- how it goes ----------------------------------------------------------------------------------------------
 
-    async def say(self, message: str | None) -> None:
+    async def set_status(self, message: str | None) -> None:
         """Set the status message; what a call says of itself before it is a task, the task begins with."""
         self._pending_status = (message,)
         if self.record is None:
@@ -571,7 +571,7 @@ class TaskRun:
     async def report(self, progress: float, total: float | None, message: str | None) -> None:
         """Progress of a task: its status message, and for a legacy client also a notification."""
         shown = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-        await self.say(shown if message is None else message)
+        await self.set_status(shown if message is None else message)
         token = self.ctx.meta.get("progressToken")
         if self.legacy is not None and token is not None:
             params: dict[str, Any] = {"progressToken": token, "progress": progress}
@@ -579,25 +579,25 @@ class TaskRun:
                 params["total"] = total
             if message is not None:
                 params["message"] = message
-            await self.tell("notifications/progress", params)
+            await self.publish("notifications/progress", params)
 
-    async def tell(self, method: str, params: Mapping[str, Any] | None) -> None:
-        """A notification outside any request: legacy only, marked as belonging to the task (TA-8)."""
+    async def publish(self, method: str, params: Mapping[str, Any] | None) -> None:
+        """Send a notification outside any request, with the task's id in its ``_meta``; legacy only (2025-11-25)."""
         if self.legacy is None or self.record is None:
             return
         sent = dict(params or {})
         sent["_meta"] = {**(sent.get("_meta") or {}), **related_meta(self.record.task_id)}
         if self.is_elsewhere:
-            self._desk.tell(self.record.task_id, method, sent)
+            self._repository.publish(self.record.task_id, method, sent)
             return
         try:
             await self.legacy.notify(method, sent)
         except (LocalError, OSError) as error:
             logger.debug("%s of a task could not be sent: %s", method, error)
 
-    async def _tell_status(self, record: TaskRecord) -> None:
+    async def _publish_status(self, record: TaskRecord) -> None:
         if self.legacy is not None and not self.is_elsewhere:  # elsewhere it hears of every change by itself
-            await self.tell("notifications/tasks/status", legacy_status_params(record))
+            await self.publish("notifications/tasks/status", legacy_status_params(record))
 
 
 _run_here: Final[ContextVar[list[TaskRun]]] = ContextVar("ferrule_task_run")

@@ -4,8 +4,8 @@ Every process with a durable store looks after all tasks: it renews the leases o
 whose lease has run out. A claimed task that nobody has begun is delivered (again); one whose process fell silent is
 delivered to another if its tool is resumable, and fails with a reason if not.
 
-Rule a newcomer would break: taking a task over is one compare-and-swap of its record (`Upkeep.run`). Neither a delivery
-nor a lease is a permission to run it.
+A process takes a task over by one compare-and-swap of its record (`TaskScheduler.run`). Neither a delivery nor a lease
+is a permission to run it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ferrule.extensions.tasks.context import rebuilt_context
 from ferrule.extensions.tasks.executor import Delivery, TaskExecutor
 from ferrule.extensions.tasks.record import TaskRecord, read_record
-from ferrule.extensions.tasks.repository import Desk, TaskGone
+from ferrule.extensions.tasks.repository import TaskGone, TaskRepository
 from ferrule.extensions.tasks.run import TaskRun
 from ferrule.kernel.server import Server
 from ferrule.kernel.spawner import is_asyncio
@@ -30,7 +30,7 @@ from ferrule.wire.jsonrpc import JsonRpcErrorCode
 if TYPE_CHECKING:
     from ferrule.app.components.tools import ToolComponent
 
-__all__ = ["Upkeep"]
+__all__ = ["TaskScheduler"]
 
 logger = logging.getLogger("ferrule.tasks")
 
@@ -39,11 +39,11 @@ _STOP_S: Final = 5.0
 _SWEEP_S: Final = 30.0
 
 
-class Upkeep:
+class TaskScheduler:
     """See the module.
 
     Args:
-        desk: gives the records.
+        repository: gives the records.
         executor: brings tasks to processes.
         resubmit_s: seconds after which a task that nobody has begun is submitted again.
 
@@ -52,12 +52,12 @@ class Upkeep:
         tools: by name, those that can be tasks.
     """
 
-    def __init__(self, desk: Callable[[], Desk], executor: TaskExecutor, *, resubmit_s: float) -> None:
+    def __init__(self, repository: Callable[[], TaskRepository], executor: TaskExecutor, *, resubmit_s: float) -> None:
         self.executor = executor
         self.resubmit_s = resubmit_s
         self.runs: dict[TaskRun, None] = {}
         self.tools: dict[str, ToolComponent] = {}
-        self._find_desk = desk
+        self._find_repository = repository
         self._entered = 0
         self._is_stopping = False
         self._server: Server[Any] | None = None
@@ -99,7 +99,9 @@ class Upkeep:
         """`RunTask`: take a queued task over and run it to its end; nothing for one that is taken or over."""
         if self._is_stopping:  # let another process have it at once
             with suppress(TaskGone):
-                await self._find_desk().change(task_id, lambda record: record.is_queued, release=True, announce=False)
+                await self._find_repository().change(
+                    task_id, lambda record: record.is_queued, release=True, announce=False
+                )
             return
         run = await self._take(task_id)
         if run is not None:
@@ -111,10 +113,10 @@ class Upkeep:
                 raise
 
     async def _take(self, task_id: str) -> TaskRun | None:
-        desk, server = self._find_desk(), self._server
+        repository, server = self._find_repository(), self._server
         if server is None:
             raise RuntimeError("Tasks are run inside the lifespan of their server")
-        found = await desk.find(task_id)
+        found = await repository.find(task_id)
         if found is None or found[1].is_over or not found[1].is_queued:
             return None
         tool = self.tools.get(found[1].tool)
@@ -130,8 +132,8 @@ class Upkeep:
             return True
 
         try:
-            record = await desk.change(task_id, take, known=found[0], renew=True, announce=False)
-            stored = await desk.find(task_id)
+            record = await repository.change(task_id, take, known=found[0], renew=True, announce=False)
+            stored = await repository.find(task_id)
         except TaskGone:
             return None
         # The mark, not what `take` returned: a write whose answer got lost was done all the same.
@@ -140,7 +142,7 @@ class Upkeep:
         if record.runs > 1:
             logger.info("Resuming task %s of tool %r, which another process began", task_id, record.tool)
         ctx = rebuilt_context(record, server, self._state)
-        run = TaskRun(desk, record.tool, tool.body(), record.arguments, ctx, None, on_end=self.forget)
+        run = TaskRun(repository, record.tool, tool.body(), record.arguments, ctx, None, on_end=self.forget)
         run.resume(*stored)
         self.start(run)
         return run
@@ -164,14 +166,14 @@ class Upkeep:
         self._entered += 1
         self._server, self._state = server, state
         async with self.executor.connected(self.run):
-            keep = self._sweep if isinstance(self._find_desk().store, MemoryTasks) else self._keep
+            keep = self._sweep if isinstance(self._find_repository().store, MemoryTasks) else self._renew_and_claim
             # Elsewhere calls are plain ones, and there is nothing to keep.
-            keeper = asyncio.get_running_loop().create_task(keep()) if is_asyncio() else None
+            upkeep = asyncio.get_running_loop().create_task(keep()) if is_asyncio() else None
             try:
                 yield
             finally:
-                if keeper is not None:
-                    keeper.cancel()
+                if upkeep is not None:
+                    upkeep.cancel()
                 self._entered -= 1
                 if not self._entered:
                     await self._give_up()
@@ -188,25 +190,25 @@ class Upkeep:
         """Expired records in memory go with the next task; this is for when none comes."""
         while True:
             await asyncio.sleep(_SWEEP_S)
-            await self._find_desk().store.claim(lease_s=1, limit=0)
+            await self._find_repository().store.claim(lease_s=1, limit=0)
 
-    async def _keep(self) -> None:
+    async def _renew_and_claim(self) -> None:
         """Renew the leases of what runs here, and take over what belongs to nobody."""
-        pause_s = self._find_desk().lease_s / 5
+        pause_s = self._find_repository().lease_s / 5
         while True:
             try:
-                await self._beat()
+                await self._send_heartbeats()
                 await self._claim()
             except Exception:
                 logger.exception("The tasks of this process could not be looked after; trying again")
             await asyncio.sleep(pause_s)
 
-    async def _beat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         for run in list(self.runs):
-            await run.beat()
+            await run.heartbeat()
 
     async def _claim(self) -> None:
-        for stored in await self._find_desk().claim(_CLAIMED_AT_ONCE):
+        for stored in await self._find_repository().claim(_CLAIMED_AT_ONCE):
             record = read_record(stored.body)
             if any(run.task_id == record.task_id for run in self.runs):
                 continue  # ours, and late with its lease
@@ -233,7 +235,9 @@ class Upkeep:
             return True
 
         lease_s = None if self.executor.is_local else self.resubmit_s
-        record = await self._find_desk().change(record.task_id, queue, renew=True, lease_s=lease_s, announce=False)
+        record = await self._find_repository().change(
+            record.task_id, queue, renew=True, lease_s=lease_s, announce=False
+        )
         if record.is_over or not record.is_queued:
             return
         if self.executor.is_local:
@@ -253,6 +257,6 @@ class Upkeep:
             return True
 
         try:
-            await self._find_desk().change(record.task_id, fail)
+            await self._find_repository().change(record.task_id, fail)
         except TaskGone:
             return

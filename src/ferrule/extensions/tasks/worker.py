@@ -41,7 +41,7 @@ async def work(app: MCPServer[Any], *, concurrency: int = 16, on_started: Callab
     tasks = next((extension for extension in app.extensions.values() if isinstance(extension, Tasks)), None)
     if tasks is None:
         raise NotATaskServer(f"The server {app.name!r} has no tool with task=")
-    if isinstance(tasks.desk.store, MemoryTasks):
+    if isinstance(tasks.repository.store, MemoryTasks):
         raise NotATaskServer(f"The server {app.name!r} keeps its tasks in memory: MCPServer(store='redis://…')")
     app.check()
     async with app.lowlevel.lifespan():
