@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -167,8 +168,16 @@ class Server(Generic[LifespanT]):
         self._requests: dict[str, HandlerEntry] = {}
         self._notifications: dict[str, HandlerEntry] = {}
         self._chains: dict[CallNext, tuple[list[ServerMiddleware[Any]], CallNext]] = {}
-        self.info_stamp: dict[str, Any] = {META_SERVER_INFO: to_builtins(self.server_info)}
         register_builtins(self)
+
+    @cached_property
+    def info_stamp(self) -> dict[str, Any]:
+        """The ``_meta`` members that identify this server in each modern result.
+
+        Made when first needed: a Ctrl-C that arrives inside msgspec's conversion can crash the interpreter, and while
+        a program is starting no handler stands in the way of the signal yet.
+        """
+        return {META_SERVER_INFO: to_builtins(self.server_info)}
 
     # -- registering ------------------------------------------------------------------------------------------
 
