@@ -442,7 +442,7 @@ async def test_signing_out_forgets_and_revokes() -> None:
         auth = w.oauth()
         async with w.client(auth=auth) as client:
             await client.call_tool("whoami")
-            session: Any = client._opener.auth
+            session: Any = client._sessions.connector.auth
             await session.sign_out()
             assert session.tokens is None
             assert "POST /revoke" in w.issuer.log
@@ -453,7 +453,7 @@ async def test_signing_out_forgets_and_revokes() -> None:
 async def test_calls_without_a_token_ask_the_user_once() -> None:
     """However many are refused together, one page is opened."""
     async with world() as w, w.client() as client:
-        session: Any = client._opener.auth
+        session: Any = client._sessions.connector.auth
         await session.sign_out()
         await asyncio.gather(*(client.call_tool("whoami") for _ in range(10)))
         assert len(w.user.visits) == 2
@@ -463,7 +463,7 @@ async def test_what_was_cached_for_one_user_is_not_shown_to_the_next() -> None:
     """A new sign-in may be another person's (T95)."""
     async with world() as w, w.client() as client:
         await client.list_tools()
-        session: Any = client._opener.auth
+        session: Any = client._sessions.connector.auth
         changes = dict(client.cache._changes)
         await session.sign_out()
         await client.call_tool("whoami")
@@ -495,7 +495,7 @@ async def test_a_token_never_leaves_its_origin() -> None:
     """Not even when the program asks for a header for somewhere else."""
     async with world() as w, w.client() as client:
         await client.call_tool("whoami")
-        session: Any = client._opener.auth
+        session: Any = client._sessions.connector.auth
         assert await session.headers(HttpRequest("POST", w.url))
         other = w.url.replace("127.0.0.1", "localhost")
         assert await session.headers(HttpRequest("POST", other)) == {}
@@ -505,7 +505,7 @@ async def test_a_token_never_leaves_its_origin() -> None:
 async def test_the_word_and_the_token_are_enough() -> None:
     """``auth="oauth"`` makes an `OAuth`; any other text is a bearer token."""
     async with world() as w:
-        assert Client(w.url, auth="oauth")._opener.auth is not None
+        assert Client(w.url, auth="oauth")._sessions.connector.auth is not None
         token = w.issuer.mint(w.url, scope="read", client_id="x")
         async with Client(w.url, auth=token, proxy=None) as client:
             assert (await client.call_tool("whoami")).text.endswith("demo-user")
@@ -542,7 +542,7 @@ async def test_an_open_get_stream_stands_in_no_calls_way() -> None:
                 await asyncio.gather(*(client.call_tool("whoami") for _ in range(5)))
             assert w.refreshes() == before + 1
             assert link._listening is not None
-            session: Any = client._opener.auth
+            session: Any = client._sessions.connector.auth
             assert session._flight is None
 
 
@@ -550,7 +550,7 @@ async def test_signing_out_is_not_undone_by_a_refresh() -> None:
     """What the refresh brings is revoked and kept nowhere; the next call signs in anew."""
     async with world() as w, w.client() as client:
         await client.call_tool("whoami")
-        session: Any = client._opener.auth
+        session: Any = client._sessions.connector.auth
         w.now[0] += 601
         w.issuer.gate = asyncio.Event()
         w.issuer.reached.clear()
@@ -577,7 +577,7 @@ async def test_signing_out_ends_a_sign_in() -> None:
         opening = asyncio.ensure_future(client.connect())
         while not w.user.visits:
             await asyncio.sleep(0.001)
-        session: Any = client._opener.auth
+        session: Any = client._sessions.connector.auth
         await session.sign_out()
         w.user.gate.set()
         with pytest.raises(AuthError, match="Signed out"):

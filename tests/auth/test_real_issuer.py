@@ -41,7 +41,7 @@ class Person:
     def __init__(self) -> None:
         self.visits: list[str] = []
         self.pages: list[str] = []
-        self._opener = urllib.request.build_opener(
+        self._sessions.connector = urllib.request.build_opener(
             _StaysHere(), urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
         )
 
@@ -53,7 +53,7 @@ class Person:
         data: bytes | None = None
         for _ in range(20):
             try:
-                with self._opener.open(url, data, timeout=10) as response:
+                with self._sessions.connector.open(url, data, timeout=10) as response:
                     page = response.read().decode()
             except urllib.error.HTTPError as error:
                 with error:
@@ -143,7 +143,7 @@ async def test_sign_in_step_up_refresh_and_restart(peer_node: tuple[str, Path]) 
             assert (await client.call_tool("write")).text == "written"
             assert (await client.call_tool("whoami")).text == "ada read write"
             assert len(person.visits) == 2
-            session: Any = client._opener.auth
+            session: Any = client._sessions.connector.auth
             before = session.tokens
             assert before.refresh_token
             ahead[0] = 700.0
@@ -163,7 +163,7 @@ async def test_bound_tokens(peer_node: tuple[str, Path]) -> None:
         auth = OAuth(interaction=CallbackInteraction(REDIRECT_URI, person.visit), clock=lambda: time.time() + ahead[0])
         async with Client(url, auth=auth, proxy=None) as client:
             assert (await client.call_tool("whoami")).text == "ada read"
-            session: Any = client._opener.auth
+            session: Any = client._sessions.connector.auth
             assert session.tokens.token_type == "dpop"
 
 

@@ -34,10 +34,10 @@ def program() -> StdioServer:
 
 def left_of(client: ClientCore) -> list[str]:
     """What of a client still lives."""
-    left = [f"task {running.handle!r}" for running in client._background._running]
-    if client._session is not None:
+    left = [f"task {running.handle!r}" for running in client._sessions.background._running]
+    if client._sessions.current is not None:
         left.append("session")
-    if client._opener.life is not None:
+    if client._sessions.connector.life is not None:
         left.append("lifespan")
     return left
 
@@ -102,7 +102,7 @@ async def test_closing_ends_a_connect_in_another_task() -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(connect)
-        while client._connecting is None:
+        while not client._sessions.is_connecting:
             await anyio.lowlevel.checkpoint()
         await client.aclose()
     assert [type(error) for error in raised] == [ConnectionClosed]
@@ -130,7 +130,7 @@ async def test_a_close_cancelled_by_asyncio_itself_is_complete(mode: str) -> Non
 async def test_a_close_cancelled_while_another_task_connects_again_is_complete() -> None:
     """It waits for the lock that the other holds; being cancelled there is no reason to leave things open."""
     client = await Client(make_app(), mode="legacy").connect()
-    lock = client._locked()
+    lock = client._sessions.lock()
     await lock.acquire()
     closing = asyncio.create_task(client.aclose())
     await asyncio.sleep(0)
@@ -302,7 +302,7 @@ async def test_a_subscription_cancelled_before_its_acknowledgement_is_gone() -> 
     """``async with`` has no exit for what did not enter."""
 
     client = await Client(make_app()).connect()
-    before = len(client._background._running)
+    before = len(client._sessions.background._running)
     with anyio.CancelScope() as scope:
 
         async def never(*args: Any) -> None:
@@ -316,7 +316,7 @@ async def test_a_subscription_cancelled_before_its_acknowledgement_is_gone() -> 
     assert client.subscriptions._open == []
     for _ in range(50):
         await anyio.lowlevel.checkpoint()
-    assert len(client._background._running) == before
+    assert len(client._sessions.background._running) == before
     await client.aclose()
     assert left_of(client) == []
 

@@ -11,7 +11,6 @@ import pytest
 
 from ferrule import Client
 from ferrule.client.calls.methods import ClientCalls
-from ferrule.client.core import ClientCore
 from ferrule.client.options import (
     ClientOptions,
     CompleteOptions,
@@ -46,7 +45,7 @@ def _named(function: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("options", "function"),
     [
-        (ClientOptions, ClientCore.__init__),
+        (ClientOptions, ClientCalls.__init__),
         (ToolCallOptions, ClientCalls.call_tool),
         (ReadResourceOptions, ClientCalls.read_resource),
         (GetPromptOptions, ClientCalls.get_prompt),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -98,7 +99,7 @@ def test_the_time_of_a_callback_is_not_the_peers(link: tuple[str, str], resets: 
     has arrived is an answer."""
 
     async def call(client: Any) -> Any:
-        client._reset_on_progress = resets
+        client.timeouts = replace(client.timeouts, reset_on_progress=resets)
         return await client.call_tool("slow", timeout_s=1.2, on_progress=_slow_callback)
 
     outcome, took_s = timed(link, app_of(0.3), call)

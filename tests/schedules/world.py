@@ -207,8 +207,8 @@ class World:
         """One operation: it ends in time, with its answer or an error of ours."""
         began = anyio.current_time()
         what = self.rng.choice((self.call, self.call, self.call, self.reported, self.asked, self.failed, self.listened))
-        if client._session is not None:
-            self.links.append(client._session.link)
+        if client._sessions.current is not None:
+            self.links.append(client._sessions.current.link)
         try:
             if self.rng.random() < 0.3:
                 with anyio.move_on_after(self.rng.choice((0, 0.001, 0.05, 0.3))):
@@ -300,9 +300,9 @@ class World:
     def kill_one(self) -> None:
         """One process is killed."""
         processes = [
-            client._session.link.process
+            client._sessions.current.link.process
             for client in self.clients
-            if client._session is not None and hasattr(client._session.link, "process")
+            if client._sessions.current is not None and hasattr(client._sessions.current.link, "process")
         ]
         alive = [process for process in processes if process.returncode is None and not process.is_closing]
         if alive:
@@ -344,10 +344,10 @@ class World:
 
 def left_of(client: Any) -> list[str]:
     """What of a client still lives."""
-    left = [f"task {running.handle!r}" for running in client._background._running]
-    if client._session is not None:
+    left = [f"task {running.handle!r}" for running in client._sessions.background._running]
+    if client._sessions.current is not None:
         left.append("session")
-    if client._opener.life is not None:
+    if client._sessions.connector.life is not None:
         left.append("lifespan")
     left += [f"subscription {each!r}" for each in client.subscriptions._open]
     return left

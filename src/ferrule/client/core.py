@@ -1,75 +1,49 @@
-"""The part of a client that lives: opening, closing, recovery, and one request from params to raw result.
+"""The part of a client that sends: one request from its params to its raw result; and what the server asks and sends.
 
-Nothing here is held open by a caller's task. A client's tasks belong to its `Background`; connecting and renewing are
-single-flight under one lock, and whoever waits for it is cancelled alone.
-
-Recovery, in one place:
-
-* the link is closed (a server process died): the call that was under way failed; the next one opens a new link;
-* the session is lost (404, legacy): one shared handshake and one more attempt;
-* the revision is refused (-32022, modern): one more attempt with a revision that the server lists.
+The parts that hold state are values of classes of their own: the session with all recovery of connections
+(`SessionManager`), the HTTP client (`HttpOfClient`), handlers of notifications (`NotificationQueue`), answers to the
+server's questions (`QuestionHandlers`), subscriptions and the cache.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-import anyio
-
-from ferrule._options import explains_arguments
-from ferrule.client.addresses import checked_headers
-from ferrule.client.calls.cache import CacheStore, MemoryCacheStore, ResultCache, context_of
-from ferrule.client.calls.callbacks import ElicitationHandler, QuestionHandlers, Roots, SamplingHandler, ServerQuestion
-from ferrule.client.calls.rounds import DEFAULT_MAX_ROUNDS, is_input_required, run_rounds
+from ferrule.client.calls.cache import MemoryCacheStore, ResultCache, context_of
+from ferrule.client.calls.callbacks import QuestionHandlers, ServerQuestion
+from ferrule.client.calls.notifications import NotificationQueue
+from ferrule.client.calls.rounds import is_input_required, run_rounds
 from ferrule.client.calls.subscriptions import SubscriptionSet
-from ferrule.client.config import read_target
 from ferrule.client.connection.authorization import bind_auth, explain_refusal
 from ferrule.client.connection.connector import Opener, Session
-from ferrule.client.connection.negotiation import mutual_versions
+from ferrule.client.connection.http import HttpOfClient
+from ferrule.client.connection.sessions import SessionHooks, SessionManager
 from ferrule.client.errors import BadServerResponse, InputNotProvided, has_facts, note_facts
-from ferrule.client.targets import GroupTarget, HttpTarget, InProcessTarget, Target
+from ferrule.client.settings import CacheSettings, Handlers, HttpSettings, Timeouts
+from ferrule.client.targets import GroupTarget, HttpTarget, Target
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, OnProgress
 from ferrule.protocol.errors import ConnectionClosed, LocalError, MCPError, MethodNotFound, RemoteError
-from ferrule.protocol.inbound import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
-from ferrule.transports.background import Background
+from ferrule.protocol.inbound import LOG_LEVEL_KEY
+from ferrule.transports.http.errors import SessionLost
 from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.faults import ConvertError, FerruleError
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
-from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, project_params, read_params, read_result
+from ferrule.wire.revisions import project_params, read_params, read_result
 from ferrule.wire.types import DiscoverResult, Implementation, LoggingMessageNotificationParams, ServerCapabilities
 
 if TYPE_CHECKING:
-    import ssl
-
-    from ferrule.auth.client.oauth import OAuth
     from ferrule.transports.background import BackgroundTask
-    from ferrule.transports.http.backend import HttpClient, TlsOptions
-    from ferrule.transports.http.client import HttpAuth
 
-__all__ = ["UNSAID", "ClientCore", "LogHandler", "MessageHandler"]
+__all__ = ["UNSAID", "ClientCore"]
 
 logger = logging.getLogger("ferrule.client")
 
-LogHandler = Callable[[LoggingMessageNotificationParams], Any]
-"""Takes each log message of the server; sync or async."""
-
-MessageHandler = Callable[[str, Mapping[str, Any]], Any]
-"""Takes each notification of the server as ``(method, params)``, progress excepted; sync or async."""
-
-DEFAULT_TIMEOUT_S: Final = 300.0
-"""Seconds without an answer or progress before a call is given up. Long, because tools may be; finite, because a
-server may be dead."""
-
-TELL_TIMEOUT_S: Final = 5.0
-"""Seconds for what a new session is told (log level, subscriptions) before the client goes on without it."""
-
-MAX_WAITING_NOTES: Final = 4096
-"""Notifications that may wait for slow handlers; beyond it the oldest are dropped."""
+PREPARE_TIMEOUT_S: Final = 5.0
+"""Seconds for each request that prepares a new session (log level, subscriptions) before the client goes on without
+it."""
 
 _LISTS: Final = {
     "notifications/tools/list_changed": ("tools/list",),
@@ -88,112 +62,76 @@ class ClientCore:
         known_as: the name of the server among others, in a configuration or a group; ``None`` if it has none.
     """
 
-    @explains_arguments("Client")
     def __init__(
         self,
-        target: Any,
+        target: Target,
         *,
-        mode: str = "auto",
-        client_info: Implementation | None = None,
-        elicitation_handler: ElicitationHandler | None = None,
-        elicitation_modes: Iterable[Literal["form", "url"]] = ("form",),
-        sampling_handler: SamplingHandler | None = None,
-        sampling_tools: bool = False,
-        roots: Roots | None = None,
-        log_handler: LogHandler | None = None,
-        log_level: str | None = None,
-        progress_handler: OnProgress | None = None,
-        message_handler: MessageHandler | None = None,
-        extensions: Mapping[str, Mapping[str, Any]] | None = None,
-        timeout_s: float | None = UNSAID,
-        max_total_s: float | None = None,
-        reset_on_progress: bool = True,
-        connect_timeout_s: float = 60.0,
-        probe_timeout_s: float | None = None,
-        max_rounds: int = DEFAULT_MAX_ROUNDS,
-        raise_on_error: bool = False,
-        validate_output: bool = True,
-        cache: CacheStore | bool = True,
-        cache_partition: str | None = None,
-        clock: Callable[[], float] = time.time,
-        restart: bool = True,
-        prior_discover: DiscoverResult | Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        auth: HttpAuth | OAuth | str | None = None,
-        http: HttpClient | Any = None,
-        tls: TlsOptions | ssl.SSLContext | None = None,
-        proxy: str | None = "env",
-        cookies: bool = True,
-        listen: bool = True,
-        max_message_bytes: int = 64 << 20,
+        mode: str,
+        client_info: Implementation | None,
+        extensions: Mapping[str, Mapping[str, Any]],
+        timeouts: Timeouts,
+        http: HttpSettings,
+        handlers: Handlers,
+        cache: CacheSettings,
+        max_rounds: int,
+        restart: bool,
+        prior_discover: DiscoverResult | Mapping[str, Any] | None,
     ) -> None:
-        self.target: Target = read_target(target)
-        self.known_as: str | None = self.target.known_as
+        self.target = target
+        self.known_as: str | None = target.known_as
         self.mode = mode
-        self.timeout_s: float | None = DEFAULT_TIMEOUT_S if timeout_s is UNSAID else timeout_s
-        self.max_total_s = max_total_s
-        self.raise_on_error = raise_on_error
-        self.validate_output = validate_output
+        self.timeouts = timeouts
+        self.handlers = handlers
+        self.log_level = handlers.log_level or (None if handlers.log is None else "info")
         self.max_rounds = max_rounds
-        self.log_level = log_level or (None if log_handler is None else "info")
         self.result_types: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {}
-        # A call into this process is a call: nobody bounds those unless asked to.
-        bounds = timeout_s is not UNSAID or not isinstance(self.target, InProcessTarget)
-        self._default_timeout_s = self.timeout_s if bounds else None
-        self._reset_on_progress = reset_on_progress
-        self._restart = restart
-        self._extensions = {name: dict(settings) for name, settings in (extensions or {}).items()}
+        self._extensions = {name: dict(settings) for name, settings in extensions.items()}
         self._questions = QuestionHandlers(
-            elicitation=elicitation_handler,
-            elicitation_modes=elicitation_modes,
-            sampling=sampling_handler,
-            sampling_tools=sampling_tools,
-            roots=roots,
+            elicitation=handlers.elicitation,
+            elicitation_modes=handlers.elicitation_modes,
+            sampling=handlers.sampling,
+            sampling_tools=handlers.sampling_tools,
+            roots=handlers.roots,
         )
-        self._log_handler = log_handler
-        self._progress_handler = progress_handler
-        self._message_handler = message_handler
-        self._headers = checked_headers(headers or {})
-        self._user_agent = _user_agent(self._headers, self.target)
-        self._cookies = cookies
-        self._http_given = http
-        self._http: HttpClient | None = None
-        self._tls = tls
-        self._proxy = proxy
-        self._background = Background()
-        self._lock: anyio.Lock | None = None
-        self._connecting: anyio.CancelScope | None = None
-        self._guarded: Background | None = None
-        self._session: Session | None = None
-        self._is_open = False
-        self._waiting_notes: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque(maxlen=MAX_WAITING_NOTES)
-        self._is_handing_on = False
+        self._http = HttpOfClient(http, target)
+        self._notifications = NotificationQueue(self.start_task)
         self.subscriptions = SubscriptionSet(self)
         if isinstance(prior_discover, DiscoverResult):
             prior_discover = cast("Mapping[str, Any]", to_builtins(prior_discover))
-        self._opener = Opener(
-            target=cast("Any", self.target),
+        auth = bind_auth(http.auth, target, self._http.client, self._forget_results, self._spawn, self._http.user_agent)
+        connector = Opener(
+            target=cast("Any", target),
             mode=mode,
             client_info=client_info or _default_info(),
             capabilities=self._capabilities,
             on_request=self._on_request,
             on_notify=self._on_notify,
-            connect_timeout_s=connect_timeout_s,
-            probe_timeout_s=probe_timeout_s,
-            http=self._http_client,
-            headers=self._headers,
-            auth=bind_auth(auth, self.target, self._http_client, self._forget_private, self._spawn, self._user_agent),
-            max_message_bytes=max_message_bytes,
-            listens=listen,
+            connect_timeout_s=timeouts.connect_timeout_s,
+            probe_timeout_s=timeouts.probe_timeout_s,
+            http=self._http.client,
+            headers=self._http.headers,
+            auth=auth,
+            max_message_bytes=http.max_message_bytes,
+            listens=http.listen,
             prior_discover=prior_discover,
         )
-        if not isinstance(self.target, GroupTarget):
-            self._opener.check_mode()  # a wrong mode is the caller's mistake: say so now
-        self.cache = self._make_cache(cache, cache_partition, clock)
+        if not isinstance(target, GroupTarget):
+            connector.check_mode()  # a wrong mode is the caller's mistake: say so now
+        hooks = SessionHooks(
+            label=lambda: self.label,
+            prepare=self._prepare_session,
+            before_renewal=self._forget_results,
+            after_renewal=self.subscriptions.tell_gap,
+            explain_failure=self._explain_failure,
+            close_subscriptions=self.subscriptions.aclose,
+            close_http=self._http.aclose,
+        )
+        self._sessions = SessionManager(connector, hooks, restarts=restart)
+        self.cache = _make_cache(cache, context_of(target, auth, self._http.headers, http.http, http.tls))
         self._set_up()
 
     def _set_up(self) -> None:
-        """What a subclass needs of its own. (An ``__init__`` there would hide the options from editors.)"""
+        """Make what a subclass needs. (An ``__init__`` of its own would hide the options from editors.)"""
 
     # -- facts ------------------------------------------------------------------------------------------------------
 
@@ -203,9 +141,19 @@ class ClientCore:
         return self.known_as or self.target.label
 
     @property
+    def timeout_s(self) -> float | None:
+        """Seconds without an answer or progress before a call is given up; ``None``: no bound."""
+        return self.timeouts.timeout_s
+
+    @property
+    def max_total_s(self) -> float | None:
+        """Absolute bound of a call in seconds; ``None``: no bound."""
+        return self.timeouts.max_total_s
+
+    @property
     def is_connected(self) -> bool:
         """Whether a session is open."""
-        return self.session_now() is not None
+        return self._sessions.working() is not None
 
     @property
     def session(self) -> Session:
@@ -214,9 +162,7 @@ class ClientCore:
         Raises:
             ConnectionClosed: there is none.
         """
-        if self._session is None:
-            raise ConnectionClosed(f"The client of {self.label} is not connected")
-        return self._session
+        return self._sessions.required()
 
     @property
     def protocol_version(self) -> str:
@@ -262,21 +208,7 @@ class ClientCore:
         Raises:
             LocalError, RemoteError: it did not work; nothing is left open.
         """
-        started = time.monotonic()
-        async with self._locked():
-            if self._session is None:
-                try:
-                    self._session = await self._new_session()
-                except BaseException as error:
-                    try:
-                        if isinstance(error, Exception):
-                            await self._explain(error)
-                    finally:
-                        with anyio.CancelScope(shield=True):
-                            await self._let_go()
-                    note_facts(error, self.label, "connect", time.monotonic() - started)
-                    raise
-                self._is_open = True
+        await self._sessions.connect()
         return self
 
     async def aclose(self) -> None:
@@ -284,134 +216,23 @@ class ClientCore:
 
         Any task; idempotent, and complete even where the caller is being cancelled. `connect` opens it again.
         """
-        self._is_open = False
-        if self._connecting is not None:
-            self._connecting.cancel()
-        with anyio.CancelScope(shield=True):
-            lock = self._locked()
-            try:
-                await lock.acquire()
-            except BaseException:  # cancelled by asyncio itself, which no scope keeps out
-                await self._close()
-                raise
-            try:
-                await self._close()
-            finally:
-                lock.release()
+        await self._sessions.aclose()
 
-    async def _close(self) -> None:
-        """Each step is done even if one before it fails or is cancelled."""
-        self._is_open = False
-        session, self._session = self._session, None
-        try:
-            await self.subscriptions.aclose()
-        finally:
-            try:
-                if session is not None:
-                    await session.link.aclose()
-            finally:
-                await self._let_go()
+    # -- what a session needs of its client ---------------------------------------------------------------------------
 
-    async def _let_go(self) -> None:
-        life, self._opener.life = self._opener.life, None
-        http, self._http = self._http, None
-        try:
-            if life is not None:
-                await life.aclose()
-        finally:
-            try:
-                await self._background.aclose()
-            finally:
-                if http is not None and self._http_given is None:
-                    await http.aclose()
-
-    def _locked(self) -> anyio.Lock:
-        if self._lock is None:
-            self._lock = anyio.Lock()
-        return self._lock
-
-    async def _ensure_session(self) -> Session:
-        """The open session, or a new one where the last one died."""
-        if not self._is_open:
-            raise ConnectionClosed(f"The client of {self.label} is not connected: use 'async with' or await connect()")
-        async with self._locked():
-            session = self._session
-            if not self._is_open:
-                raise ConnectionClosed(f"The client of {self.label} is closed")
-            if session is not None and not session.link.is_closed:
-                return await self._renew(session) if session.is_lost else session
-            if session is not None:
-                if not self._restart:
-                    raise ConnectionClosed(f"The connection to {self.label} has ended, and restart is off")
-                logger.warning("The connection to %s has ended; connecting again", self.label)
-                await session.link.aclose()
-            self._session = await self._new_session()
-            return self._session
-
-    async def _new_session(self, lost: Session | None = None) -> Session:
-        """Under the lock: a session on a new link, or on that of a lost one. Closing the client gives it up.
-
-        Raises:
-            Whatever it fails with; a link that was made for it is closed.
-        """
-        session: Session | None = None
-        if self._background.is_closed:
-            self._background = Background()
-        with anyio.CancelScope() as self._connecting:
-            try:
-                if lost is None:
-                    session = await self._opener.open(self._background)
-                else:
-                    session = await self._opener.reinitialize(lost)
-                await self._after_opening(session)
-                if lost is None:
-                    self._guard(self._background)
-                return session
-            except BaseException:
-                if session is not None and lost is None:
-                    with anyio.CancelScope(shield=True):
-                        await session.link.aclose()
-                raise
-            finally:
-                self._connecting = None
-        raise ConnectionClosed(f"The client of {self.label} was closed while it connected")
-
-    def _guard(self, background: Background) -> None:
-        """Close with the event loop, if that ends before the client: nothing that is open would work in another one.
-
-        The next call opens again, in the loop that runs then.
-        """
-        if self._guarded is not background:
-            self._guarded = background
-            background.start(self._close_with_loop(background), "ferrule-client")
-
-    async def _close_with_loop(self, background: Background) -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            if not background.is_closed:
-                logger.debug("The event loop of the client of %s ends before the client", self.label)
-                session, self._session = self._session, None
-                self._lock = None
-                with anyio.CancelScope(shield=True):
-                    await self.subscriptions.aclose()
-                    if session is not None:
-                        await session.link.aclose()
-                    await self._let_go()
-
-    async def _after_opening(self, session: Session) -> None:
-        """What a new session must be told again. What the server makes of it does not decide about the session."""
+    async def _prepare_session(self, session: Session) -> None:
+        """Set log level and subscriptions of a new session. A server that refuses them does not end the session."""
         if session.is_modern:
             if self.log_level is not None:
                 session.meta = {**session.meta, LOG_LEVEL_KEY: self.log_level}
             return
         if self.log_level is not None and session.capabilities.logging is not None:
-            await self._tell(session, "logging/setLevel", {"level": self.log_level})
+            await self._prepare(session, "logging/setLevel", {"level": self.log_level})
         for uri in self.subscriptions.uris():
-            await self._tell(session, "resources/subscribe", {"uri": uri})
+            await self._prepare(session, "resources/subscribe", {"uri": uri})
 
-    async def _tell(self, session: Session, method: str, params: Mapping[str, Any]) -> None:
-        options: CallOptions = {"timeout_s": min(TELL_TIMEOUT_S, self._opener.connect_timeout_s)}
+    async def _prepare(self, session: Session, method: str, params: Mapping[str, Any]) -> None:
+        options: CallOptions = {"timeout_s": min(PREPARE_TIMEOUT_S, self.timeouts.connect_timeout_s)}
         try:
             await session.link.send_raw_request(method, params, options)
         except (MCPError, LocalError) as error:
@@ -419,31 +240,16 @@ class ClientCore:
                 raise
             logger.warning("%s did not take %s: %s", self.label, method, error)
 
-    async def _tell_level(self, session: Session, level: str) -> None:
+    async def _send_level(self, session: Session, level: str) -> None:
         await session.link.send_raw_request("logging/setLevel", {"level": level}, {"timeout_s": 30})
 
-    async def _renew(self, lost: Session) -> Session:
-        """Under the lock: a new handshake for a lost session. If that fails, the next call tries again."""
-        logger.info("%s has forgotten the session; initializing again", self.label)
-        await self.cache.invalidate(*(method for methods in _LISTS.values() for method in methods))
-        self._session = renewed = await self._new_session(lost)
-        self.subscriptions.tell_gap()
-        return renewed
-
-    def _switch_version(self, session: Session, error: RemoteError) -> Session | None:
-        """A session in another modern revision that the server lists."""
-        data: Any = error.data
-        supported = cast("Mapping[str, Any]", data).get("supported") if isinstance(data, Mapping) else None
-        versions = mutual_versions(supported, MODERN_PROTOCOL_VERSIONS)
-        if not versions:
-            return None
-        from ferrule.wire.revisions import REVISIONS
-
-        meta = {**session.meta, PROTOCOL_VERSION_KEY: versions[0]}
-        switched = replace(session, revision=REVISIONS[versions[0]], meta=meta)
-        if self._session is session:
-            self._session = switched
-        return switched
+    async def _explain_failure(self, error: BaseException) -> None:
+        """Add to the error of a client without credentials that it can be given some."""
+        target = self.target
+        if self._sessions.connector.auth is not None or not isinstance(target, HttpTarget) or has_facts(error):
+            return
+        if not self._http.has_authorization:
+            await explain_refusal(error, target.url, self._http.client)
 
     # -- one request ------------------------------------------------------------------------------------------------
 
@@ -472,11 +278,11 @@ class ClientCore:
             RequestTimeout, ConnectionClosed, HttpStatusError: no answer.
             BadServerResponse: an answer of an unknown kind.
         """
-        session = self._session
+        session = self._sessions.current
         started = time.monotonic()
         try:
             if session is None or session.link.is_closed or session.is_lost:
-                session = await self._ensure_session()
+                session = await self._sessions.ensure()
             options = self._options(timeout_s, max_total_s, on_progress)
             result = await self._send(session, method, params, meta, options, headers)
             kind = result.get("resultType", "complete")
@@ -484,31 +290,23 @@ class ClientCore:
                 return result
             return await self._continue(method, dict(params or {}), result, meta, options, headers)
         except Exception as error:
-            await self._explain(error)
+            await self._explain_failure(error)
             note_facts(error, self.label, method, time.monotonic() - started)
             raise
-
-    async def _explain(self, error: BaseException) -> None:
-        """What the error of a client without credentials does not say by itself."""
-        target = self.target
-        if self._opener.auth is not None or not isinstance(target, HttpTarget) or has_facts(error):
-            return
-        if "authorization" not in {name.lower() for name in (*self._headers, *target.headers)}:
-            await explain_refusal(error, target.url, self._http_client)
 
     def _options(self, timeout_s: Any, max_total_s: float | None, on_progress: OnProgress | None) -> CallOptions:
         options: CallOptions = {}
         if timeout_s is UNSAID:
-            timeout_s = self._default_timeout_s
+            timeout_s = self.timeouts.timeout_s
         if timeout_s is not None:
             options["timeout_s"] = timeout_s
-            if self._reset_on_progress:
+            if self.timeouts.reset_on_progress:
                 options["reset_on_progress"] = True
-        cap_s = max_total_s if max_total_s is not None else self.max_total_s
+        cap_s = max_total_s if max_total_s is not None else self.timeouts.max_total_s
         if cap_s is not None:
             options["max_total_s"] = cap_s
             options.setdefault("timeout_s", cap_s)
-        on_progress = on_progress or self._progress_handler
+        on_progress = on_progress or self.handlers.progress
         if on_progress is not None:
             options["on_progress"] = on_progress
         return options
@@ -523,17 +321,11 @@ class ClientCore:
         headers: Callable[[], Mapping[str, str]] | None,
     ) -> dict[str, Any]:
         """One exchange, with the recovery that one exchange may need."""
-        from ferrule.transports.http.client import SessionLost
-
         try:
             return await self._send_once(session, method, params, meta, options, headers)
         except SessionLost as lost:
-            current = self._session
-            is_same: bool = cast("Any", session.link).session_id == lost.session_id
-            # Another id: the answer is old, and somebody has renewed the session, or is doing so.
-            if current is not None and current.link is session.link and is_same:
-                current.is_lost = True
-            session = await self._ensure_session()
+            self._sessions.note_lost(session, lost)
+            session = await self._sessions.ensure()
             try:
                 return await self._send_once(session, method, params, meta, options, headers)
             except SessionLost:
@@ -541,7 +333,7 @@ class ClientCore:
         except RemoteError as error:
             if error.code != JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION or not session.is_modern:
                 raise
-            switched = self._switch_version(session, error)
+            switched = self._sessions.switch_revision(session, error)
             if switched is None:
                 raise
             return await self._send_once(switched, method, params, meta, options, headers)
@@ -611,7 +403,7 @@ class ClientCore:
         """A legacy server's request."""
         if method == "ping":
             return {}
-        session = self._session
+        session = self._sessions.current
         version = "" if session is None else session.version
         question = ServerQuestion(self.label, version, None, _meta_of(params))
         return await self._questions.answer(method, params, question)
@@ -632,101 +424,63 @@ class ClientCore:
 
     async def _on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
         """Runs in a reading loop: what may wait, or call this client, is handed to a task."""
-        session = self._session
+        session = self._sessions.current
         if session is not None and session.revision.renamed_fields:
             params = cast("Mapping[str, Any] | None", read_params(session.revision, method, params))
         changed = _LISTS.get(method)
         if changed is not None:
             await self.cache.invalidate(*changed)
         self.subscriptions.take(method, params)
-        if method == "notifications/message" and self._log_handler is not None:
+        if method == "notifications/message" and self.handlers.log is not None:
             try:
-                self._hand_on(self._log_handler, convert(dict(params or {}), LoggingMessageNotificationParams))
+                self._notifications.put(
+                    self.handlers.log, convert(dict(params or {}), LoggingMessageNotificationParams)
+                )
             except ConvertError as error:
                 logger.warning("Skipped a malformed log message of %s: %s", self.label, error)
-        if self._message_handler is not None:
-            self._hand_on(self._message_handler, method, params or {})
-
-    def _hand_on(self, handler: Callable[..., Any], *arguments: Any) -> None:
-        """Call a handler after those before it: at once, unless an async one still runs.
-
-        What a server says during a call reaches a sync handler before the call returns.
-        """
-        if self._is_handing_on:
-            self._waiting_notes.append((handler, arguments))
-            return
-        waiting = _called(handler, *arguments)
-        if waiting is not None:
-            self._is_handing_on = True
-            self._background.start(self._hand_on_all(waiting), "ferrule-notifications")
-
-    async def _hand_on_all(self, waiting: Awaitable[Any] | None) -> None:
-        try:
-            while True:
-                if waiting is not None:
-                    await _finished(waiting)
-                if not self._waiting_notes:
-                    return
-                handler, arguments = self._waiting_notes.popleft()
-                waiting = _called(handler, *arguments)
-        finally:
-            self._is_handing_on = False
+        if self.handlers.message is not None:
+            self._notifications.put(self.handlers.message, method, params or {})
 
     # -- what subscriptions stand on (see `SubscriptionHost`) ---------------------------------------------------------
 
     def start_task(self, work: Coroutine[Any, Any, None], name: str) -> BackgroundTask:
         """Run something until it ends or this client closes."""
-        return self._background.start(work, name)
+        return self._sessions.background.start(work, name)
 
     def session_now(self) -> Session | None:
         """The session in use, if there is one that works."""
-        session = self._session
-        return None if session is None or session.link.is_closed or session.is_lost else session
+        return self._sessions.working()
 
     async def session_again(self) -> Session:
         """A session that works, newly opened if need be."""
-        return self.session_now() or await self._ensure_session()
+        return self._sessions.working() or await self._sessions.ensure()
 
     async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:
         """Send ``subscriptions/listen``; returns when the server ends it."""
         await self._send_once(session, "subscriptions/listen", {"notifications": wanted}, None, {}, None)
 
-    # -- HTTP -------------------------------------------------------------------------------------------------------
-
-    def _http_client(self) -> HttpClient:
-        if self._http is None:
-            from ferrule.transports.http.adapters import adapt_http_client
-            from ferrule.transports.http.backend import HttpOptions
-
-            if self._http_given is not None:
-                self._http = adapt_http_client(self._http_given)
-            else:
-                from ferrule.transports.http.aiohttp_backend import AiohttpClient
-
-                self._http = AiohttpClient(
-                    HttpOptions(tls=self._tls, proxy=self._proxy, cookies=self._cookies, user_agent=self._user_agent)
-                )
-        return self._http
+    # -- credentials ------------------------------------------------------------------------------------------------
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> bool:
-        """Run work that no caller's cancellation may end; whether it was started."""
-        if self._background.is_closed:
+        """Run work that no caller's cancellation may end, and return whether it was started."""
+        background = self._sessions.background
+        if background.is_closed:
             return False
-        self._background.start(work, name)
+        background.start(work, name)
         return True
 
-    async def _forget_private(self) -> None:
-        """The credentials may have become another user's: what was kept for the last one is not shown to them."""
+    async def _forget_results(self) -> None:
+        """Drop every cached result: the credentials may be another user's now, or the server another one."""
         await self.cache.invalidate(*(method for methods in _LISTS.values() for method in methods))
 
-    def _make_cache(self, cache: CacheStore | bool, partition: str | None, clock: Callable[[], float]) -> ResultCache:
-        store: CacheStore = (
-            MemoryCacheStore(max_bytes=0 if cache is False else 32 << 20, clock=clock)
-            if isinstance(cache, bool)
-            else cache
-        )
-        server, context = context_of(self.target, self._opener.auth, self._headers, self._http_given, self._tls)
-        return ResultCache(store, server=server, partition=context if partition is None else partition)
+
+def _make_cache(settings: CacheSettings, context: tuple[str, str]) -> ResultCache:
+    """Return the cache of a client whose results belong to ``context`` (see `context_of`)."""
+    store = settings.cache
+    if isinstance(store, bool):
+        store = MemoryCacheStore(max_bytes=32 << 20 if store else 0, clock=settings.clock)
+    server, partition = context
+    return ResultCache(store, server=server, partition=partition if settings.partition is None else settings.partition)
 
 
 def _default_info() -> Implementation:
@@ -735,29 +489,6 @@ def _default_info() -> Implementation:
     return Implementation(name="ferrule", version=__version__)
 
 
-def _user_agent(headers: Mapping[str, str], target: Target) -> str | None:
-    """What the user wants to be called, which holds for sign-in and metadata too."""
-    own = {**target.headers, **headers} if isinstance(target, HttpTarget) else headers
-    return next((value for name, value in own.items() if name.lower() == "user-agent"), None)
-
-
 def _meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
     meta: Any = None if params is None else params.get("_meta")
     return cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else {}
-
-
-def _called(handler: Callable[..., Any], *arguments: Any) -> Awaitable[Any] | None:
-    """What is to be awaited, if anything. A handler's failure is no failure of the connection."""
-    try:
-        waiting = handler(*arguments)
-    except Exception:
-        logger.exception("A handler of notifications failed")
-        return None
-    return waiting if hasattr(waiting, "__await__") else None  # what Python itself asks of an awaitable
-
-
-async def _finished(waiting: Awaitable[Any]) -> None:
-    try:
-        await waiting
-    except Exception:
-        logger.exception("A handler of notifications failed")

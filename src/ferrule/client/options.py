@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from ferrule.auth.client.oauth import OAuth
     from ferrule.client.calls.cache import CacheStore
-    from ferrule.client.calls.callbacks import ElicitationHandler, Roots, SamplingHandler
-    from ferrule.client.core import LogHandler, MessageHandler
+    from ferrule.client.settings import ElicitationHandler, LogHandler, MessageHandler, Roots, SamplingHandler
     from ferrule.kernel.dispatch import OnProgress
     from ferrule.transports.http.backend import HttpClient, TlsOptions
     from ferrule.transports.http.client import HttpAuth

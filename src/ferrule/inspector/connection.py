@@ -72,7 +72,7 @@ class TracedClient(Client):
 
     def _set_up(self) -> None:
         super()._set_up()
-        self._opener = _TracedOpener.instead_of(self._opener, self._trace)
+        self._sessions.connector = _TracedOpener.instead_of(self._sessions.connector, self._trace)
 
 
 class Lane:

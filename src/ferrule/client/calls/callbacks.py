@@ -11,11 +11,12 @@ A handler takes the question's params, and if it has a second parameter the `Ser
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
+from ferrule.client.settings import ElicitationHandler, Roots, SamplingHandler
 from ferrule.kernel.signatures import parameters_of
 from ferrule.protocol.errors import InternalError, InvalidParams, MCPError, MethodNotFound
 from ferrule.wire.codec import convert, to_builtins
@@ -30,14 +31,7 @@ from ferrule.wire.types import (
     text_block,
 )
 
-__all__ = [
-    "ElicitationHandler",
-    "QuestionHandlers",
-    "Roots",
-    "SamplingHandler",
-    "SamplingRefused",
-    "ServerQuestion",
-]
+__all__ = ["QuestionHandlers", "SamplingRefused", "ServerQuestion"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +49,6 @@ class ServerQuestion:
     protocol_version: str
     key: str | None
     meta: Mapping[str, Any]
-
-
-ElicitationHandler: TypeAlias = Callable[..., Any]
-"""``(params: ElicitRequestParams, question: ServerQuestion) -> ElicitResult``; a mapping means "accept with this
-content", ``None`` means "decline"."""
-
-SamplingHandler: TypeAlias = Callable[..., Any]
-"""``(params: CreateMessageRequestParams, question: ServerQuestion) -> CreateMessageResult``; text means an
-assistant's message that ends its turn. Raise `SamplingRefused` to refuse."""
-
-Roots: TypeAlias = "Sequence[Root | str | Path] | Callable[[], Any]"
-"""Folders to show: roots, ``file://`` URIs or paths, or a function (sync or async) that gives them."""
 
 
 class SamplingRefused(MCPError):

@@ -7,26 +7,45 @@ their cursors to the end within a bound; an empty cursor is a cursor.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
+from ferrule._options import explains_arguments
 from ferrule.client.calls.results import ToolCallResult
+from ferrule.client.calls.rounds import DEFAULT_MAX_ROUNDS
 from ferrule.client.calls.subscriptions import Subscription
 from ferrule.client.calls.tool_metadata import ToolBook
+from ferrule.client.config import read_target
 from ferrule.client.core import UNSAID, ClientCore
 from ferrule.client.errors import BadServerResponse, TooManyPages
 from ferrule.client.json_types import is_list, is_mapping
-from ferrule.client.targets import HttpTarget
+from ferrule.client.settings import (
+    DEFAULT_TIMEOUT_S,
+    CacheSettings,
+    ElicitationHandler,
+    Handlers,
+    HttpSettings,
+    LogHandler,
+    MessageHandler,
+    Roots,
+    SamplingHandler,
+    Timeouts,
+)
+from ferrule.client.targets import HttpTarget, InProcessTarget
 from ferrule.kernel.dispatch import OnProgress
 from ferrule.protocol.errors import RemoteError
 from ferrule.protocol.inbound import LOG_LEVEL_KEY
+from ferrule.stores.cache import CacheStore
 from ferrule.wire.codec import convert, encode_str
 from ferrule.wire.faults import ConvertError, FerruleError
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.types import (
     CompleteResult,
     Completion,
+    DiscoverResult,
     GetPromptResult,
+    Implementation,
     ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -41,6 +60,13 @@ from ferrule.wire.types import (
     Tool,
     ToolResult,
 )
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ferrule.auth.client.oauth import OAuth
+    from ferrule.transports.http.backend import HttpClient, TlsOptions
+    from ferrule.transports.http.client import HttpAuth
 
 __all__ = ["ClientCalls"]
 
@@ -63,7 +89,91 @@ _LISTED: Final[Mapping[str, tuple[str, Any, str]]] = {
 
 
 class ClientCalls(ClientCore):
-    """See the module."""
+    """See the module; the options are described at `ferrule.Client`."""
+
+    @explains_arguments("Client")
+    def __init__(
+        self,
+        target: Any,
+        *,
+        mode: str = "auto",
+        client_info: Implementation | None = None,
+        elicitation_handler: ElicitationHandler | None = None,
+        elicitation_modes: Iterable[Literal["form", "url"]] = ("form",),
+        sampling_handler: SamplingHandler | None = None,
+        sampling_tools: bool = False,
+        roots: Roots | None = None,
+        log_handler: LogHandler | None = None,
+        log_level: str | None = None,
+        progress_handler: OnProgress | None = None,
+        message_handler: MessageHandler | None = None,
+        extensions: Mapping[str, Mapping[str, Any]] | None = None,
+        timeout_s: float | None = UNSAID,
+        max_total_s: float | None = None,
+        reset_on_progress: bool = True,
+        connect_timeout_s: float = 60.0,
+        probe_timeout_s: float | None = None,
+        max_rounds: int = DEFAULT_MAX_ROUNDS,
+        raise_on_error: bool = False,
+        validate_output: bool = True,
+        cache: CacheStore | bool = True,
+        cache_partition: str | None = None,
+        clock: Callable[[], float] = time.time,
+        restart: bool = True,
+        prior_discover: DiscoverResult | Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        auth: HttpAuth | OAuth | str | None = None,
+        http: HttpClient | Any = None,
+        tls: TlsOptions | ssl.SSLContext | None = None,
+        proxy: str | None = "env",
+        cookies: bool = True,
+        listen: bool = True,
+        max_message_bytes: int = 64 << 20,
+    ) -> None:
+        found = read_target(target)
+        if timeout_s is UNSAID:
+            # A call into this process is a function call, which has no bound unless the program sets one.
+            timeout_s = None if isinstance(found, InProcessTarget) else DEFAULT_TIMEOUT_S
+        self.raise_on_error = raise_on_error
+        self.validate_output = validate_output
+        super().__init__(
+            found,
+            mode=mode,
+            client_info=client_info,
+            extensions=extensions or {},
+            timeouts=Timeouts(
+                timeout_s=timeout_s,
+                max_total_s=max_total_s,
+                reset_on_progress=reset_on_progress,
+                connect_timeout_s=connect_timeout_s,
+                probe_timeout_s=probe_timeout_s,
+            ),
+            http=HttpSettings(
+                headers=headers or {},
+                auth=auth,
+                http=http,
+                tls=tls,
+                proxy=proxy,
+                cookies=cookies,
+                listen=listen,
+                max_message_bytes=max_message_bytes,
+            ),
+            handlers=Handlers(
+                elicitation=elicitation_handler,
+                elicitation_modes=elicitation_modes,
+                sampling=sampling_handler,
+                sampling_tools=sampling_tools,
+                roots=roots,
+                log=log_handler,
+                log_level=log_level,
+                progress=progress_handler,
+                message=message_handler,
+            ),
+            cache=CacheSettings(cache=cache, partition=cache_partition, clock=clock),
+            max_rounds=max_rounds,
+            restart=restart,
+            prior_discover=prior_discover,
+        )
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -178,7 +288,7 @@ class ClientCalls(ClientCore):
 
     @property
     def _mirrors_headers(self) -> bool:
-        session = self._session
+        session = self._sessions.current
         return session is not None and session.revision.mirrors_headers and isinstance(self.target, HttpTarget)
 
     # -- resources --------------------------------------------------------------------------------------------------
@@ -273,7 +383,7 @@ class ClientCalls(ClientCore):
 
     async def ping(self, *, timeout_s: float | None = 10.0) -> None:
         """Find out whether the server answers: ``ping``, or in the modern era, which has none, ``server/discover``."""
-        session = self._session if self._session is not None else self.session
+        session = self._sessions.current or self._sessions.required()
         await self.request("server/discover" if session.is_modern else "ping", timeout_s=timeout_s)
 
     async def set_log_level(self, level: LoggingLevel | None) -> None:
@@ -285,7 +395,7 @@ class ClientCalls(ClientCore):
         session = self.session
         if not session.is_modern:
             if level is not None:
-                await self._tell_level(session, level)
+                await self._send_level(session, level)
             return
         meta = {key: value for key, value in session.meta.items() if key != LOG_LEVEL_KEY}
         session.meta = meta if level is None else {**meta, LOG_LEVEL_KEY: level}
@@ -379,7 +489,7 @@ class ClientCalls(ClientCore):
         return replace(page, tools=[tool for tool in page.tools if tool.name not in refused])
 
     async def _cached(self, method: str, params: Mapping[str, Any] | None, **options: Any) -> Any:
-        session = self._session
+        session = self._sessions.current
         if session is None or not session.revision.has_cache_hints or options.get("meta"):
             return await self.request(
                 method, params, **options

@@ -362,7 +362,7 @@ class ClientTasks(ClientCalls):
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = dict(arguments)
-        session = await self._ensure_session()
+        session = await self._sessions.ensure()
         if self._may_ask_for_task():
             params["task"] = {} if ttl_s is None else {"ttl": int(ttl_s * 1000)}
         mirrors = None

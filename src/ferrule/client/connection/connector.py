@@ -102,6 +102,13 @@ class Session:
         """The revision's version string."""
         return self.revision.version
 
+    @property
+    def session_id(self) -> str | None:
+        """The id of a legacy session over HTTP; ``None`` elsewhere."""
+        from ferrule.transports.http.client import StreamableHttp
+
+        return self.link.session_id if isinstance(self.link, StreamableHttp) else None
+
 
 @dataclass(slots=True)
 class Opener:

@@ -139,8 +139,8 @@ class Behind(ClientCalls):
         kept = {tool.name for tool in self._seen(page).tools}
         return raw if len(kept) == len(page.tools) else {**raw, "tools": [t for t in raw["tools"] if t["name"] in kept]}
 
-    async def _after_opening(self, session: Session) -> None:
-        await super()._after_opening(session)
+    async def _prepare_session(self, session: Session) -> None:
+        await super()._prepare_session(session)
         if not session.is_modern:
             for uri in list(self.lane.watched):
                 await session.link.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})

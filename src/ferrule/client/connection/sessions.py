@@ -1,0 +1,290 @@
+"""The one session of a client over its life: opened, renewed, opened again after a failure, closed.
+
+No caller's task holds anything open. The tasks of a client belong to its `Background`; connecting and renewing happen
+once for all callers, under one lock, and a caller that waits for them can be cancelled alone.
+
+Recovery, in one place:
+
+* the channel is closed (a server process died): the call that was under way has failed; the next one opens a new
+  channel;
+* the session is lost (404, legacy): one handshake, which all callers share;
+* the revision is refused (-32022, modern): one more attempt with a revision that the server lists.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+
+from ferrule.client.connection.negotiation import mutual_versions
+from ferrule.client.errors import note_facts
+from ferrule.protocol.errors import ConnectionClosed, RemoteError
+from ferrule.protocol.inbound import PROTOCOL_VERSION_KEY
+from ferrule.transports.background import Background
+from ferrule.transports.http.errors import SessionLost
+from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, REVISIONS
+
+if TYPE_CHECKING:
+    from ferrule.client.connection.connector import Opener, Session
+
+__all__ = ["SessionHooks", "SessionManager"]
+
+logger = logging.getLogger("ferrule.client")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionHooks:
+    """What a client does when its session opens, is renewed, fails or closes.
+
+    Attributes:
+        label: returns what to call the server in messages.
+        prepare: brings a new session to the state of the last one (log level, subscriptions).
+        before_renewal: the server has forgotten the session: drops what was kept of its answers.
+        after_renewal: another session is in use: something may have been missed.
+        explain_failure: adds to an error what it does not say by itself.
+        close_subscriptions: ends them; the session is about to close.
+        close_http: closes the client's HTTP client; the last step.
+    """
+
+    label: Callable[[], str]
+    prepare: Callable[[Session], Awaitable[None]]
+    before_renewal: Callable[[], Awaitable[None]]
+    after_renewal: Callable[[], None]
+    explain_failure: Callable[[BaseException], Awaitable[None]]
+    close_subscriptions: Callable[[], Awaitable[None]]
+    close_http: Callable[[], Awaitable[None]]
+
+
+class SessionManager:
+    """See the module.
+
+    Args:
+        connector: opens sessions.
+        hooks: of the client.
+        restarts: open a new session when a call finds the last one ended.
+
+    Attributes:
+        current: the session in use; it may have ended. ``None`` without one.
+        background: the tasks of the client.
+        is_open: whether the program wants the client connected.
+    """
+
+    def __init__(self, connector: Opener, hooks: SessionHooks, *, restarts: bool) -> None:
+        self.connector = connector
+        self.current: Session | None = None
+        self.background = Background()
+        self.is_open = False
+        self._hooks = hooks
+        self._restarts = restarts
+        self._lock: anyio.Lock | None = None
+        self._connecting: anyio.CancelScope | None = None
+        self._watched: Background | None = None
+
+    @property
+    def is_connecting(self) -> bool:
+        """Whether a session is being opened or renewed."""
+        return self._connecting is not None
+
+    def working(self) -> Session | None:
+        """Return the session in use, if requests can be sent over it."""
+        session = self.current
+        return None if session is None or session.link.is_closed or session.is_lost else session
+
+    def required(self) -> Session:
+        """Return the session in use.
+
+        Raises:
+            ConnectionClosed: there is none.
+        """
+        if self.current is None:
+            raise ConnectionClosed(f"The client of {self._hooks.label()} is not connected")
+        return self.current
+
+    async def connect(self) -> None:
+        """Open a session, if there is none.
+
+        Raises:
+            LocalError, RemoteError: it did not work; nothing is left open.
+        """
+        started = time.monotonic()
+        async with self.lock():
+            if self.current is None:
+                try:
+                    self.current = await self._open()
+                except BaseException as error:
+                    try:
+                        if isinstance(error, Exception):
+                            await self._hooks.explain_failure(error)
+                    finally:
+                        with anyio.CancelScope(shield=True):
+                            await self._release()
+                    note_facts(error, self._hooks.label(), "connect", time.monotonic() - started)
+                    raise
+                self.is_open = True
+
+    async def aclose(self) -> None:
+        """See `Client.aclose`."""
+        self.is_open = False
+        if self._connecting is not None:
+            self._connecting.cancel()
+        with anyio.CancelScope(shield=True):
+            lock = self.lock()
+            try:
+                await lock.acquire()
+            except BaseException:  # cancelled by asyncio itself, which no scope keeps out
+                await self._close()
+                raise
+            try:
+                await self._close()
+            finally:
+                lock.release()
+
+    async def ensure(self) -> Session:
+        """Return the open session, or a new one where the last one has ended or was lost.
+
+        Raises:
+            ConnectionClosed: the client is not connected, or the session has ended and restarts are off.
+            LocalError, RemoteError: no new session could be opened.
+        """
+        label = self._hooks.label()
+        if not self.is_open:
+            raise ConnectionClosed(f"The client of {label} is not connected: use 'async with' or await connect()")
+        async with self.lock():
+            session = self.current
+            if not self.is_open:
+                raise ConnectionClosed(f"The client of {label} is closed")
+            if session is not None and not session.link.is_closed:
+                return await self._renew(session) if session.is_lost else session
+            if session is not None:
+                if not self._restarts:
+                    raise ConnectionClosed(f"The connection to {label} has ended, and restart is off")
+                logger.warning("The connection to %s has ended; connecting again", label)
+                await session.link.aclose()
+            self.current = await self._open()
+            return self.current
+
+    def note_lost(self, session: Session, lost: SessionLost) -> None:
+        """A request over a session found it lost.
+
+        Nothing happens where another caller has renewed it in the meantime: the id that the server refused is not the
+        one in use any more.
+        """
+        current = self.current
+        if current is not None and current.link is session.link and current.session_id == lost.session_id:
+            current.is_lost = True
+
+    def switch_revision(self, session: Session, error: RemoteError) -> Session | None:
+        """Return the session in another modern revision, which the server listed while it refused that of ``session``.
+
+        Returns:
+            ``None`` where there is no such revision.
+        """
+        data: Any = error.data
+        supported = cast("Mapping[str, Any]", data).get("supported") if isinstance(data, Mapping) else None
+        versions = mutual_versions(supported, MODERN_PROTOCOL_VERSIONS)
+        if not versions:
+            return None
+        meta = {**session.meta, PROTOCOL_VERSION_KEY: versions[0]}
+        switched = replace(session, revision=REVISIONS[versions[0]], meta=meta)
+        if self.current is session:
+            self.current = switched
+        return switched
+
+    def lock(self) -> anyio.Lock:
+        """Return the lock of connecting, renewing and closing; one for each event loop."""
+        if self._lock is None:
+            self._lock = anyio.Lock()
+        return self._lock
+
+    # -- under the lock ---------------------------------------------------------------------------------------------
+
+    async def _open(self, lost: Session | None = None) -> Session:
+        """Open a session on a new channel, or on that of a lost one. Closing the client gives it up.
+
+        Raises:
+            Whatever it fails with; a channel that was made for it is closed.
+        """
+        session: Session | None = None
+        if self.background.is_closed:
+            self.background = Background()
+        with anyio.CancelScope() as self._connecting:
+            try:
+                if lost is None:
+                    session = await self.connector.open(self.background)
+                else:
+                    session = await self.connector.reinitialize(lost)
+                await self._hooks.prepare(session)
+                if lost is None:
+                    self._watch_loop(self.background)
+                return session
+            except BaseException:
+                if session is not None and lost is None:
+                    with anyio.CancelScope(shield=True):
+                        await session.link.aclose()
+                raise
+            finally:
+                self._connecting = None
+        raise ConnectionClosed(f"The client of {self._hooks.label()} was closed while it connected")
+
+    async def _renew(self, lost: Session) -> Session:
+        """Do a new handshake for a lost session. If that fails, the next call tries again."""
+        logger.info("%s has forgotten the session; initializing again", self._hooks.label())
+        await self._hooks.before_renewal()
+        self.current = renewed = await self._open(lost)
+        self._hooks.after_renewal()
+        return renewed
+
+    async def _close(self) -> None:
+        """Each step is done even if one before it fails or is cancelled."""
+        self.is_open = False
+        session, self.current = self.current, None
+        try:
+            await self._hooks.close_subscriptions()
+        finally:
+            try:
+                if session is not None:
+                    await session.link.aclose()
+            finally:
+                await self._release()
+
+    async def _release(self) -> None:
+        """Let go of everything below a session: the lifespan of a server in this process, tasks, the HTTP client."""
+        life, self.connector.life = self.connector.life, None
+        try:
+            if life is not None:
+                await life.aclose()
+        finally:
+            try:
+                await self.background.aclose()
+            finally:
+                await self._hooks.close_http()
+
+    # -- the end of the event loop ----------------------------------------------------------------------------------
+
+    def _watch_loop(self, background: Background) -> None:
+        """Close with the event loop, if that ends before the client: nothing that is open would work in another one.
+
+        The next call opens a session again, in the loop that runs then.
+        """
+        if self._watched is not background:
+            self._watched = background
+            background.start(self._close_with_loop(background), "ferrule-client")
+
+    async def _close_with_loop(self, background: Background) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            if not background.is_closed:
+                logger.debug("The event loop of the client of %s ends before the client", self._hooks.label())
+                session, self.current = self.current, None
+                self._lock = None
+                with anyio.CancelScope(shield=True):
+                    await self._hooks.close_subscriptions()
+                    if session is not None:
+                        await session.link.aclose()
+                    await self._release()
