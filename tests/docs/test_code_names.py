@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["CONTRIBUTING.md", "docs/topics/security.md"]
+PAGES = ["CONTRIBUTING.md", "docs/topics/architecture.md", "docs/topics/security.md"]
 
 _DOTTED = re.compile(r"`(ferrule(?:\.\w+)+)(?:\(\))?`")
 _FOLDER = re.compile(r"`((?:src|tests|scripts|docs|examples|bench|conformance)/[\w./-]*)[^`]*`")
