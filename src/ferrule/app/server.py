@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Unpack, cast
 import anyio
 
 from ferrule._options import check_options, explains_arguments
+from ferrule.app.application import attach_application
 from ferrule.app.components.options import ToolDefaults
 from ferrule.app.components.registry import ComponentRegistry
 from ferrule.app.components.tools import ToolComponent
-from ferrule.app.execution.context import APP_ATTRIBUTE
 from ferrule.app.execution.dependencies import takes_context
 from ferrule.app.execution.threads import DEFAULT_MAX_THREADS
 from ferrule.app.results.encoders import encoder_for
@@ -188,7 +188,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
             protection=protection,
             tool_defaults=ToolDefaults(schema, encoder_for(text), max_result_bytes, mask_errors),
         )
-        setattr(self.lowlevel, APP_ATTRIBUTE, self)
+        attach_application(self.lowlevel, self)
         if logging is None:
             self.lowlevel.uses_logging = self._uses_context
         opened = open_store(store) if isinstance(store, str) else store
@@ -391,7 +391,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
                 unchecked[-1].check()
             unchecked.pop()
         for mount in self.mounts:
-            mount.guest.check()
+            mount.server.check()
 
     # -- transports ------------------------------------------------------------------------------------------------
 

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule import __version__
-from ferrule.app.execution.context import APP_ATTRIBUTE
+from ferrule.app.application import application_of
 from ferrule.app.middleware.builtin import name_of, outcome_of
 from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.kernel.gauges import gauges_of
@@ -37,6 +37,8 @@ from ferrule.protocol.errors import MCPError
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
+
+    from ferrule.app.server import MCPServer
 
 __all__ = ["Metrics"]
 
@@ -121,7 +123,7 @@ class Metrics:
         name = attributes.get(key)
         if name is None:
             return
-        app = getattr(ctx.server, APP_ATTRIBUTE, None)
+        app = cast("MCPServer[Any] | None", application_of(ctx.server))
         if app is not None:
             is_known = (app.tools if ctx.method == "tools/call" else app.prompts).index.get(name) is not None
         else:
@@ -159,7 +161,7 @@ def _count(name: str, server: Server[Any]) -> int:
     if name == "listeners":
         return len(server.bus)
     if name == "tasks":
-        app = getattr(server, APP_ATTRIBUTE, None)
+        app = cast("MCPServer[Any] | None", application_of(server))
         extensions: Iterable[Any] = () if app is None else app.extensions.values()
         return sum(getattr(extension, "running_here", 0) for extension in extensions)
     return gauges_of(server).read(name)

@@ -2,7 +2,8 @@
 
 A parameter that is a ``Literal`` or an enum completes itself. For any other, a function is registered for one argument
 of one prompt or template; it gets what has been typed, and by name or type whatever else it asks for: ``arguments``
-(the ones already filled in) and a `Context`. At most 100 values go out (CO-2); the rest is counted.
+(the ones already filled in) and a `Context`. At most 100 values go out
+(2025-11-25 and 2026-07-28, "Completion", response limits); the rest is counted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import ValidationError
 
-from ferrule.app.components.index import Component, shown_name
+from ferrule.app.components.index import shown_name
 from ferrule.app.errors import RegistrationError, SignatureError
 from ferrule.app.execution.invoke import call_function
 from ferrule.app.execution.threads import WorkerThreads
@@ -26,7 +27,8 @@ from ferrule.wire.codec import encode_str, to_builtins
 from ferrule.wire.types import CompleteResult, Completion, PromptReference
 
 if TYPE_CHECKING:
-    from ferrule.app.components.mount_path import Home
+    from ferrule.app.components.component import Component
+    from ferrule.app.components.mount_path import MountPath
     from ferrule.app.components.prompts import PromptComponent, PromptSet
     from ferrule.app.components.resources import ResourceComponent, ResourceSet
     from ferrule.kernel.server import Server
@@ -45,7 +47,7 @@ class CompletionSet:
         self._prompts = prompts
         self._resources = resources
         self._threads = threads
-        self._completers: dict[tuple[str, str], tuple[FunctionSpec, Home | None]] = {}
+        self._completers: dict[tuple[str, str], tuple[FunctionSpec, MountPath | None]] = {}
         self.followers: list[Callable[[], None]] = []
 
     def add(self, owner: str, argument: str, function: Callable[..., Any]) -> None:
@@ -73,16 +75,18 @@ class CompletionSet:
         other: CompletionSet,
         prompt_name: Callable[[str], str],
         template_uri: Callable[[str], str],
-        home_of: Callable[[Home | None], Home | None],
+        mount_path: Callable[[MountPath | None], MountPath],
     ) -> None:
         """Complete what another server completes, under the names that its prompts and templates have here.
 
         Args:
-            home_of: the way to a completer, by the way to it within ``other``.
+            other: of the mounted server.
+            prompt_name, template_uri: name or URI in the mounted server → the one here.
+            mount_path: path to a completer within ``other`` → the path from here.
         """
-        for (owner, argument), (spec, home) in other._completers.items():
+        for (owner, argument), (spec, inner) in other._completers.items():
             name = template_uri(owner) if owner in other._resources.templates else prompt_name(owner)
-            self._completers[name, argument] = spec, home_of(home)
+            self._completers[name, argument] = spec, mount_path(inner)
         if other._server.get_request_handler("completion/complete") is not None:
             self.serve()
         for follower in self.followers:
@@ -108,14 +112,14 @@ class CompletionSet:
             filled: Mapping[str, Any] = {} if context is None else context.arguments or {}
             if not component.guard.check_completion(ctx, {**filled, name: ctx.params.argument.value}):
                 return CompleteResult(Completion([]))
-        completer, home = self._completers.get((owner, name), (None, component.home))
+        completer, mount_path = self._completers.get((owner, name), (None, component.mount_path))
 
         async def answer(inner: ServerRequestContext[Any], _: Mapping[str, Any]) -> CompleteResult:
             return CompleteResult(await self._values(completer, parameter, inner))
 
-        if home is None:
+        if mount_path is None:
             return await answer(ctx, {})
-        return cast("CompleteResult", await home.enter(ctx, ctx.method, to_builtins(ctx.params), answer))
+        return cast("CompleteResult", await mount_path.run(ctx, ctx.method, to_builtins(ctx.params), answer))
 
     async def _values(
         self, completer: FunctionSpec | None, parameter: FieldShape, ctx: ServerRequestContext[Any]
@@ -172,7 +176,7 @@ def _choices(shape: Shape) -> list[str]:
     return found
 
 
-def _is_visible(component: Component, ctx: ServerRequestContext[Any]) -> bool:
+def _is_visible(component: Component[Any], ctx: ServerRequestContext[Any]) -> bool:
     return component.guard is None or component.guard.is_visible(ctx)
 
 

@@ -6,7 +6,7 @@ Every change drops the encoded pages and is published once the server is running
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -20,36 +20,15 @@ from ferrule.wire.codec import Encoded, encode
 from ferrule.wire.revisions import Revision
 
 if TYPE_CHECKING:
-    from ferrule.app.authorization.guards import Allow, Guard, Scopes
-    from ferrule.app.components.mount_path import Home
+    from ferrule.app.components.component import Component
 
-__all__ = ["Component", "ComponentIndex", "shown_name"]
+__all__ = ["ComponentIndex", "ComponentT", "shown_name"]
 
 _MAX_CACHED_PAGES = 32
 _MAX_SHOWN_CHARS = 200
 
 
-class Component(Protocol):
-    """What the index needs of its members.
-
-    Attributes:
-        number: in the order of registration.
-        enabled: whether this server shows it.
-        is_offered: whether the server shows it that it is mounted from; always so for a server's own.
-        tags: free words.
-        guard: who may see and use it.
-        home: the way into the server that it is mounted from.
-    """
-
-    number: int
-    enabled: bool
-    is_offered: bool
-    tags: frozenset[str]
-    guard: Guard | None
-    home: Home | None
-
-
-ComponentT = TypeVar("ComponentT", bound=Component)
+ComponentT = TypeVar("ComponentT", bound="Component[Any]")
 
 
 def shown_name(name: str) -> str:
@@ -96,8 +75,12 @@ class ComponentIndex(Generic[ComponentT]):
     def __contains__(self, key: str) -> bool:
         return key in self._all
 
+    def all_keys(self) -> list[str]:
+        """Return the keys, enabled or not, as they are now."""
+        return list(self._all)
+
     def items(self) -> list[tuple[str, ComponentT]]:
-        """Keys and components, enabled or not, as they are now."""
+        """Return keys and components, enabled or not, as they are now."""
         return list(self._all.items())
 
     def touch(self) -> None:
@@ -119,8 +102,9 @@ class ComponentIndex(Generic[ComponentT]):
         """A component, enabled or not."""
         return self._all.get(key)
 
-    def guard(self, component: ComponentT, scopes: Scopes, allow: Allow | None) -> None:
-        """Say who may see and use a component, before it is added; see `ferrule.app.authorization.guards`."""
+    def guard(self, component: ComponentT) -> None:
+        """Give a component its guard, before it is added; see `ferrule.app.authorization.guards`."""
+        scopes, allow = component.options.scopes, component.options.allow
         if scopes or allow is not None:
             from ferrule.app.authorization.guards import make_guard
 

@@ -1,91 +1,108 @@
-"""The way into the server that a mounted component comes from: past its middleware, to its lifespan state.
+"""The mounts between the server that is asked and the server that a mounted component was registered with.
 
-Between the component and the server that is asked there may be several: each mount on the way is a `Level`. What they
-have is settled when a component is mounted, so that a call goes through no level that has nothing to say.
+Each mount is a `MountPoint`; those on the way to one component are its `MountPath`. Calls of the component go along the
+path, so that they see the middleware, the names and the lifespan state of the server that it comes from. Mount points
+without middleware and without a lifespan cost a call nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from ferrule.kernel.context import CallNext, ServerMiddleware, ServerRequestContext
 
-if TYPE_CHECKING:
-    from ferrule.app.server import MCPServer
+__all__ = ["MountPath", "MountPoint", "MountedServer"]
 
-__all__ = ["Home", "Level", "home_of"]
+CallComponent: TypeAlias = Callable[[ServerRequestContext[Any], Mapping[str, Any]], Awaitable[Any]]
+"""``await call(ctx, params)``: the component itself, with the params as middleware left them."""
 
-Then: TypeAlias = Callable[[ServerRequestContext[Any], Mapping[str, Any]], Awaitable[Any]]
-"""``await then(ctx, params)``: the component itself, with the params as middleware left them."""
+
+class MountedServer(Protocol):
+    """What a mount path needs of a server; an `MCPServer`, which describes each member."""
+
+    lifespan_state: Any
+
+    @property
+    def own_lifespan(self) -> Callable[[Any], AbstractAsyncContextManager[Any]] | None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """One mounted server.
+class MountPoint:
+    """One server mounted in another.
 
     Attributes:
-        guest: the server.
+        server: the mounted one.
         middleware: its own, as it was when it was mounted.
-        own_name, own_uri: what a tool or prompt, or a URI, is called in it, by the name in the server around it.
+        local_name: name of a tool or prompt in the server around it → its name in the mounted server.
+        local_uri: the same for URIs.
     """
 
-    guest: MCPServer[Any]
+    server: MountedServer
     middleware: tuple[ServerMiddleware[Any], ...]
-    own_name: Callable[[str], str]
-    own_uri: Callable[[str], str]
+    local_name: Callable[[str], str]
+    local_uri: Callable[[str], str]
 
     @property
     def has_state(self) -> bool:
-        """Whether it has a lifespan of its own."""
-        return self.guest.own_lifespan is not None
+        """Whether the mounted server has a lifespan of its own."""
+        return self.server.own_lifespan is not None
 
-    def arrive(self, ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
-        """A request as this server would have got it."""
+    def localize(self, ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
+        """Return a request as the mounted server would have received it: its names, its state."""
         params = cast("dict[str, Any]", ctx.params)
         if "ref" in params:
-            params = {**params, "ref": self._renamed(params["ref"])}
+            params = {**params, "ref": self._with_local_names(params["ref"])}
         return replace(
             ctx,
-            params=self._renamed(params),
-            lifespan_context=self.guest.lifespan_state if self.has_state else ctx.lifespan_context,
-            home=self.guest,
+            params=self._with_local_names(params),
+            lifespan_context=self.server.lifespan_state if self.has_state else ctx.lifespan_context,
+            home=self.server,
         )
 
-    def _renamed(self, named: dict[str, Any]) -> dict[str, Any]:
-        if "uri" in named:
-            return {**named, "uri": self.own_uri(named["uri"])}
-        return {**named, "name": self.own_name(named["name"])} if "name" in named else named
+    def _with_local_names(self, params: dict[str, Any]) -> dict[str, Any]:
+        if "uri" in params:
+            return {**params, "uri": self.local_uri(params["uri"])}
+        return {**params, "name": self.local_name(params["name"])} if "name" in params else params
 
 
-class Home:
-    """Where a mounted component, or a completer, comes from.
+class MountPath:
+    """The mounts on the way to a component, or to a completer.
 
     Args:
-        levels: the mounts on the way, the outermost first.
+        points: the outermost mount first.
 
     Attributes:
-        guest: the innermost server, where the component was registered.
+        points: as given.
+        server: the innermost server, with which the component was registered.
+        has_middleware: whether a server on the way has middleware.
     """
 
-    __slots__ = ("_stateful", "guest", "has_middleware", "levels")
+    __slots__ = ("_stateful", "has_middleware", "points", "server")
 
-    def __init__(self, levels: tuple[Level, ...]) -> None:
-        self.levels = levels
-        self.has_middleware = any(level.middleware for level in levels)
-        self.guest = levels[-1].guest
-        self._stateful = next((level.guest for level in reversed(levels) if level.has_state), None)
+    def __init__(self, points: tuple[MountPoint, ...]) -> None:
+        self.points = points
+        self.has_middleware = any(point.middleware for point in points)
+        self.server = points[-1].server
+        self._stateful = next((point.server for point in reversed(points) if point.has_state), None)
 
     @property
     def has_state(self) -> bool:
         """Whether a server on the way has a lifespan of its own."""
         return self._stateful is not None
 
-    def lead(self, ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
-        """The request as one of the innermost server, with the state of the innermost that has any."""
+    @classmethod
+    def through(cls, point: MountPoint, rest: MountPath | None) -> MountPath:
+        """Return the path through ``point`` and then along ``rest``; ``None`` for a component of its own server."""
+        return cls((point, *(() if rest is None else rest.points)))
+
+    def with_state(self, ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
+        """Return the request as one of the innermost server, with the state of the innermost server that has any."""
         stateful = self._stateful
-        return ServerRequestContext(  # spelt out: `dataclasses.replace` costs as much as all the rest of a call here
+        # Spelt out: `dataclasses.replace` costs as much as all the rest of a call here.
+        return ServerRequestContext(
             ctx.session,
             ctx.lifespan_context if stateful is None else stateful.lifespan_state,
             ctx.method,
@@ -95,41 +112,39 @@ class Home:
             ctx.protocol_version,
             ctx.transport,
             ctx.server,
-            self.guest,
+            self.server,
         )
 
-    def enter(self, ctx: ServerRequestContext[Any], method: str, params: dict[str, Any], then: Then) -> Awaitable[Any]:
-        """Go through the middleware on the way, each seeing names, params and state of its own server.
+    def run(
+        self, ctx: ServerRequestContext[Any], method: str, params: dict[str, Any], call: CallComponent
+    ) -> Awaitable[Any]:
+        """Call the component through the middleware on the way; each sees names, params and state of its own server.
 
         Args:
-            ctx: the request, perhaps of another method, whose function uses this component.
-            method, params: what the component is asked.
-            then: gets the request as it was, but for the state and the home.
+            ctx: the request. Its method may be another one: that of a function which uses this component.
+            method: the method that the component serves.
+            params: of that method.
+            call: gets the request with its own method and params, and the state of the innermost server.
         """
         if not self.has_middleware:
-            return then(self.lead(ctx), params)
+            return call(self.with_state(ctx), params)
 
-        def arrived(inner: ServerRequestContext[Any]) -> Awaitable[Any]:
-            return then(replace(inner, method=ctx.method, params=ctx.params), inner.params)
+        def call_component(inner: ServerRequestContext[Any]) -> Awaitable[Any]:
+            return call(replace(inner, method=ctx.method, params=ctx.params), inner.params)
 
         if ctx.meta:
             params = {**params, "_meta": ctx.meta}
-        return self._descend(0, replace(ctx, method=method, params=params), arrived)
+        return self._run_from(0, replace(ctx, method=method, params=params), call_component)
 
-    def _descend(self, depth: int, ctx: ServerRequestContext[Any], arrived: CallNext) -> Awaitable[Any]:
-        if depth == len(self.levels):
-            return arrived(ctx)
-        level = self.levels[depth]
-        call: CallNext = lambda inner: self._descend(depth + 1, inner, arrived)  # noqa: E731
-        for middleware in reversed(level.middleware):
-            call = _around(middleware, call)
-        return call(level.arrive(ctx))
-
-
-def home_of(level: Level, inner: Home | None) -> Home:
-    """The home of what ``level`` has, or has from ``inner``."""
-    return Home((level, *(() if inner is None else inner.levels)))
+    def _run_from(self, depth: int, ctx: ServerRequestContext[Any], call_component: CallNext) -> Awaitable[Any]:
+        if depth == len(self.points):
+            return call_component(ctx)
+        point = self.points[depth]
+        call: CallNext = lambda inner: self._run_from(depth + 1, inner, call_component)  # noqa: E731
+        for middleware in reversed(point.middleware):
+            call = _wrapped(middleware, call)
+        return call(point.localize(ctx))
 
 
-def _around(middleware: ServerMiddleware[Any], call: CallNext) -> CallNext:
+def _wrapped(middleware: ServerMiddleware[Any], call: CallNext) -> CallNext:
     return lambda ctx: middleware(ctx, call)

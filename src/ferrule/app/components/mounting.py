@@ -2,47 +2,91 @@
 
 A mounted component is a copy of the original under its new name, with the original's function, options and threads, so
 that a call costs the same at any depth. Copies follow: what is added to, removed from, enabled or disabled in the
-mounted server is so in the other one too, through every level, and so are updates of its resources. What the other
-one has disabled or removed itself stays so: a component is shown where every server on the way shows it. A name that is
-taken on the way is refused where it is registered, before anything has changed.
+mounted server is so in the other one too, through every mount, and so are updates of its resources. What the other
+server has disabled or removed itself stays so: a component is shown if every server on the way shows it. A name that is
+taken in one of the servers around is refused when it is registered, before anything has changed.
 
-What is the mounted server's own stays with its components (`ferrule.app.components.mount_path`). Its lifespan is
-entered inside the other's, and its functions and completers see its state in ``ctx.lifespan``. Its middleware, as it is
-when mounted, runs inside the other's around calls of its tools, reads of its resources, its prompts and their
-completions: it sees them under its own names, may refuse them, change a tool's or prompt's arguments and the result,
-but not send them elsewhere. Lists are the outermost server's. Tasks are served where that one serves them; elsewhere a
+Components keep what belongs to the mounted server (`ferrule.app.components.mount_path`). Its lifespan is entered inside
+the other's, and its functions and completers see its state in ``ctx.lifespan``. Its middleware, as it is when mounted,
+runs inside the other's around calls of its tools, reads of its resources, its prompts and their completions: it sees
+them under its own names, may refuse them, change a tool's or prompt's arguments and the result, but not send them to
+another component. Lists are the outermost server's. Tasks are served by the outermost server; where it has no tasks, a
 mounted tool answers within its call.
 """
 
 from __future__ import annotations
 
-import copy
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, cast
 
-from ferrule.app.components.index import ComponentIndex
-from ferrule.app.components.mount_path import Home, Level, home_of
+from ferrule.app.components.index import ComponentIndex, ComponentT
+from ferrule.app.components.mount_path import MountedServer, MountPath, MountPoint
+from ferrule.app.components.registry import ComponentRegistry
+from ferrule.app.components.tools import ToolComponent
 from ferrule.app.errors import RegistrationError
 from ferrule.kernel.changes.bus import RESOURCE_UPDATED, Event
-from ferrule.wire.uri_template import UriTemplate, normal_uri
+from ferrule.wire.uri_template import normal_uri
 
 if TYPE_CHECKING:
-    from ferrule.app.components.resources import ResourceComponent
-    from ferrule.app.components.tools import ToolComponent
-    from ferrule.app.server import MCPServer
+    from ferrule.app.components.completion import CompletionSet
+    from ferrule.app.components.prompts import PromptSet
+    from ferrule.app.components.resources import ResourceSet
+    from ferrule.app.components.tools import ToolSet
+    from ferrule.kernel.server import Server
 
-__all__ = ["Mount", "nested_lifespans"]
-
-_LATE_FACTS = ("guard", "task", "task_after_s", "resumable")
-"""What is set on a component after it was added; a copy without its guard would be a hole."""
+__all__ = ["Mount", "MountableServer", "ToolExtension", "nested_lifespans"]
 
 _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
+class ToolExtension(Protocol):
+    """What mounting needs of an extension."""
+
+    serves_tasks: ClassVar[bool]
+    """Whether it makes tasks of tools that ask for it (``task=``)."""
+
+    def prepare_tool(self, tool: ToolComponent, /) -> None:
+        """Prepare a tool for calls, before its first one."""
+        ...
+
+
+class MountableServer(MountedServer, Protocol):
+    """What mounting needs of both servers; an `MCPServer`, which describes each member."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def lowlevel(self) -> Server[Any]: ...
+
+    @property
+    def tools(self) -> ToolSet: ...
+
+    @property
+    def resources(self) -> ResourceSet: ...
+
+    @property
+    def prompts(self) -> PromptSet: ...
+
+    @property
+    def completions(self) -> CompletionSet: ...
+
+    @property
+    def extensions(self) -> Mapping[str, ToolExtension]: ...
+
+    @property
+    def mounts(self) -> Sequence[Mount]: ...
+
+    def check(self) -> None: ...
+
+
 def prefixed_uri(uri: str, prefix: str) -> str:
-    """``data://stock`` under ``shop`` is ``data://shop/stock``; without ``//`` it is ``data:shop/stock``."""
+    """Return a URI with a prefix: ``data://stock`` under ``shop`` is ``data://shop/stock``.
+
+    Without ``//`` it is ``data:shop/stock``.
+    """
     scheme, colon, rest = uri.partition(":")
     if rest.startswith("//"):
         return f"{scheme}://{prefix}/{rest[2:]}"
@@ -50,183 +94,238 @@ def prefixed_uri(uri: str, prefix: str) -> str:
 
 
 def unprefixed_uri(uri: str, prefix: str) -> str:
-    """What `prefixed_uri` made it of."""
+    """Return the URI that `prefixed_uri` was given."""
     scheme, colon, rest = uri.partition(":")
     slashes = "//" if rest.startswith("//") else ""
     return f"{scheme}{colon}{slashes}{rest[len(slashes) :].removeprefix(f'{prefix}/')}"
+
+
+class _Names:
+    """Names and URIs of a mounted server ↔ those in the server around it."""
+
+    def __init__(self, prefix: str | None) -> None:
+        self._prefix = prefix
+
+    def outer_name(self, name: str) -> str:
+        return name if self._prefix is None else f"{self._prefix}_{name}"
+
+    def outer_uri(self, uri: str) -> str:
+        return uri if self._prefix is None else prefixed_uri(uri, self._prefix)
+
+    def local_name(self, name: str) -> str:
+        return name if self._prefix is None else name.removeprefix(f"{self._prefix}_")
+
+    def local_uri(self, uri: str) -> str:
+        return uri if self._prefix is None else unprefixed_uri(uri, self._prefix)
 
 
 class Mount:
     """One server inside another.
 
     Args:
-        host: gets the components.
-        guest: has them.
+        parent: gets the components.
+        server: has them.
         prefix: before their names (``prefix_name``) and in their URIs; ``None`` for none.
 
+    Attributes:
+        parent, server: as given.
+
     Raises:
-        RegistrationError: a name is taken, the prefix is malformed, the guest holds the host, the guest is no
-            `MCPServer`, or it has ``auth=`` and the host has none.
+        RegistrationError: a name is taken, the prefix is malformed, the server holds the parent, the server is no
+            `MCPServer`, or it has ``auth=`` and the parent has none.
     """
 
-    def __init__(self, host: MCPServer[Any], guest: MCPServer[Any], prefix: str | None) -> None:
+    def __init__(self, parent: MountableServer, server: MountableServer, prefix: str | None) -> None:
         if prefix is not None and not _PREFIX.fullmatch(prefix):
             raise RegistrationError(f"The prefix {prefix!r} is not 1 to 64 of: letters, digits, '_', '-'")
-        if not hasattr(guest, "mounts"):  # a proxy, a low-level server
+        if not isinstance(server, ComponentRegistry):  # a proxy, a low-level server
             raise RegistrationError(
-                f"Only an MCPServer can be mounted, not a {type(guest).__name__}: several servers behind one "
-                "address are `ferrule run` with a configuration file"
+                f"Only an MCPServer can be mounted, not a {type(cast('object', server)).__name__}: several servers "
+                "behind one address are `ferrule run` with a configuration file"
             )
-        if host is guest or host in _guests_of(guest):
-            raise RegistrationError(f"{guest.name!r} cannot be mounted in itself")
-        if guest.lowlevel.protection is not None and host.lowlevel.protection is None:
+        if parent is server or parent in _servers_in(server):
+            raise RegistrationError(f"{server.name!r} cannot be mounted in itself")
+        if server.lowlevel.protection is not None and parent.lowlevel.protection is None:
             raise RegistrationError(
-                f"{guest.name!r} has auth= and {host.name!r} has none, so that everybody could use what is protected: "
-                "give the host auth= too; it decides then for both"
+                f"{server.name!r} has auth= and {parent.name!r} has none, so that everybody could use what is "
+                f"protected: give {parent.name!r} auth= too; it decides then for both"
             )
-        self.host = host
-        self.guest = guest
-        self._prefix = prefix
-        self._level = Level(guest, tuple(guest.lowlevel.middleware), self._own_name, self._own_uri)
-        for source, target, name in self._pairs():  # all of them first: nothing is mounted by halves
-            for key in dict(source.items()):
-                target.check_free(name(key))
-        self._follow(guest.tools.index, host.tools.index, self._name, host.tools.serve)
-        self._follow(guest.prompts.index, host.prompts.index, self._name, host.prompts.serve)
-        self._follow(guest.resources.fixed, host.resources.fixed, self._uri, host.resources.serve)
-        self._follow(guest.resources.templates, host.resources.templates, self._uri, host.resources.serve)
-        guest.completions.followers.append(self._complete)
-        self._complete()
-        if guest.lowlevel.bus is not host.lowlevel.bus:
-            guest.lowlevel.bus.add_relay(self._pass_update)
-
-    def _pairs(self) -> list[tuple[ComponentIndex[Any], ComponentIndex[Any], Callable[[str], str]]]:
-        guest, host = self.guest, self.host
-        return [
-            (guest.tools.index, host.tools.index, self._name),
-            (guest.prompts.index, host.prompts.index, self._name),
-            (guest.resources.fixed, host.resources.fixed, self._uri),
-            (guest.resources.templates, host.resources.templates, self._uri),
+        self.parent = parent
+        self.server = server
+        self._names = names = _Names(prefix)
+        self._point = MountPoint(server, tuple(server.lowlevel.middleware), names.local_name, names.local_uri)
+        name, uri = names.outer_name, names.outer_uri
+        copies: list[_Copies[Any]] = [
+            _ToolCopies(self.mount_path, server, parent, name),
+            _Copies(self.mount_path, server.prompts.index, parent.prompts.index, name, parent.prompts.serve),
+            _Copies(self.mount_path, server.resources.fixed, parent.resources.fixed, uri, parent.resources.serve),
+            _Copies(
+                self.mount_path, server.resources.templates, parent.resources.templates, uri, parent.resources.serve
+            ),
         ]
+        for each in copies:  # all of them before the first is copied: a mount that is refused changes nothing
+            each.check_free()
+        for each in copies:
+            each.follow()
+        server.completions.followers.append(self._take_completions)
+        self._take_completions()
+        if server.lowlevel.bus is not parent.lowlevel.bus:
+            server.lowlevel.bus.add_relay(self._pass_update)
+
+    def mount_path(self, inner: MountPath | None) -> MountPath:
+        """Return the path from the parent to what is at ``inner`` in the mounted server."""
+        return MountPath.through(self._point, inner)
 
     def _pass_update(self, event: Event) -> None:
-        """What changed in the guest is told to whoever subscribed in the host, under the URI that it has there."""
+        """Publish an update of a resource in the parent too, under the URI that it has there."""
         if event.method == RESOURCE_UPDATED:
-            uri = self._uri(event.params["uri"])
-            self.host.lowlevel.bus.publish(Event(event.method, normal_uri(uri), {**event.params, "uri": uri}))
+            uri = self._names.outer_uri(event.params["uri"])
+            self.parent.lowlevel.bus.publish(Event(event.method, normal_uri(uri), {**event.params, "uri": uri}))
 
-    def _name(self, name: str) -> str:
-        return name if self._prefix is None else f"{self._prefix}_{name}"
+    def _take_completions(self) -> None:
+        self.parent.completions.take_over(
+            self.server.completions, self._names.outer_name, self._names.outer_uri, self.mount_path
+        )
 
-    def _uri(self, uri: str) -> str:
-        return uri if self._prefix is None else prefixed_uri(uri, self._prefix)
 
-    def _own_name(self, name: str) -> str:
-        return name if self._prefix is None else name.removeprefix(f"{self._prefix}_")
+class _Copies(Generic[ComponentT]):
+    """The copies of one kind of component in the server around, kept up to date.
 
-    def _own_uri(self, uri: str) -> str:
-        return uri if self._prefix is None else unprefixed_uri(uri, self._prefix)
+    Args:
+        mount_path: path to a component in the mounted server → the path from the server around.
+        source: index of the mounted server.
+        target: index of the server around.
+        outer_key: key in ``source`` → key in ``target``.
+        serve: makes the server around answer the methods of this kind.
+    """
 
-    def _home_of(self, inner: Home | None) -> Home:
-        return home_of(self._level, inner)
-
-    def _follow(
+    def __init__(
         self,
-        source: ComponentIndex[Any],
-        target: ComponentIndex[Any],
-        name: Callable[[str], str],
+        mount_path: Callable[[MountPath | None], MountPath],
+        source: ComponentIndex[ComponentT],
+        target: ComponentIndex[ComponentT],
+        outer_key: Callable[[str], str],
         serve: Callable[[], None],
     ) -> None:
-        """Bring ``target`` up to date with ``source``, now and after each change."""
-        copies: dict[str, tuple[Any, Any]] = {}
-        removed: set[str] = set()  # taken away in the host, which holds for whatever comes back under that name
+        self._mount_path = mount_path
+        self._source = source
+        self._target = target
+        self._outer_key = outer_key
+        self._serve = serve
+        self._copies: dict[str, ComponentT] = {}  # by the key in the source
+        # Removed in the server around, which holds for whatever is registered again under that key.
+        self._removed: set[str] = set()
 
-        def check_free(key: str) -> None:
-            if key not in removed:
-                target.check_free(name(key))
+    def check_free(self) -> None:
+        """Refuse the mount if a key is taken.
 
-        def bring_up_to_date() -> None:
-            for key, (original, made) in list(copies.items()):
-                if target.get(name(key)) is not made:
-                    removed.add(key)
-                elif source.get(key) is not original:
-                    target.remove(name(key), is_mounted=True)
-                    self._forget_headers(target, name(key))
-                else:
-                    continue
-                del copies[key]
-            for key, original in source.items():
-                if key in removed:
-                    continue
-                if key not in copies:
-                    made = self._copy(original, name(key))
-                    made.is_offered = original.enabled and original.is_offered
-                    copies[key] = original, made
-                    target.add(name(key), made, is_mounted=True)
-                    serve()
-                made = copies[key][1]
-                for fact in _LATE_FACTS:
-                    if hasattr(original, fact):
-                        setattr(made, fact, getattr(original, fact))
-                if hasattr(made, "task"):
-                    self._prepare(made)
-                target.set_offered(name(key), original.enabled and original.is_offered)
-            target.touch()
-            target.is_guarded = target.is_guarded or source.is_guarded
+        Raises:
+            RegistrationError: one is.
+        """
+        for key in self._source.all_keys():
+            self._target.check_free(self._outer_key(key))
 
-        source.checks.append(check_free)
-        source.followers.append(bring_up_to_date)
-        bring_up_to_date()
+    def follow(self) -> None:
+        """Copy what there is, now and after each change."""
+        self._source.checks.append(self._check_key)
+        self._source.followers.append(self._synchronize)
+        self._synchronize()
 
-    def _copy(self, original: Any, name: str) -> Any:
-        made = copy.copy(original)
-        made.home = self._home_of(original.home)
-        if hasattr(original, "uri"):
-            resource = cast("ResourceComponent", made)
-            resource.uri = name
-            resource.template = None if original.template is None else UriTemplate(name)
-            return resource
-        made.name = name
-        if hasattr(original, "run"):  # a tool compiles its call for itself, with its own name in its messages
-            made.run = made._first_run
-            plan = self.guest.lowlevel.param_headers.get(original.name)
-            if plan:
-                self.host.lowlevel.param_headers[name] = plan
-        return made
+    def _check_key(self, key: str) -> None:
+        if key not in self._removed:
+            self._target.check_free(self._outer_key(key))
 
-    def _prepare(self, tool: ToolComponent) -> None:
-        """The host's extensions stand around a mounted tool, not the guest's, which do not run."""
-        extensions = list(self.host.extensions.values())
+    def _synchronize(self) -> None:
+        self._drop_old()
+        for key, original in self._source.items():
+            if key in self._removed:
+                continue
+            is_offered = original.enabled and original.is_offered
+            outer_key = self._outer_key(key)
+            if key not in self._copies:
+                made = original.copy_for_mount(outer_key, self._mount_path(original.mount_path))
+                made.is_offered = is_offered
+                self._copies[key] = made
+                self.before_add(original, made)
+                self._target.add(outer_key, made, is_mounted=True)
+                self._serve()
+            made = self._copies[key]
+            made.refresh()
+            self.after_refresh(made)
+            self._target.set_offered(outer_key, is_offered)
+        self._target.touch()
+        self._target.is_guarded = self._target.is_guarded or self._source.is_guarded
+
+    def _drop_old(self) -> None:
+        for key, made in list(self._copies.items()):
+            outer_key = self._outer_key(key)
+            if self._target.get(outer_key) is not made:
+                self._removed.add(key)
+            elif self._source.get(key) is not made.original:
+                self._target.remove(outer_key, is_mounted=True)
+                self.after_remove(outer_key)
+            else:
+                continue
+            del self._copies[key]
+
+    def before_add(self, original: ComponentT, made: ComponentT) -> None:
+        """Do what a kind needs before its copy is added; nothing for most."""
+
+    def after_refresh(self, made: ComponentT) -> None:
+        """Do what a kind needs after its copy was brought up to date; nothing for most."""
+
+    def after_remove(self, outer_key: str) -> None:
+        """Do what a kind needs after its copy was removed; nothing for most."""
+
+
+class _ToolCopies(_Copies[ToolComponent]):
+    """Copies of tools: extensions and header plans are those of the server around."""
+
+    def __init__(
+        self,
+        mount_path: Callable[[MountPath | None], MountPath],
+        server: MountableServer,
+        parent: MountableServer,
+        outer_key: Callable[[str], str],
+    ) -> None:
+        super().__init__(mount_path, server.tools.index, parent.tools.index, outer_key, parent.tools.serve)
+        self._plans = server.lowlevel.param_headers
+        self._parent = parent
+
+    def before_add(self, original: ToolComponent, made: ToolComponent) -> None:
+        plan = self._plans.get(original.name)
+        if plan:
+            self._parent.lowlevel.param_headers[made.name] = plan
+
+    def after_refresh(self, made: ToolComponent) -> None:
+        extensions = list(self._parent.extensions.values())
         if not any(extension.serves_tasks for extension in extensions):
-            tool.task = "forbidden"
+            made.task = "forbidden"
+        # The mounted server's own extensions do not run, so they may not wrap the copy.
         for extension in extensions:
-            extension.prepare_tool(tool)
+            extension.prepare_tool(made)
 
-    def _forget_headers(self, target: ComponentIndex[Any], name: str) -> None:
-        if target is self.host.tools.index:
-            self.host.lowlevel.param_headers.pop(name, None)
-
-    def _complete(self) -> None:
-        self.host.completions.take_over(self.guest.completions, self._name, self._uri, self._home_of)
+    def after_remove(self, outer_key: str) -> None:
+        self._parent.lowlevel.param_headers.pop(outer_key, None)
 
 
-def _guests_of(server: MCPServer[Any]) -> list[MCPServer[Any]]:
-    found: list[MCPServer[Any]] = []
+def _servers_in(server: MountableServer) -> list[MountableServer]:
+    found: list[MountableServer] = []
     for mount in server.mounts:
-        found += [mount.guest, *_guests_of(mount.guest)]
+        found += [mount.server, *_servers_in(mount.server)]
     return found
 
 
 @asynccontextmanager
-async def nested_lifespans(app: MCPServer[Any], own: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
-    """A server's own lifespan, and inside it those of the servers mounted in it, in the order of mounting."""
+async def nested_lifespans(app: MountableServer, own: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
+    """Enter a server's own lifespan, and inside it those of the servers mounted in it, in the order of mounting."""
     async with AsyncExitStack() as stack:
         state = await stack.enter_async_context(own)
         for mount in app.mounts:
-            guest = mount.guest
+            server = mount.server
             nothing: AbstractAsyncContextManager[Any] = nullcontext(cast("Any", {}))
-            theirs = nothing if guest.own_lifespan is None else guest.own_lifespan(guest)
-            before = guest.lifespan_state
-            guest.lifespan_state = await stack.enter_async_context(nested_lifespans(guest, theirs))
-            stack.callback(setattr, guest, "lifespan_state", before)
+            inner = nothing if server.own_lifespan is None else server.own_lifespan(server)
+            before = server.lifespan_state
+            server.lifespan_state = await stack.enter_async_context(nested_lifespans(server, inner))
+            stack.callback(setattr, server, "lifespan_state", before)
         yield state

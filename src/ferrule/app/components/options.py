@@ -1,34 +1,48 @@
-"""What can be said of a tool, a resource and a prompt when it is registered; the meanings stand in `MCPServer.tool`.
+"""Options of tools, resources and prompts; `MCPServer.tool`, `MCPServer.resource` and `MCPServer.prompt` describe them.
 
-One list per kind for the decorator and for ``add_…``. The defaults are those of `ToolSet.add`, `ResourceSet.add` and
-`PromptSet.add`, which take exactly these names.
+`ToolOptions`, `ResourceOptions` and `PromptOptions` are frozen values, which registering carries whole. `ToolKeywords`,
+`ResourceKeywords` and `PromptKeywords` are the same options as keyword arguments of the decorators and of ``add_…``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+from msgspec import Struct
 
 from ferrule.app.results.result_plan import DEFAULT_MAX_RESULT_BYTES
 
 if TYPE_CHECKING:
     from ferrule.app.authorization.guards import Allow, Scopes
-    from ferrule.app.components.tools import TaskSupport
     from ferrule.app.results.encoders import Encoder, EncoderName
     from ferrule.app.signatures.function import SchemaMode
     from ferrule.wire.types import Annotations, Icon, ToolAnnotations
 
-__all__ = ["PromptOptions", "ResourceOptions", "ToolDefaults", "ToolOptions"]
+__all__ = [
+    "ComponentOptions",
+    "PromptKeywords",
+    "PromptOptions",
+    "ResourceKeywords",
+    "ResourceOptions",
+    "TaskSupport",
+    "ToolDefaults",
+    "ToolKeywords",
+    "ToolOptions",
+]
+
+TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
+"""Whether a call of a tool may, or must, become a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDefaults:
-    """What a server says for all of its tools.
+    """Options of a server for all of its tools.
 
     Attributes:
         schema, max_result_bytes, mask_errors: as given to `MCPServer`.
-        encoder: what ``text`` became.
+        encoder: made of ``text``.
     """
 
     schema: SchemaMode = "model"
@@ -37,8 +51,53 @@ class ToolDefaults:
     mask_errors: bool = True
 
 
-class ToolOptions(TypedDict, total=False):
-    """See `MCPServer.tool`."""
+class ComponentOptions(Struct, frozen=True, kw_only=True, eq=False):
+    """Options that every kind of component has; see `MCPServer.tool`."""
+
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    icons: list[Icon] | None = None
+    meta: dict[str, Any] | None = None
+    tags: Iterable[str] = ()
+    scopes: Scopes = ()
+    allow: Allow | None = None
+
+
+class ToolOptions(ComponentOptions, frozen=True, kw_only=True, eq=False):
+    """Options of one tool; see `MCPServer.tool`."""
+
+    annotations: ToolAnnotations | Mapping[str, Any] | None = None
+    schema: SchemaMode | None = None
+    input_schema: Mapping[str, Any] | None = None
+    output_schema: Mapping[str, Any] | None = None
+    structured: bool = True
+    text: EncoderName | Encoder | None = None
+    max_result_bytes: int | None = None
+    timeout_s: float | None = None
+    max_concurrent: int | None = None
+    task: TaskSupport = "forbidden"
+    task_after_s: float | None = 0.0
+    resumable: bool = False
+
+
+class ResourceOptions(ComponentOptions, frozen=True, kw_only=True, eq=False):
+    """Options of one resource or template; see `MCPServer.resource`."""
+
+    mime_type: str | None = None
+    size: int | None = None
+    annotations: Annotations | None = None
+    guard_paths: bool = True
+    ttl_ms: int | None = None
+    cache_scope: Literal["public", "private"] | None = None
+
+
+class PromptOptions(ComponentOptions, frozen=True, kw_only=True, eq=False):
+    """Options of one prompt; see `MCPServer.prompt`."""
+
+
+class ToolKeywords(TypedDict, total=False):
+    """The options of `ToolOptions` as keyword arguments."""
 
     name: str | None
     title: str | None
@@ -62,8 +121,8 @@ class ToolOptions(TypedDict, total=False):
     resumable: bool
 
 
-class ResourceOptions(TypedDict, total=False):
-    """See `MCPServer.resource`."""
+class ResourceKeywords(TypedDict, total=False):
+    """The options of `ResourceOptions` as keyword arguments."""
 
     name: str | None
     title: str | None
@@ -81,8 +140,8 @@ class ResourceOptions(TypedDict, total=False):
     cache_scope: Literal["public", "private"] | None
 
 
-class PromptOptions(TypedDict, total=False):
-    """See `MCPServer.prompt`."""
+class PromptKeywords(TypedDict, total=False):
+    """The options of `PromptOptions` as keyword arguments."""
 
     name: str | None
     title: str | None

@@ -8,17 +8,19 @@ names the role, and every content helper is a message of its own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.app.components.component import Component
 from ferrule.app.components.index import ComponentIndex
+from ferrule.app.components.options import PromptOptions
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
 from ferrule.app.execution.invoke import call_function, check_dependencies
 from ferrule.app.execution.threads import WorkerThreads
 from ferrule.app.results.content import Content
 from ferrule.app.results.result_plan import to_json_value
 from ferrule.app.signatures.coercion import InvalidArguments
-from ferrule.app.signatures.function import FunctionSpec, compile_function
+from ferrule.app.signatures.function import compile_function
 from ferrule.app.signatures.json_types import is_array, is_object, is_pair
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
@@ -27,7 +29,6 @@ from ferrule.wire.faults import ConvertError
 from ferrule.wire.revisions import Revision
 from ferrule.wire.types import (
     GetPromptResult,
-    Icon,
     InputRequiredResult,
     ListPromptsResult,
     Prompt,
@@ -38,8 +39,6 @@ from ferrule.wire.types import (
 )
 
 if TYPE_CHECKING:
-    from ferrule.app.authorization.guards import Allow, Guard, Scopes
-    from ferrule.app.components.mount_path import Home
     from ferrule.kernel.server import Server
 
 __all__ = ["PromptComponent", "PromptSet"]
@@ -47,52 +46,10 @@ __all__ = ["PromptComponent", "PromptSet"]
 logger = logging.getLogger("ferrule.app")
 
 
-class PromptComponent:
-    """One registered prompt; ``spec`` is the compiled function."""
+class PromptComponent(Component[PromptOptions]):
+    """One registered prompt."""
 
-    __slots__ = (
-        "_description",
-        "enabled",
-        "guard",
-        "home",
-        "icons",
-        "is_offered",
-        "meta",
-        "name",
-        "number",
-        "spec",
-        "tags",
-        "title",
-    )
-
-    def __init__(
-        self,
-        spec: FunctionSpec,
-        name: str,
-        *,
-        title: str | None,
-        description: str | None,
-        icons: list[Icon] | None,
-        meta: dict[str, Any] | None,
-        tags: frozenset[str],
-    ) -> None:
-        self.spec = spec
-        self.name = name
-        self.title = title
-        self._description = description
-        self.icons = icons
-        self.meta = meta
-        self.tags = tags
-        self.enabled = True
-        self.is_offered = True
-        self.guard: Guard | None = None
-        self.home: Home | None = None
-        self.number = 0
-
-    @property
-    def description(self) -> str | None:
-        """As registered, else the docstring up to its first section."""
-        return self._description if self._description is not None else self.spec.description()
+    __slots__ = ()
 
     def definition(self) -> Prompt:
         """As listed."""
@@ -113,9 +70,9 @@ class PromptComponent:
             self.name,
             description=self.description,
             arguments=arguments or None,
-            title=self.title,
-            icons=self.icons,
-            meta=self.meta,
+            title=self.options.title,
+            icons=self.options.icons,
+            meta=self.options.meta,
         )
 
 
@@ -139,15 +96,7 @@ class PromptSet:
     def add(
         self,
         function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        icons: list[Icon] | None = None,
-        meta: dict[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        scopes: Scopes = (),
-        allow: Allow | None = None,
+        options: PromptOptions,
     ) -> PromptComponent:
         """Register a function; see `MCPServer.prompt`.
 
@@ -158,14 +107,12 @@ class PromptSet:
         spec = compile_function(function)
         if spec.kind not in ("sync", "async"):
             raise SignatureError("a generator cannot be a prompt; return a list of messages", function=spec.name)
-        name = spec.name if name is None else name
+        name = spec.name if options.name is None else options.name
         if not name or name == "<lambda>":
             raise RegistrationError("A prompt needs a name: app.prompt(name=…)")
-        component = PromptComponent(
-            spec, name, title=title, description=description, icons=icons, meta=meta, tags=frozenset(tags)
-        )
+        component = PromptComponent(spec, name, options)
         check_dependencies(spec)
-        self.index.guard(component, scopes, allow)
+        self.index.guard(component)
         self.index.add(name, component)
         self.serve()
         return component
@@ -180,17 +127,17 @@ class PromptSet:
         """Fill in a prompt within a request that is being served.
 
         Raises:
-            InvalidParams: no such prompt, or its arguments do not fit (PR-2).
+            InvalidParams: no such prompt, or its arguments do not fit ("Prompts", error handling).
         """
         prompt = self.index.live.get(name)
         if prompt is None or (prompt.guard is not None and not prompt.guard.is_visible(ctx)):
             raise self.index.unknown(name, ctx)
         if prompt.guard is not None:
             prompt.guard.check(ctx, dict(arguments or {}))
-        if prompt.home is None:
+        if prompt.mount_path is None:
             return await self._fill_in(prompt, ctx, arguments)
         params = {"name": name, "arguments": arguments or {}}
-        filled = prompt.home.enter(
+        filled = prompt.mount_path.run(
             ctx, "prompts/get", params, lambda inner, params: self._fill_in(prompt, inner, params.get("arguments"))
         )
         return cast("GetPromptResult", await filled)

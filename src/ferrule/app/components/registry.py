@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from ferrule._options import check_options
 from ferrule.app.components.completion import CompletionSet
-from ferrule.app.components.options import PromptOptions, ResourceOptions, ToolDefaults, ToolOptions
+from ferrule.app.components.options import (
+    PromptKeywords,
+    PromptOptions,
+    ResourceKeywords,
+    ResourceOptions,
+    ToolDefaults,
+    ToolKeywords,
+    ToolOptions,
+)
 from ferrule.app.components.prompts import PromptComponent, PromptSet
 from ferrule.app.components.resources import ResourceComponent, ResourceSet
 from ferrule.app.components.tools import ToolComponent, ToolSet
@@ -95,7 +103,7 @@ class ComponentRegistry(Generic[LifespanT]):
 
     @overload
     def tool(
-        self, called: str | None = None, /, **options: Unpack[ToolOptions]
+        self, called: str | None = None, /, **options: Unpack[ToolKeywords]
     ) -> Callable[[FunctionT], FunctionT]: ...
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
@@ -146,10 +154,10 @@ class ComponentRegistry(Generic[LifespanT]):
         self.add_tool(function, **options)
         return function
 
-    def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> ToolComponent:
+    def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolKeywords]) -> ToolComponent:
         """`tool` without the decorator: gives the component."""
-        check_options("A tool", options, ToolOptions)
-        component = self.tools.add(function, **options)
+        check_options("A tool", options, ToolKeywords)
+        component = self.tools.add(function, ToolOptions(**options))
         self._added_tool(component)
         return component
 
@@ -163,7 +171,7 @@ class ComponentRegistry(Generic[LifespanT]):
 
     # -- resources -------------------------------------------------------------------------------------------------
 
-    def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[FunctionT], FunctionT]:
+    def resource(self, uri: str, /, **options: Unpack[ResourceKeywords]) -> Callable[[FunctionT], FunctionT]:
         """Serve a function as a resource: ``@app.resource("data://stock")`` or ``@app.resource("data://{metal}")``.
 
         The variables of a template are the function's parameters. It may return text, bytes, JSON-shaped data,
@@ -193,11 +201,11 @@ class ComponentRegistry(Generic[LifespanT]):
         return register
 
     def add_resource(
-        self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
+        self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceKeywords]
     ) -> ResourceComponent:
         """`resource` without the decorator: gives the component."""
-        check_options("A resource", options, ResourceOptions)
-        component = self.resources.add(uri, function, **options)
+        check_options("A resource", options, ResourceKeywords)
+        component = self.resources.add(uri, function, ResourceOptions(**options))
         if component.template is not None:
             self.completions.notice(component.spec)
         return component
@@ -217,7 +225,7 @@ class ComponentRegistry(Generic[LifespanT]):
 
     @overload
     def prompt(
-        self, called: str | None = None, /, **options: Unpack[PromptOptions]
+        self, called: str | None = None, /, **options: Unpack[PromptKeywords]
     ) -> Callable[[FunctionT], FunctionT]: ...
 
     def prompt(self, function: Any = None, /, **options: Any) -> Any:
@@ -241,10 +249,10 @@ class ComponentRegistry(Generic[LifespanT]):
         self.add_prompt(function, **options)
         return function
 
-    def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> PromptComponent:
+    def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptKeywords]) -> PromptComponent:
         """`prompt` without the decorator: gives the component."""
-        check_options("A prompt", options, PromptOptions)
-        component = self.prompts.add(function, **options)
+        check_options("A prompt", options, PromptKeywords)
+        component = self.prompts.add(function, PromptOptions(**options))
         self.completions.notice(component.spec)
         return component
 

@@ -2,8 +2,8 @@
 
 A URI without variables is looked up; one with variables is matched against the templates in the order of registration
 (RFC 6570, escapes decoded once). Matched variables are a function's arguments, converted by their declared types; what
-does not convert names no resource. A missing resource is always an error, never empty contents (RE-6): returning
-``None`` says that there is none.
+does not convert names no resource. A missing resource is always an error, never empty contents ("Resources",
+error handling): a function that returns ``None`` has none.
 
 Values of variables come from a peer and may hold ``..`` or ``/`` after decoding. By default a value that could leave a
 directory is refused as not found; ``guard_paths=False`` turns that off for templates whose variables are never paths.
@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Self, cast
 
+from ferrule.app.components.component import Component
 from ferrule.app.components.index import ComponentIndex
+from ferrule.app.components.options import ResourceOptions
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
 from ferrule.app.execution.invoke import call_function, check_dependencies
 from ferrule.app.execution.threads import WorkerThreads
@@ -31,8 +33,6 @@ from ferrule.protocol.errors import InternalError, MCPError, ResourceNotFound
 from ferrule.wire.codec import Encoded, encode_str
 from ferrule.wire.revisions import Revision
 from ferrule.wire.types import (
-    Annotations,
-    Icon,
     InputRequiredResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -44,8 +44,8 @@ from ferrule.wire.types import (
 from ferrule.wire.uri_template import MAX_URI_CHARS, MatchedValue, UriTemplate, UriTemplateError, normal_uri
 
 if TYPE_CHECKING:
-    from ferrule.app.authorization.guards import Allow, Guard, Scopes
-    from ferrule.app.components.mount_path import Home
+    from ferrule.app.authorization.guards import Guard
+    from ferrule.app.components.mount_path import MountPath
     from ferrule.kernel.server import Server
 
 __all__ = ["ResourceComponent", "ResourceSet", "is_safe_path"]
@@ -56,108 +56,60 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
-class ResourceComponent:
+class ResourceComponent(Component[ResourceOptions]):
     """One registered resource or template.
 
-    Attributes:
+    Args:
+        spec: the compiled function.
         uri: the URI, or the template's text.
         template: ``None`` for a single resource.
-        spec: the compiled function.
+        options: as registered.
+
+    Attributes:
+        uri, template: as given.
     """
 
-    __slots__ = (
-        "_description",
-        "annotations",
-        "cache_scope",
-        "enabled",
-        "guard",
-        "guard_paths",
-        "home",
-        "icons",
-        "is_offered",
-        "meta",
-        "mime_type",
-        "name",
-        "number",
-        "size",
-        "spec",
-        "tags",
-        "template",
-        "title",
-        "ttl_ms",
-        "uri",
-    )
+    __slots__ = ("template", "uri")
 
-    def __init__(
-        self,
-        spec: FunctionSpec,
-        uri: str,
-        template: UriTemplate | None,
-        *,
-        name: str | None,
-        title: str | None,
-        description: str | None,
-        mime_type: str | None,
-        size: int | None,
-        annotations: Annotations | None,
-        icons: list[Icon] | None,
-        meta: dict[str, Any] | None,
-        tags: frozenset[str],
-        guard_paths: bool,
-        ttl_ms: int | None,
-        cache_scope: Literal["public", "private"] | None,
-    ) -> None:
-        self.spec = spec
+    def __init__(self, spec: FunctionSpec, uri: str, template: UriTemplate | None, options: ResourceOptions) -> None:
+        super().__init__(spec, options.name or spec.name, options)
         self.uri = uri
         self.template = template
-        self.name = name or spec.name
-        self.title = title
-        self._description = description
-        self.mime_type = mime_type
-        self.size = size
-        self.annotations = annotations
-        self.icons = icons
-        self.meta = meta
-        self.tags = tags
-        self.guard_paths = guard_paths
-        self.ttl_ms = ttl_ms
-        self.cache_scope: Literal["public", "private"] | None = cache_scope
-        self.enabled = True
-        self.is_offered = True
-        self.guard: Guard | None = None
-        self.home: Home | None = None
-        self.number = 0
 
-    @property
-    def description(self) -> str | None:
-        """As registered, else the docstring up to its first section."""
-        return self._description if self._description is not None else self.spec.description()
+    def copy_for_mount(self, key: str, mount_path: MountPath) -> Self:
+        """See `Component.copy_for_mount`; ``key`` is the URI or the template's text, and the name stays."""
+        made = super().copy_for_mount(self.name, mount_path)
+        made.uri = key
+        made.template = None if self.template is None else UriTemplate(key)
+        return made
 
     def resource(self) -> Resource:
-        """As listed, if it is a single resource."""
+        """Return the resource as it is listed; of a single resource."""
+        options = self.options
         return Resource(
             self.uri,
             self.name,
-            title=self.title,
+            title=options.title,
             description=self.description,
-            mime_type=self.mime_type,
-            size=self.size,
-            annotations=self.annotations,
-            icons=self.icons,
-            meta=self.meta,
+            mime_type=options.mime_type,
+            size=options.size,
+            annotations=options.annotations,
+            icons=options.icons,
+            meta=options.meta,
         )
 
     def resource_template(self) -> ResourceTemplate:
-        """As listed, if it is a template."""
+        """Return the template as it is listed; of a template."""
+        options = self.options
         return ResourceTemplate(
             self.uri,
             self.name,
-            title=self.title,
+            title=options.title,
             description=self.description,
-            mime_type=self.mime_type,
-            annotations=self.annotations,
-            icons=self.icons,
-            meta=self.meta,
+            mime_type=options.mime_type,
+            annotations=options.annotations,
+            icons=options.icons,
+            meta=options.meta,
         )
 
 
@@ -200,21 +152,7 @@ class ResourceSet:
         self,
         uri: str,
         function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        mime_type: str | None = None,
-        size: int | None = None,
-        annotations: Annotations | None = None,
-        icons: list[Icon] | None = None,
-        meta: dict[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        scopes: Scopes = (),
-        allow: Allow | None = None,
-        guard_paths: bool = True,
-        ttl_ms: int | None = None,
-        cache_scope: Literal["public", "private"] | None = None,
+        options: ResourceOptions,
     ) -> ResourceComponent:
         """Register a function; see `MCPServer.resource`.
 
@@ -232,26 +170,10 @@ class ResourceSet:
         if template is None and normal_uri(uri) in self._fixed_by_normal_uri():
             taken = self._fixed_by_normal_uri()[normal_uri(uri)].uri
             raise RegistrationError(f"There is already a resource {taken!r}; remove it first")
-        component = ResourceComponent(
-            spec,
-            uri,
-            template,
-            name=name,
-            title=title,
-            description=description,
-            mime_type=mime_type,
-            size=size,
-            annotations=annotations,
-            icons=icons,
-            meta=meta,
-            tags=frozenset(tags),
-            guard_paths=guard_paths,
-            ttl_ms=ttl_ms,
-            cache_scope=cache_scope,
-        )
+        component = ResourceComponent(spec, uri, template, options)
         check_dependencies(spec)
         index = self.fixed if template is None else self.templates
-        index.guard(component, scopes, allow)
+        index.guard(component)
         index.add(uri, component)
         self.serve()
         return component
@@ -291,7 +213,7 @@ class ResourceSet:
             values = template.match(uri)
             if values is None and normal != uri:
                 values = template.match(normal)
-            if values is None or (component.guard_paths and not is_safe_path(values)):
+            if values is None or (component.options.guard_paths and not is_safe_path(values)):
                 continue
             if exists is None or component.guard is None or exists(component.guard):
                 return component, dict(values)
@@ -328,9 +250,9 @@ class ResourceSet:
         component, values = found
         if component.guard is not None:
             component.guard.check(ctx, values)
-        if component.home is None:
+        if component.mount_path is None:
             return await self._contents_of(component, ctx, uri, values)
-        read = component.home.enter(
+        read = component.mount_path.run(
             ctx, "resources/read", {"uri": uri}, lambda inner, _: self._contents_of(component, inner, uri, values)
         )
         return cast("ReadResourceResult", await read)
@@ -351,10 +273,10 @@ class ResourceSet:
         if isinstance(value, ReadResourceResult | InputRequiredResult):
             return cast("ReadResourceResult", value)
         try:
-            contents = _contents(value, uri, component.mime_type)
+            contents = _contents(value, uri, component.options.mime_type)
         except ResultError as error:
             raise InternalError() from error
-        return ReadResourceResult(contents, ttl_ms=component.ttl_ms, cache_scope=component.cache_scope)
+        return ReadResourceResult(contents, ttl_ms=component.options.ttl_ms, cache_scope=component.options.cache_scope)
 
     def _missing(self, ctx: ServerRequestContext[Any], uri: str) -> ResourceNotFound:
         return ResourceNotFound(uri, code=ctx.session.connection.revision.missing_resource_code)

@@ -21,12 +21,15 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Self, cast
 
+from ferrule.app.components.component import Component
 from ferrule.app.components.index import ComponentIndex, shown_name
+from ferrule.app.components.options import TaskSupport, ToolDefaults, ToolOptions
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
-from ferrule.app.execution.context import Context, current_request
+from ferrule.app.execution.context import Context
+from ferrule.app.execution.current import current_request
 from ferrule.app.execution.invoke import check_dependencies, runner_of
 from ferrule.app.execution.limits import Limits, limited
 from ferrule.app.execution.threads import WorkerThreads
@@ -42,7 +45,6 @@ from ferrule.wire.codec import Encoded
 from ferrule.wire.headers import InvalidHeaderAnnotation, compile_param_plan
 from ferrule.wire.revisions import Revision
 from ferrule.wire.types import (
-    Icon,
     InputRequiredResult,
     ListToolsResult,
     Tool,
@@ -52,20 +54,15 @@ from ferrule.wire.types import (
 )
 
 if TYPE_CHECKING:
-    from ferrule.app.authorization.guards import Allow, Guard, Scopes
-    from ferrule.app.components.mount_path import Home
-    from ferrule.app.components.options import ToolDefaults
-    from ferrule.app.results.encoders import Encoder, EncoderName
+    from ferrule.app.authorization.guards import Guard
+    from ferrule.app.components.mount_path import MountPath
     from ferrule.kernel.server import Server
 
-__all__ = ["Run", "TaskSupport", "ToolComponent", "ToolSet"]
+__all__ = ["Run", "ToolComponent", "ToolSet"]
 
 logger = logging.getLogger(__name__)
 
 Run = Callable[[ServerRequestContext[Any], dict[str, Any] | None], Awaitable[Any]]
-
-TaskSupport = Literal["forbidden", "optional", "required"]
-"""Whether a call of a tool may, or must, become a task."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -75,116 +72,98 @@ _NO_ARGUMENTS: dict[str, Any] = {}
 _PLAIN_RETURNS = frozenset({str, int, float, bool, dict, list})
 
 
-def at_home(home: Home, name: str, run: Run) -> Run:
-    """``run`` as the server sees it that the tool comes from."""
-    if not home.has_middleware:
-        return lambda ctx, arguments: run(home.lead(ctx), arguments)
+def _run_along(path: MountPath, name: str, run: Run) -> Run:
+    """Return ``run`` with the request as the server sees it that the tool comes from."""
+    if not path.has_middleware:
+        return lambda ctx, arguments: run(path.with_state(ctx), arguments)
 
-    def run_at_home(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Awaitable[Any]:
+    def run_through_middleware(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Awaitable[Any]:
         params = {"name": name, "arguments": arguments or {}}
-        return home.enter(ctx, "tools/call", params, lambda inner, params: run(inner, params.get("arguments")))
+        return path.run(ctx, "tools/call", params, lambda inner, params: run(inner, params.get("arguments")))
 
-    return run_at_home
+    return run_through_middleware
 
 
-class ToolComponent:
+class ToolComponent(Component[ToolOptions]):
     """One registered tool.
 
-    Attributes:
+    Args:
         spec: the compiled function.
-        name, title, annotations, icons, meta, tags: as registered.
-        enabled: whether it is listed and served.
+        name: the tool's name.
+        options: as registered.
+        defaults: of the server, for what the options leave open.
+        threads: for a sync function.
+
+    Attributes:
+        annotations: as published.
         task, task_after_s, resumable: whether and when a call becomes a task; see `MCPServer.tool`.
         wrap: an extension's ``(tool, run) -> run`` around the body; set before the first call.
-        guard: who may see and use it; ``None`` for everybody.
         limits: what one call may take; ``None`` for no limits.
-        home: the way to the server that a mounted tool comes from; ``None`` for a tool of this server.
         has_own_schema: whether the author wrote the input schema.
-        run: ``await run(ctx, arguments)`` → the result; made on first use.
+        schema_mode: ``"model"`` or ``"exact"``.
+        run: ``await run(ctx, arguments)`` → the result; compiled on first use.
+
+    Raises:
+        RegistrationError: ``input_schema`` is no schema of an object.
+        ValueError: a limit is not positive, or there is no such encoder.
     """
 
     __slots__ = (
-        "_description",
+        "_encoder",
         "_input_schema",
         "_mask_errors",
+        "_max_result_bytes",
         "_plan",
-        "_plan_options",
         "_threads",
         "annotations",
-        "enabled",
-        "guard",
         "has_own_schema",
-        "home",
-        "icons",
-        "is_offered",
         "limits",
-        "meta",
-        "name",
-        "number",
         "resumable",
         "run",
         "schema_mode",
-        "spec",
-        "tags",
         "task",
         "task_after_s",
-        "title",
         "wrap",
     )
 
     run: Run
 
     def __init__(
-        self,
-        spec: FunctionSpec,
-        name: str,
-        *,
-        title: str | None,
-        description: str | None,
-        annotations: ToolAnnotations | None,
-        icons: list[Icon] | None,
-        meta: dict[str, Any] | None,
-        tags: frozenset[str],
-        schema_mode: SchemaMode,
-        input_schema: dict[str, Any] | None,
-        plan_options: dict[str, Any],
-        mask_errors: bool,
-        threads: WorkerThreads,
-        limits: Limits | None,
+        self, spec: FunctionSpec, name: str, options: ToolOptions, defaults: ToolDefaults, threads: WorkerThreads
     ) -> None:
-        self.spec = spec
-        self.name = name
-        self.title = title
-        self.annotations = annotations
-        self.icons = icons
-        self.meta = meta
-        self.tags = tags
-        self.enabled = True
-        self.is_offered = True
-        self.guard: Guard | None = None
-        self.limits = limits
-        self.home: Home | None = None
-        self.number = 0
-        self.task: TaskSupport = "forbidden"
-        self.task_after_s: float | None = 0.0
-        self.resumable = False
+        super().__init__(spec, name, options)
+        self.annotations = None if options.annotations is None else ToolAnnotations(options.annotations)
+        self.schema_mode: SchemaMode = defaults.schema if options.schema is None else options.schema
+        self.has_own_schema = options.input_schema is not None
+        self._input_schema = None if options.input_schema is None else _own_schema(options.input_schema)
+        self._encoder = defaults.encoder if options.text is None else encoder_for(options.text)
+        given = options.max_result_bytes
+        self._max_result_bytes = defaults.max_result_bytes if given is None else given
+        self._mask_errors = defaults.mask_errors
+        has_limits = options.timeout_s is not None or options.max_concurrent is not None
+        self.limits = Limits(options.timeout_s, options.max_concurrent) if has_limits else None
+        self.task: TaskSupport = options.task
+        self.task_after_s = options.task_after_s
+        self.resumable = options.resumable
         self.wrap: Callable[[ToolComponent, Run], Run] | None = None
-        self.schema_mode: SchemaMode = schema_mode
-        self._description = description
-        self._input_schema = input_schema
-        self.has_own_schema = input_schema is not None
         self._plan: ResultPlan | None = None
-        self._plan_options = plan_options
-        self._mask_errors = mask_errors
         self._threads = threads
         self.run = self._first_run
 
-    # -- describing ------------------------------------------------------------------------------------------------
+    def copy_for_mount(self, key: str, mount_path: MountPath) -> Self:
+        """See `Component.copy_for_mount`; the copy compiles its own call, with its own name in its messages."""
+        made = super().copy_for_mount(key, mount_path)
+        made.run = made._first_run
+        return made
 
-    @property
-    def description(self) -> str | None:
-        """As registered, else the docstring up to its first section."""
-        return self._description if self._description is not None else self.spec.description()
+    def refresh(self) -> None:
+        """See `Component.refresh`."""
+        super().refresh()
+        original = self.original
+        if original is not None:
+            self.task, self.task_after_s, self.resumable = original.task, original.task_after_s, original.resumable
+
+    # -- describing ------------------------------------------------------------------------------------------------
 
     @property
     def plan(self) -> ResultPlan:
@@ -199,7 +178,14 @@ class ToolComponent:
     def _make_plan(self) -> ResultPlan:
         self.spec.finish()
         try:
-            self._plan = plan_result(self.spec.returns, mode=self.schema_mode, **self._plan_options)
+            self._plan = plan_result(
+                self.spec.returns,
+                encoder=self._encoder,
+                structured=self.options.structured,
+                output_schema=self.options.output_schema,
+                max_bytes=self._max_result_bytes,
+                mode=self.schema_mode,
+            )
         except SignatureError as error:
             raise SignatureError(f"the return type: {error.reason}", function=self.spec.name) from error
         return self._plan
@@ -219,12 +205,12 @@ class ToolComponent:
             self.name,
             self.input_schema(),
             description=self.description,
-            title=self.title,
+            title=self.options.title,
             output_schema=output,
             annotations=self.annotations,
-            icons=self.icons,
+            icons=self.options.icons,
             execution=None if self.task == "forbidden" else ToolExecution(task_support=self.task),
-            meta=self.meta,
+            meta=self.options.meta,
         )
 
     def can_be_described(self, *, at_last: bool = False) -> bool:
@@ -275,7 +261,7 @@ class ToolComponent:
         return await self.run(ctx, arguments)
 
     def body(self) -> Run:
-        """What runs the function, without `wrap`: for whoever stands around it."""
+        """Return what runs the function, without `wrap`."""
         return self._compile()
 
     def _compile(self) -> Run:
@@ -286,11 +272,12 @@ class ToolComponent:
         if self.limits:
             function = limited(self.name, function, self.limits)
 
-        guest = None if self.home is None else self.home.guest
+        path = self.mount_path
+        own_server = None if path is None else path.server
 
         async def run(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
-            if guest is not None:
-                ctx.home = guest  # of this call alone: one within a call has a context of its own
+            if own_server is not None:
+                ctx.home = own_server  # of this call alone: one within a call has a context of its own
             token = current_request.set(ctx)
             try:
                 if check is not None:
@@ -305,8 +292,7 @@ class ToolComponent:
             finally:
                 current_request.reset(token)
 
-        home = self.home
-        return run if home is None or not (home.has_middleware or home.has_state) else at_home(home, self.name, run)
+        return run if path is None or not (path.has_middleware or path.has_state) else _run_along(path, self.name, run)
 
     def _argument_check(self) -> Callable[[dict[str, Any]], None] | None:
         """The author's own input schema, enforced; ours is enforced by the conversion."""
@@ -390,27 +376,7 @@ class ToolSet:
     def add(
         self,
         function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        annotations: ToolAnnotations | Mapping[str, Any] | None = None,
-        icons: list[Icon] | None = None,
-        meta: dict[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        scopes: Scopes = (),
-        allow: Allow | None = None,
-        schema: SchemaMode | None = None,
-        input_schema: Mapping[str, Any] | None = None,
-        output_schema: Mapping[str, Any] | None = None,
-        structured: bool = True,
-        text: EncoderName | Encoder | None = None,
-        max_result_bytes: int | None = None,
-        timeout_s: float | None = None,
-        max_concurrent: int | None = None,
-        task: TaskSupport = "forbidden",
-        task_after_s: float | None = 0.0,
-        resumable: bool = False,
+        options: ToolOptions,
     ) -> ToolComponent:
         """Register a function; see `MCPServer.tool`.
 
@@ -418,36 +384,14 @@ class ToolSet:
             SignatureError: the function cannot be served.
             RegistrationError: the name is taken or malformed, or a schema cannot be used.
         """
-        spec = compile_function(function, allow_keywords=input_schema is not None)
+        spec = compile_function(function, allow_keywords=options.input_schema is not None)
         if spec.kind not in ("sync", "async"):
             raise SignatureError("a generator cannot be a tool; return a list", function=spec.name)
-        name = spec.name if name is None else name
+        name = spec.name if options.name is None else options.name
         check_name(name)
-        defaults = self._defaults
-        component = ToolComponent(
-            spec,
-            name,
-            title=title,
-            description=description,
-            annotations=None if annotations is None else ToolAnnotations(annotations),
-            icons=icons,
-            meta=meta,
-            tags=frozenset(tags),
-            schema_mode=defaults.schema if schema is None else schema,
-            input_schema=None if input_schema is None else _own_schema(input_schema),
-            plan_options={
-                "encoder": defaults.encoder if text is None else encoder_for(text),
-                "structured": structured,
-                "output_schema": output_schema,
-                "max_bytes": defaults.max_result_bytes if max_result_bytes is None else max_result_bytes,
-            },
-            mask_errors=defaults.mask_errors,
-            threads=self._threads,
-            limits=None if timeout_s is None and max_concurrent is None else Limits(timeout_s, max_concurrent),
-        )
-        component.task, component.task_after_s, component.resumable = task, task_after_s, resumable
-        self._check(component, output_schema)
-        self.index.guard(component, scopes, allow)
+        component = ToolComponent(spec, name, options, self._defaults, self._threads)
+        self._check(component)
+        self.index.guard(component)
         self.index.add(name, component)
         self.serve()
         return component
@@ -458,14 +402,14 @@ class ToolSet:
             self._server.add_request_handler("tools/list", self._list, trusted=True)
             self._server.add_request_handler("tools/call", self._call, trusted=True)
 
-    def _check(self, component: ToolComponent, output_schema: Mapping[str, Any] | None) -> None:
+    def _check(self, component: ToolComponent) -> None:
         """What would fail at the first list or call fails here, where the cost is small."""
         spec = component.spec
         check_dependencies(spec)
-        if output_schema is not None:
+        if component.options.output_schema is not None:
             from ferrule.app.signatures.validation import check_schema
 
-            check_schema(dict(output_schema))
+            check_schema(dict(component.options.output_schema))
         if spec.is_pending or not component.can_be_described():
             self.unchecked.append(component)
         mirrored = False
@@ -493,7 +437,7 @@ class ToolSet:
         """An enabled tool.
 
         Raises:
-            InvalidParams: there is none (TO-27).
+            InvalidParams: there is none (2026-07-28 "Tools", error handling).
         """
         tool = self.index.live.get(name)
         if tool is None:
@@ -559,7 +503,7 @@ def _tools_page(members: list[ToolComponent], next_cursor: str | None, revision:
 
 
 def check_name(name: str) -> None:
-    """Refuse what the specification refuses in a tool's name; warn of what model APIs refuse (TO-5).
+    """Refuse what the specification refuses in a tool's name; warn of what model APIs refuse ("Tools", tool names).
 
     Raises:
         RegistrationError: empty, longer than 128, or with other characters than letters, digits, ``_``, ``-``, ``.``.
@@ -576,7 +520,7 @@ def check_name(name: str) -> None:
 def _own_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     made = dict(schema)
     if made.get("type") != "object":
-        raise RegistrationError('input_schema describes an object: {"type": "object", …} (TO-2)')
+        raise RegistrationError('input_schema describes an object: {"type": "object", …}')
     from ferrule.app.signatures.validation import check_schema
 
     check_schema(made)

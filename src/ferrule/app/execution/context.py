@@ -11,11 +11,12 @@ In a sync function the methods that only tell (progress, log messages, notificat
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
+from ferrule.app.application import application_of
 from ferrule.app.errors import NoRequest
+from ferrule.app.execution.current import current_request
 from ferrule.app.execution.threads import calling_loop
 from ferrule.app.in_threads import answers, tells
 from ferrule.app.rounds.interaction import InteractionMixin
@@ -28,13 +29,13 @@ from ferrule.protocol.deprecations import warn_deprecated
 from ferrule.protocol.errors import NoBackChannel
 
 if TYPE_CHECKING:
-    from ferrule.app.server import MCPServer
+    from ferrule.app.application import Application
     from ferrule.kernel.dispatch import TransportContext
     from ferrule.kernel.legacy.session import ServerSession
     from ferrule.wire.jsonrpc import RequestId
     from ferrule.wire.types import ClientCapabilities, Implementation, ReadResourceResult, ToolResult
 
-__all__ = ["APP_ATTRIBUTE", "Context", "current_context"]
+__all__ = ["Context", "current_context"]
 
 T = TypeVar("T")
 
@@ -52,13 +53,6 @@ _NAMED_ELSEWHERE: Mapping[str, str] = {
     "get_state": "a `Handles` or `PerPrincipal` parameter",
     "set_state": "a `Handles` or `PerPrincipal` parameter",
 }
-
-
-current_request: ContextVar[ServerRequestContext[Any]] = ContextVar("ferrule_request")
-"""The request being served; set around the function that serves it."""
-
-APP_ATTRIBUTE = "ferrule_app"
-"""Where a low-level server keeps the `MCPServer` that stands above it."""
 
 
 class Context(InteractionMixin, Generic[LifespanT]):
@@ -86,10 +80,10 @@ class Context(InteractionMixin, Generic[LifespanT]):
     # -- the request -----------------------------------------------------------------------------------------------
 
     @property
-    def app(self) -> MCPServer[Any]:
-        """The server that the function belongs to: the one that it was registered with, wherever that is mounted."""
-        home = self.request.home
-        return cast("MCPServer[Any]", getattr(self.request.server, APP_ATTRIBUTE) if home is None else home)
+    def app(self) -> Application:
+        """The `MCPServer` that the function was registered with, also where that is mounted in another one."""
+        mounted = self.request.home
+        return cast("Application", application_of(self.request.server) if mounted is None else mounted)
 
     @property
     def session(self) -> ServerSession:
@@ -308,8 +302,8 @@ class Context(InteractionMixin, Generic[LifespanT]):
             uri: as in the server that the function belongs to.
         """
         await let_the_loop_turn(self.request.session)
-        home = self.request.home
-        bus = self.request.server.bus if home is None else home.lowlevel.bus
+        mounted = self.request.home
+        bus = self.request.server.bus if mounted is None else mounted.lowlevel.bus
         bus.publish(Event.resource_updated(uri))
 
     # -- using the server ------------------------------------------------------------------------------------------

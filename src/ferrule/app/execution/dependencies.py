@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ferrule.app.errors import SignatureError
-from ferrule.app.execution.context import Context, current_request
+from ferrule.app.execution.context import Context
+from ferrule.app.execution.current import current_request
 from ferrule.app.signatures.function import FunctionSpec, compile_function
 from ferrule.app.signatures.introspection import FunctionKind
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from ferrule.app.execution.context import Context, current_request
+from ferrule.app.execution.context import Context
+from ferrule.app.execution.current import current_request
 from ferrule.app.execution.threads import WorkerThreads
 from ferrule.app.rounds.run import run_body
 from ferrule.app.signatures.function import FunctionSpec

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 
 from ferrule.app.errors import ToolError
+from ferrule.app.execution.current import current_request
 from ferrule.kernel.cancellation import take_back_left_over
 
 __all__ = ["Limits", "TooManyCalls", "ToolTimeout", "limited", "paused_time"]
@@ -116,8 +117,6 @@ def _timed(name: str, function: Callable[..., Awaitable[Any]], timeout_s: float)
             except Exception:
                 raise
             except BaseException:
-                from ferrule.app.execution.context import current_request
-
                 take_back_left_over(current_request.get().session.interruptible)
                 raise
             finally:

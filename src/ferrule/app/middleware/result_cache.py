@@ -15,8 +15,8 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from ferrule.app.application import application_of
 from ferrule.app.authorization.principals import principal_id, principal_of
-from ferrule.app.execution.context import APP_ATTRIBUTE
 from ferrule.app.execution.running_task import current_task_id
 from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.protocol.errors import MCPError
@@ -25,6 +25,7 @@ from ferrule.wire.faults import EncodeError
 
 if TYPE_CHECKING:
     from ferrule.app.authorization.guards import Guard
+    from ferrule.app.components.mounting import MountableServer
     from ferrule.app.server import MCPServer
     from ferrule.stores.cache import CacheStore
     from ferrule.stores.store import Store
@@ -42,8 +43,9 @@ Context = ServerRequestContext[Any]
 
 
 def store_of(ctx: Context) -> Store | None:
-    """The store of the server that serves a request."""
-    return getattr(getattr(ctx.server, APP_ATTRIBUTE, None), "store", None)
+    """Return the store of the server that serves a request; ``None`` if it has none."""
+    application = application_of(ctx.server)
+    return None if application is None else application.store
 
 
 class CacheResults:
@@ -152,7 +154,7 @@ class CacheResults:
 
     def _may_use(self, ctx: Context, name: str) -> bool:
         """Whether the component is there and its guard lets the request pass; if not, whoever serves it says why."""
-        app: MCPServer[Any] = getattr(ctx.server, APP_ATTRIBUTE)
+        app = cast("MCPServer[Any]", application_of(ctx.server))
         if not any(middleware is self for middleware in ctx.server.middleware):
             return True  # of a mounted server: its host asked the guard before it came here
         guard: Guard | None
@@ -179,7 +181,7 @@ class CacheResults:
     # --- under which key ----------------------------------------------------------------------------------------------
 
     def _place(self, ctx: Context, name: str) -> tuple[CacheStore, str, str] | None:
-        app: MCPServer[Any] | None = getattr(ctx.server, APP_ATTRIBUTE, None)
+        app = cast("MCPServer[Any] | None", application_of(ctx.server))
         if app is None or app.store is None:
             return None
         path, partition = self._path(app), self._partition(ctx)
@@ -216,16 +218,16 @@ class CacheResults:
             )
         return None
 
-    def _path(self, app: MCPServer[Any]) -> str | None:
+    def _path(self, app: MountableServer) -> str | None:
         """Where among the mounted servers this stands, so that tools of one name are told apart; ``None``: twice."""
         found = list(self._paths(app, ""))
         return found[0] if len(found) == 1 else None
 
-    def _paths(self, app: MCPServer[Any], path: str) -> Iterable[str]:
+    def _paths(self, app: MountableServer, path: str) -> Iterable[str]:
         if any(middleware is self for middleware in app.lowlevel.middleware):
             yield path
         for number, mount in enumerate(app.mounts):
-            yield from self._paths(mount.guest, f"{path}/{number}")
+            yield from self._paths(mount.server, f"{path}/{number}")
 
     def _kept(self, result: Any) -> bytes | None:
         """A result as it is kept, ``None`` for one that is not."""

@@ -1,6 +1,6 @@
-"""How an `MCPServer` meets HTTP: its endpoint, one process that serves it, or several on one port.
+"""An `MCPServer` over HTTP: its endpoint, one process that serves it, or several on one port.
 
-Whatever several workers need is checked in `ferrule.app.serving.workers` before the first of them starts.
+What several workers need is checked in `ferrule.app.serving.workers` before the first of them starts.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ferrule.transports.hosting.running import run_endpoint
 from ferrule.transports.hosting.uvicorn_server import HttpLimits, announce, bind, log_to_stderr
 
 if TYPE_CHECKING:
-    from ferrule.app.server import MCPServer
+    from ferrule.app.serving.workers import ServedApplication
 
 __all__ = ["make_endpoint", "serve_http", "serve_workers"]
 
 
-def make_endpoint(app: MCPServer[Any], options: dict[str, Any]) -> HttpEndpoint:
-    """The ASGI callable; ``options`` are those of `HttpOptions`."""
+def make_endpoint(app: ServedApplication, options: dict[str, Any]) -> HttpEndpoint:
+    """Return the ASGI callable; ``options`` are those of `HttpOptions`."""
     if app.store is not None and app.store.sessions is not None and app.store.channel is not None:
         options.setdefault("shared", app.store)
         options.setdefault("event_store", app.store.events)
@@ -32,23 +32,25 @@ def make_endpoint(app: MCPServer[Any], options: dict[str, Any]) -> HttpEndpoint:
     return HttpEndpoint(app.lowlevel, HttpOptions(**options))
 
 
-def serve_http(app: MCPServer[Any], host: str, port: int, options: dict[str, Any]) -> None:
+def serve_http(app: ServedApplication, host: str, port: int, options: dict[str, Any]) -> None:
     """Serve in this process until a signal comes; ``options`` are those of `HttpOptions` and `run_http`."""
     run_endpoint(app.asgi, host, port, options)
 
 
 def serve_workers(
-    app: MCPServer[Any],
+    app: ServedApplication,
     host: str,
     port: int,
     workers: int,
     options: dict[str, Any],
     load: Callable[[], Any] | None = None,
 ) -> None:
-    """Serve in so many processes, which import ``app`` anew, until a signal comes.
+    """Serve in several processes, which import ``app`` again, until a signal comes.
 
     Args:
-        load: gives a worker its application, where that is more than a name in a module; must be picklable.
+        workers: number of processes.
+        options: those of `HttpOptions` and `run_http`.
+        load: returns the application in a worker, where it cannot be imported by a name; must be picklable.
 
     Raises:
         WorkerError: the workers could not keep what a client was promised, or cannot find ``app``.

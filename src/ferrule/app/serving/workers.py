@@ -1,28 +1,54 @@
 """What several workers of one server need, checked before the first starts; and what the first gives to all.
 
-Nothing that a client was promised may depend on which worker it meets: a legacy session, a task, a subscription, a
-call that goes through rounds. Whoever starts workers without a place for these gets an error that says what to set.
+Legacy sessions, tasks, subscriptions and calls with several rounds must work in every worker. Without a store that all
+workers share they cannot, so starting workers then fails with an error that names the option to set.
 """
 
 from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ferrule.app.rounds.settings import settings_of
 from ferrule.transports.hosting.workers import WorkerError, in_worker
 
 if TYPE_CHECKING:
-    from ferrule.app.server import MCPServer
+    from ferrule.kernel.server import Server
+    from ferrule.stores.store import Store
+    from ferrule.transports.asgi.endpoint import HttpEndpoint
 
-__all__ = ["check_can_scale", "make_payload", "take_payload"]
+__all__ = ["ServedApplication", "ServedExtension", "check_can_scale", "make_payload", "take_payload"]
 
 logger = logging.getLogger("ferrule.app")
 
 
-def check_can_scale(app: MCPServer[Any], options: dict[str, Any]) -> None:
+class ServedExtension(Protocol):
+    """What serving needs of an extension."""
+
+    serves_tasks: ClassVar[bool]
+    """Whether it makes tasks of tools that ask for it."""
+
+
+class ServedApplication(Protocol):
+    """What serving needs of an `MCPServer`, which describes each member."""
+
+    @property
+    def lowlevel(self) -> Server[Any]: ...
+
+    @property
+    def store(self) -> Store | None: ...
+
+    @property
+    def extensions(self) -> Mapping[str, ServedExtension]: ...
+
+    @property
+    def asgi(self) -> Callable[..., HttpEndpoint]: ...
+
+
+def check_can_scale(app: ServedApplication, options: dict[str, Any]) -> None:
     """Refuse workers that would break promises.
 
     Args:
@@ -49,11 +75,11 @@ def check_can_scale(app: MCPServer[Any], options: dict[str, Any]) -> None:
         )
 
 
-def make_payload(app: MCPServer[Any], host: str, port: int, options: dict[str, Any]) -> dict[str, Any]:
-    """What each worker is given: options, and a key for the state between rounds where the author set none.
+def make_payload(app: ServedApplication, host: str, port: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what each worker is given: options, and a key for the state between rounds where the author set none.
 
-    One process alone keeps such states itself where no cipher is installed; several cannot, which is told here and
-    not only by the first call that asks something.
+    Where no cipher is installed, one process alone keeps such states itself. Several workers cannot: this logs a
+    warning before the first call needs it.
     """
     key = secrets.token_bytes(32) if settings_of(app.lowlevel).uses_process_key else None
     if find_spec("cryptography") is None:
@@ -64,10 +90,10 @@ def make_payload(app: MCPServer[Any], host: str, port: int, options: dict[str, A
     return {"host": host, "port": port, "options": options, "state_key": key}
 
 
-def take_payload(app: MCPServer[Any], payload: dict[str, Any]) -> tuple[str, int, dict[str, Any]]:
-    """In a worker: ``(host, port, options)`` of `make_payload`, and the key taken over.
+def take_payload(app: ServedApplication, payload: dict[str, Any]) -> tuple[str, int, dict[str, Any]]:
+    """Take over the key in a worker, and return ``(host, port, options)`` as given to `make_payload`.
 
-    Where no channel joins the workers, changes are not announced: a listener would hear of those of one worker only.
+    Where no channel joins the workers, changes are not announced: a listener would get those of one worker only.
     """
     if payload["state_key"] is not None:
         settings_of(app.lowlevel).share_key(payload["state_key"])

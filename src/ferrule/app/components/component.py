@@ -1,0 +1,85 @@
+"""`Component`: what tools, resources and prompts have in common."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+if TYPE_CHECKING:
+    from ferrule.app.authorization.guards import Guard
+    from ferrule.app.components.mount_path import MountPath
+    from ferrule.app.components.options import ComponentOptions
+    from ferrule.app.signatures.function import FunctionSpec
+
+__all__ = ["Component", "OptionsT"]
+
+OptionsT = TypeVar("OptionsT", bound="ComponentOptions")
+
+
+class Component(Generic[OptionsT]):
+    """One registered function.
+
+    Args:
+        spec: the compiled function.
+        name: the component's name.
+        options: as registered.
+
+    Attributes:
+        spec, name, options: as given.
+        tags: of the options.
+        number: in the order of registration.
+        enabled: whether the server shows it that has it in its index.
+        is_offered: whether the server shows it that it is mounted from; true for a server's own components.
+        guard: who may see and use it; ``None`` for everybody.
+        mount_path: the mounts on the way to it; ``None`` for a server's own components.
+        original: what a mounted copy was copied of; ``None`` for a server's own components.
+    """
+
+    __slots__ = (
+        "enabled",
+        "guard",
+        "is_offered",
+        "mount_path",
+        "name",
+        "number",
+        "options",
+        "original",
+        "spec",
+        "tags",
+    )
+
+    def __init__(self, spec: FunctionSpec, name: str, options: OptionsT) -> None:
+        self.spec = spec
+        self.name = name
+        self.options = options
+        self.tags = frozenset(options.tags)
+        self.enabled = True
+        self.is_offered = True
+        self.guard: Guard | None = None
+        self.mount_path: MountPath | None = None
+        self.original: Self | None = None
+        self.number = 0
+
+    @property
+    def description(self) -> str | None:
+        """As registered, else the docstring up to its first section."""
+        given = self.options.description
+        return given if given is not None else self.spec.description()
+
+    def copy_for_mount(self, key: str, mount_path: MountPath) -> Self:
+        """Return a copy for the index of the server that this component's server is mounted in.
+
+        Args:
+            key: the copy's key there: the name of a tool or prompt, the URI of a resource.
+            mount_path: the mounts on the way to the component from there.
+        """
+        made = copy(self)
+        made.name = key
+        made.mount_path = mount_path
+        made.original = self
+        return made
+
+    def refresh(self) -> None:
+        """Take over what may have changed in the original since the copy was made."""
+        if self.original is not None:
+            self.guard = self.original.guard  # a copy without its guard would be open to everybody
