@@ -26,6 +26,7 @@ from ferrule.app.signatures.function import compile_function
 from ferrule.app.signatures.schema_profile import schema_problems
 from ferrule.app.signatures.validation import validator_for
 from ferrule.types import InputRequiredResult, ResourceContents, ToolContentBlock, ToolResult
+from ferrule.wire import types as wire
 from ferrule.wire.revisions import REVISIONS
 
 MODERN, OBJECT_ONLY, TEXT_ONLY = REVISIONS["2026-07-28"], REVISIONS["2025-06-18"], REVISIONS["2025-03-26"]
@@ -568,3 +569,23 @@ def test_a_class_that_is_an_array_is_described_as_one(returns, value, structured
     spec = compile_function(function)
     assert spec.bind({"p": structured}) == {"p": value}
     validator_for(spec.input_schema("exact"))({"p": structured})
+
+
+@pytest.mark.parametrize("returns", [str, EMPTY, ToolResult])
+@pytest.mark.parametrize(
+    "value",
+    [wire.ReadResourceResult([]), wire.GetPromptResult([]), wire.EmptyResult(), wire.ListToolsResult([])],
+    ids=lambda v: type(v).__name__,
+)
+def test_the_result_of_another_request_is_no_tool_result(returns, value):
+    """``return await ctx.read_resource(...)``: the client would get a call's answer without content."""
+    with pytest.raises(ResultError, match=f"a {type(value).__name__}, the result of another request"):
+        plan_result(returns).project(value, MODERN)
+
+
+@pytest.mark.parametrize("revision", [MODERN, OBJECT_ONLY, TEXT_ONLY], ids=lambda r: r.version)
+def test_a_tool_may_return_what_another_tool_gave(revision):
+    """``return await ctx.call_tool(...)``: in revisions that wrap it comes wrapped already."""
+    plan = plan_result(str)
+    given = plan.project("a", revision)
+    assert plan.project(given, revision) == given

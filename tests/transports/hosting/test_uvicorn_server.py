@@ -12,11 +12,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ferrule.transports.hosting.running import run_async
-from ferrule.transports.hosting.uvicorn_server import HttpLimits, log_to_stderr
+from ferrule.transports.hosting.uvicorn_server import HttpLimits, bind, log_to_stderr
 from tests.transports.asgi.support import legacy_headers, modern, modern_headers, request
 from tests.transports.http_support import Client, Steered, assert_alive, http, open_session, post, tool
 
@@ -489,6 +490,8 @@ async def test_run_in_a_running_loop_names_what_works_there() -> None:
     steered = Steered()
     with pytest.raises(RuntimeError, match="run_async"):
         steered.app.run("http", port=0)
+    with pytest.raises(RuntimeError, match="run_async"):
+        steered.app.run("stdio")
     bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     before = signal.getsignal(signal.SIGTERM)
     serving = asyncio.ensure_future(
@@ -512,6 +515,25 @@ async def test_a_low_level_server_runs_in_a_running_loop_too() -> None:
     await assert_alive(await asyncio.wait_for(bound, 10))
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, "8000", True])
+async def test_a_port_that_does_not_exist_is_refused(port: Any) -> None:
+    """The system takes 70000 for 4464, and whoever connects finds nobody."""
+    with pytest.raises(ValueError, match="from 0 to 65535"):
+        bind("127.0.0.1", port)
+
+
+async def test_a_host_without_an_address_is_named() -> None:
+    """The resolver's own error says neither host nor port."""
+    with pytest.raises(OSError, match=r"cannot listen on no\.such\.host\.invalid:8000"):
+        bind("no.such.host.invalid", 8000)
+
+
+async def test_a_tls_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    """OpenSSL's own error does not say which."""
+    with pytest.raises(FileNotFoundError, match=r"missing\.pem"):
+        await Steered().app.run_async("http", port=0, ssl_certfile=str(tmp_path / "missing.pem"))
 
 
 async def test_an_unknown_log_level_is_refused() -> None:

@@ -36,8 +36,15 @@ from ferrule.app.signatures.json_types import is_array, is_object
 from ferrule.app.signatures.shapes import Shape, native, split_path
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import EncodeError
-from ferrule.wire.types import InputRequiredResult, ResourceContents, ToolContentBlock, ToolResult
-from ferrule.wire.types.base import Result
+from ferrule.wire.types import (
+    CompleteResult,
+    GetPromptResult,
+    InputRequiredResult,
+    ResourceContents,
+    ToolContentBlock,
+    ToolResult,
+)
+from ferrule.wire.types.base import CacheableResult, EmptyResult, Result
 
 __all__ = [
     "DEFAULT_MAX_RESULT_BYTES",
@@ -58,6 +65,8 @@ WRAP_MARKER = "x-fastmcp-wrap-result"
 PlanKind = Literal["text", "typed", "free", "content"]
 Validate = Callable[[Any], None]
 
+_FOREIGN_RESULTS = (CacheableResult, CompleteResult, EmptyResult, GetPromptResult)
+"""Results that no tool call has: what a list or a read gives, for instance."""
 _CONTENT_TYPES = (Content, ToolContentBlock, ResourceContents)
 _Block = ToolContentBlock
 _Result = ToolResult
@@ -161,7 +170,13 @@ class ResultPlan:
 
     def _any(self, value: Any, revision: _Revision) -> Any:
         if isinstance(value, Result | InputRequiredResult):
-            return self._own_result(value, revision) if isinstance(value, ToolResult) else value
+            if isinstance(value, ToolResult):
+                return self._own_result(value, revision)
+            if isinstance(value, _FOREIGN_RESULTS):
+                raise ResultError(
+                    f"it is a {type(value).__name__}, the result of another request: return what is in it"
+                )
+            return value
         if self.kind in ("content", "free"):
             blocks = self._blocks(value)
             if blocks is not None:
@@ -255,7 +270,7 @@ class ResultPlan:
             return result
         structured = result.structured_content
         if structured is UNSET:
-            if self.schema is not None:
+            if self.schema is not None and revision.structured_output != "none":
                 raise ResultError("an output schema is declared, and the result has no structured_content")
             return result
         plain = to_json_value(structured)
@@ -263,6 +278,8 @@ class ResultPlan:
         plain = decode(data)
         if len(data) > self.max_bytes:
             raise self._too_big(len(data))
+        if self.wraps and revision.structured_output == "object" and is_object(plain) and plain.keys() == {"result"}:
+            plain = plain["result"]  # as another tool's result has it in this revision
         if self.shape is not None:
             self._fit(plain)
         if self.validate is not None:

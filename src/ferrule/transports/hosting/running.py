@@ -117,7 +117,8 @@ def run_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int, option
         make: called with the options of `HttpOptions`.
         options: those and the ones of `run_http`.
     """
-    from ferrule.transports.hosting.uvicorn_server import refuse_in_running_loop, run_http
+    from ferrule.transports.hosting.uvicorn_server import run_http
+    from ferrule.transports.loops import refuse_in_running_loop
     from ferrule.transports.stdio.descriptors import open_missing_standard_fds
 
     refuse_in_running_loop()

@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING, Any
 from ferrule.transports.asgi.security import is_loopback_name
 from ferrule.transports.hosting.collector import patient_collector
 from ferrule.transports.hosting.http_protocol import HttpLimits, protocol_class
+from ferrule.transports.loops import refuse_in_running_loop
 
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["HttpLimits", "announce", "bind", "log_to_stderr", "refuse_in_running_loop", "run_http", "serve_http"]
+__all__ = ["HttpLimits", "announce", "bind", "log_to_stderr", "run_http", "serve_http"]
 
 _LINGER_S = 0.5
 """What a connection without a request gets at shutdown: twice the way of a packet around the world."""
@@ -139,6 +140,7 @@ async def serve_http(
     import uvicorn
 
     limits = limits or HttpLimits()
+    _check_readable(ssl_certfile, ssl_keyfile)
     bound = list(sockets) if sockets is not None else bind(host, port)
     config = uvicorn.Config(
         app,
@@ -185,24 +187,6 @@ def announce(host: str, port: int, path: str, *, is_tls: bool = False) -> None:
         sys.stderr.flush()
 
 
-def refuse_in_running_loop() -> None:
-    """Say what to write where an event loop runs already.
-
-    Raises:
-        RuntimeError: it does, in this thread.
-    """
-    import asyncio
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RuntimeError(
-        "run() starts an event loop, and one runs here already (a notebook, an async function): "
-        "await app.run_async(...) with the same arguments"
-    )
-
-
 def log_to_stderr(level: str | None, access_log: bool = False) -> None:
     """Write what is logged to stderr, with the time, in a program that has set up no logging; ``None`` does nothing.
 
@@ -225,13 +209,26 @@ def log_to_stderr(level: str | None, access_log: bool = False) -> None:
         logging.getLogger("uvicorn.access").setLevel(logging.INFO)
 
 
+def _check_readable(*files: str | None) -> None:
+    """Raise an error that names the file, which OpenSSL's does not."""
+    for file in files:
+        if file is not None:
+            open(file, "rb").close()
+
+
 def bind(host: str, port: int) -> list[socket.socket]:
     """Listening sockets for a host name, of every family that it has, so that clients find it by either.
 
     Raises:
-        OSError: the address cannot be bound.
+        OSError: the address cannot be bound, or the name has none.
+        ValueError: there is no such port.
     """
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    if type(port) is not int or not 0 <= port <= 65_535:  # the system would take the rest of a division
+        raise ValueError(f"port={port!r}: expected a number from 0 to 65535")
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise _with_address(error, host, port) from error
     bound: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):

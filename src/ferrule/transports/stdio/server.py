@@ -33,6 +33,7 @@ import anyio
 from ferrule.kernel.dispatch import StreamMessage, TransportContext
 from ferrule.protocol.errors import InvalidRequest
 from ferrule.transports.hosting.collector import patient_collector
+from ferrule.transports.loops import refuse_in_running_loop
 from ferrule.transports.stdio.descriptors import NonBlockingFd, ReservedStdio, fd_kind, open_missing_standard_fds
 from ferrule.transports.stdio.pipe_opening import open_reader, open_writer
 from ferrule.transports.stdio.pipes import HIGH_WATER_BYTES, FrameReader, FrameWriter, encode_frame, one_line
@@ -414,8 +415,9 @@ def run_stdio(
 
     Raises:
         SystemExit: 130, after Ctrl-C.
-        RuntimeError: another server of this process uses stdin and stdout.
+        RuntimeError: another server of this process uses stdin and stdout, or an event loop runs in this thread.
     """
+    refuse_in_running_loop()
     try:
         _run_stdio(server, max_message_bytes, drain_s, watch_parent)
     except KeyboardInterrupt:  # before its handler stood, or after it was taken away
