@@ -26,6 +26,8 @@ pytestmark = pytest.mark.anyio
         (Image(b"x"), "image/png"),
         (Audio(b"x", format="mp3"), "audio/mpeg"),
         (Audio(b"x", format="m4a"), "audio/mp4"),
+        (Audio(b"x", format="weba"), "audio/webm"),
+        (Audio(b"x", format="mid"), "audio/midi"),
         (Audio(b"x", format="ogg"), "audio/ogg"),
         (Audio(b"x", format="wav"), "audio/wav"),
     ],
@@ -91,3 +93,25 @@ async def test_content_alone_or_in_a_list_is_served(returns):
     function.__annotations__["return"] = returns
     app.tool(function)
     assert (await call(app, "function"))["content"][0]["type"] == "image"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "mime_type"),
+    [
+        (Audio, "a.mp4", "audio/mp4"),
+        (Audio, "a.WEBM", "audio/webm"),
+        (Audio, "a.weba", "audio/webm"),
+        (Audio, "a.mid", "audio/midi"),
+        (Audio, "a.wav", "audio/wav"),
+        (Image, "a.jfif", "image/jpeg"),
+        (Image, "a.webp", "image/webp"),
+        (File, "a.yaml", "application/yaml"),
+        (File, "a.toml", "application/toml"),
+        (File, "a.mp4", "video/mp4"),
+    ],
+)
+def test_the_name_of_a_file_tells_its_type_on_every_machine(kind, name, mime_type, tmp_path):
+    """A sound is never announced as a film, and what the machine's tables hold decides little."""
+    (tmp_path / name).write_bytes(b"x: 1")
+    block = kind(path=tmp_path / name).block()
+    assert (block.mime_type or block.resource.mime_type) == mime_type

@@ -57,7 +57,7 @@ class _Media(Content):
         self.data = _read(data, path)
         if mime_type is None and format is not None:
             mime_type = _type_of_format(self.kind, format)
-        self.mime_type = mime_type or _guess(path) or self.default_type
+        self.mime_type = mime_type or _guess_media(self.kind, path) or self.default_type
 
     def block(self) -> ToolContentBlock:
         """The content block, with the data in base64."""
@@ -237,14 +237,27 @@ def _read(data: bytes | None, path: str | PathLike[str] | None) -> bytes:
 _REGISTERED = {
     "jpg": "image/jpeg",
     "jpe": "image/jpeg",
+    "jfif": "image/jpeg",
     "svg": "image/svg+xml",
     "tif": "image/tiff",
     "ico": "image/vnd.microsoft.icon",
     "mp3": "audio/mpeg",
+    "mpga": "audio/mpeg",
     "m4a": "audio/mp4",
+    "mp4": "audio/mp4",
     "oga": "audio/ogg",
+    "opus": "audio/opus",
+    "wav": "audio/wav",
+    "weba": "audio/webm",
+    "webm": "audio/webm",
+    "mid": "audio/midi",
+    "midi": "audio/midi",
+    "3gp": "audio/3gpp",
 }
-"""Usual names of formats whose registered media type is another word (IANA, media types)."""
+"""Usual names of formats whose media type is another word (IANA, media types), or that stand for films as well."""
+
+_NOT_EVERYWHERE = {"yaml": "application/yaml", "yml": "application/yaml", "toml": "application/toml"}
+"""Registered types that `mimetypes` lacks, or calls otherwise, in some versions of Python and on some machines."""
 
 _OF_ENCODING = {
     "gzip": "application/gzip",
@@ -264,11 +277,22 @@ def _type_of_format(kind: str, name: str) -> str:
     return name if "/" in name else f"{kind}/{name}"
 
 
+def _guess_media(kind: str, path: str | PathLike[str] | None) -> str | None:
+    """As `_guess`, where the name may stand for several kinds (``.mp4``) and machines disagree (``.wav``)."""
+    if path is None:
+        return None
+    found = _REGISTERED.get(fspath(path).rpartition(".")[2].lower())
+    return found if found is not None and found.startswith(kind) else _guess(path)
+
+
 def _guess(name: str | PathLike[str] | None) -> str | None:
     """The media type of a file's bytes by its name: of a compressed file that of the compression."""
     if name is None:
         return None
     import mimetypes
 
+    own = _NOT_EVERYWHERE.get(fspath(name).rpartition(".")[2].lower())
+    if own is not None:
+        return own
     found, encoding = mimetypes.guess_type(fspath(name))
     return found if encoding is None else _OF_ENCODING.get(encoding, "application/octet-stream")
