@@ -23,7 +23,6 @@ from ferrule.client.concurrent import gather
 from ferrule.client.gateway.proxy import Proxy, proxy
 from ferrule.client.groups.names import NameBook, UriBook
 from ferrule.client.groups.supervisor import Keeper, Sleep
-from ferrule.client.json_types import is_list, is_mapping
 from ferrule.kernel.builtin import listen as builtin_listen
 from ferrule.kernel.builtin import set_level as builtin_set_level
 from ferrule.kernel.changes.bus import Event
@@ -39,6 +38,7 @@ from ferrule.protocol.errors import (
 )
 from ferrule.transports.background import Background
 from ferrule.wire.codec import convert
+from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.revisions import REVISIONS
 from ferrule.wire.uri_template import UriTemplate, first_match

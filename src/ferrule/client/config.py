@@ -16,9 +16,9 @@ from typing import Any, Final, Protocol, TypeGuard, cast, runtime_checkable
 
 from ferrule.client.addresses import has_scheme, is_bare_address
 from ferrule.client.config_file import ConfigError, find_servers, is_entry, load_config, read_entry
-from ferrule.client.json_types import is_mapping
 from ferrule.client.targets import GroupTarget, HttpTarget, InProcessTarget, PairTarget, StdioTarget, Target
 from ferrule.transports.stdio.client import StdioServer
+from ferrule.wire.json_types import is_mapping
 
 __all__ = ["read_group", "read_target", "split_command"]
 

@@ -15,10 +15,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from ferrule.client.json_types import is_list, is_mapping
 from ferrule.client.jsonc import JsoncError, parse_jsonc
 from ferrule.client.targets import HttpTarget, StdioTarget
 from ferrule.transports.stdio.client import StdioServer
+from ferrule.wire.json_types import is_list, is_mapping
 
 __all__ = ["ConfigError", "find_servers", "is_entry", "load_config", "read_entry"]
 

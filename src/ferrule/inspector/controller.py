@@ -16,7 +16,6 @@ import anyio.from_thread
 import anyio.to_thread
 
 from ferrule.client.calls.subscriptions import Subscription
-from ferrule.client.json_types import is_list, is_mapping
 from ferrule.inspector.connection import Lane
 from ferrule.inspector.feed import Feed
 from ferrule.inspector.jobs import OPERATIONS, Jobs
@@ -27,6 +26,7 @@ from ferrule.inspector.trace import LaneTrace, MessageStore
 from ferrule.transports.background import Background, BackgroundTask
 from ferrule.wire.codec import Encoded, encode_str, to_builtins
 from ferrule.wire.faults import FerruleError
+from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
 
 __all__ = ["BadCall", "Bench"]

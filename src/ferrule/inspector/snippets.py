@@ -13,7 +13,6 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ferrule.client.json_types import is_list, is_mapping
 from ferrule.inspector.target import import_of, shown_path
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, NAME_PARAMS, PROTOCOL_VERSION_KEY
 from ferrule.wire.codec import decode, encode_str
@@ -24,6 +23,7 @@ from ferrule.wire.headers import (
     MCP_SESSION_ID_HEADER,
     encode_header_value,
 )
+from ferrule.wire.json_types import is_list, is_mapping
 
 if TYPE_CHECKING:
     from ferrule.inspector.connection import Lane

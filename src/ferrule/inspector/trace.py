@@ -14,11 +14,11 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ferrule.client.json_types import is_list, is_mapping
 from ferrule.kernel.dispatch import StreamMessage
 from ferrule.transports.http.backend import HttpClient, HttpRequest, HttpResponse
 from ferrule.wire.codec import decode, encode, encode_str, to_builtins
 from ferrule.wire.faults import DecodeError
+from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.sse import EventReader, ServerSentEvent
 
 if TYPE_CHECKING:

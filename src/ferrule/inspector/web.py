@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from ferrule.client.json_types import is_mapping
 from ferrule.inspector.access import PAGE_HEADERS, Gate, Refused
 from ferrule.inspector.controller import BadCall, Bench
 from ferrule.inspector.target import InspectedTarget
@@ -27,6 +26,7 @@ from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, re
 from ferrule.transports.asgi.replies import Receive, Send, send_body
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError, FerruleError
+from ferrule.wire.json_types import is_mapping
 from ferrule.wire.sse import COMMENT, encode_event
 
 __all__ = ["InspectorApp", "new_token", "run_inspector"]

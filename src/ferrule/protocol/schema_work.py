@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, TypeGuard, cast
+from typing import Any, Final, TypeAlias, cast
 from urllib.parse import unquote, urljoin
 
 from ferrule.protocol.number_work import division_work, fraction_bits, is_long, length_work
 from ferrule.wire.faults import FerruleError
+from ferrule.wire.json_types import is_list
 
 __all__ = [
     "MAX_EVALUATIONS",
@@ -231,7 +232,7 @@ class _Index:
             key = part.replace("~1", "/").replace("~0", "~")
             if isinstance(node, dict):
                 node = cast("dict[str, Any]", node).get(key)
-            elif _is_list(node) and key.isdecimal() and int(key) < len(node):
+            elif is_list(node) and key.isdecimal() and int(key) < len(node):
                 node = node[int(key)]
             else:
                 return []
@@ -245,16 +246,12 @@ def _joined(base: str, reference: str) -> str:
         return reference
 
 
-def _is_list(value: Any) -> TypeGuard[list[Any]]:
-    return isinstance(value, list)
-
-
 def _mapped(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _listed(value: Any) -> list[Any]:
-    return value if _is_list(value) else []
+    return value if is_list(value) else []
 
 
 def _pattern_cost(pattern: str) -> int:
@@ -479,7 +476,7 @@ def _applications(node: _Node, part: Any) -> list[tuple[int, _Node, Any]]:
             applied += [(1, sub, member) for member in members.values() for sub in node.members]
         if node.names:
             applied += [(1, sub, name) for name in members for sub in node.names]
-    elif _is_list(part):
+    elif is_list(part):
         applied += [(1, sub, entry) for sub, entry in zip(node.prefix, part, strict=False)]
         if node.items:
             applied += [(1, sub, entry) for entry in part for sub in node.items]

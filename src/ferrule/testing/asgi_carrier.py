@@ -15,7 +15,6 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from ferrule.testing.carriers import Carrier, Mailbox
-from ferrule.testing.matching import is_object
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.headers import (
     MCP_METHOD_HEADER,
@@ -24,6 +23,7 @@ from ferrule.wire.headers import (
     MCP_SESSION_ID_HEADER,
     encode_header_value,
 )
+from ferrule.wire.json_types import is_mapping
 from ferrule.wire.revisions import Revision
 from ferrule.wire.sse import EventReader, ServerSentEvent
 
@@ -69,12 +69,12 @@ class _AsgiCarrier:
         lines = {**self._headers(message), **headers}
         exchange = self._last = _Exchange(self)
         body = encode(message)
-        if is_object(message) and "id" in message and "method" in message and message["method"] != "initialize":
+        if is_mapping(message) and "id" in message and "method" in message and message["method"] != "initialize":
             await self._tasks.start(exchange.run, "POST", lines, body)
         else:
             await exchange.run("POST", lines, body)
         self._session_id = exchange.headers.get(MCP_SESSION_ID_HEADER, self._session_id)
-        if is_object(message) and message.get("method") == "notifications/initialized" and self._session_id:
+        if is_mapping(message) and message.get("method") == "notifications/initialized" and self._session_id:
             stream = _Exchange(self)
             get_lines = {**self._headers(None), "accept": "text/event-stream"}
             await self._tasks.start(stream.run, "GET", get_lines, b"")
@@ -135,7 +135,7 @@ class _AsgiCarrier:
             lines[MCP_SESSION_ID_HEADER] = self._session_id
         if revision.is_modern or (revision.requires_version_header and self._session_id is not None):
             lines[MCP_PROTOCOL_VERSION_HEADER] = revision.version
-        if revision.mirrors_headers and is_object(message):
+        if revision.mirrors_headers and is_mapping(message):
             lines |= _mirrored(message)
         return lines
 
@@ -145,7 +145,7 @@ def _mirrored(message: Mapping[str, Any]) -> dict[str, str | None]:
     if not isinstance(method, str):
         return {}
     lines: dict[str, str | None] = {MCP_METHOD_HEADER: encode_header_value(method)}
-    name = params.get(_NAME_PARAMS.get(method, "")) if is_object(params) else None
+    name = params.get(_NAME_PARAMS.get(method, "")) if is_mapping(params) else None
     if isinstance(name, str):
         lines[MCP_NAME_HEADER] = encode_header_value(name)
     return lines

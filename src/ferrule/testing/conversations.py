@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import anyio
 
 from ferrule.testing.carriers import Carrier, each_byte, open_carrier
-from ferrule.testing.matching import fill, is_array, is_object, mismatch
+from ferrule.testing.matching import fill, mismatch
 from ferrule.testing.script import (
     CARRIERS,
     Conversation,
@@ -34,6 +34,7 @@ from ferrule.testing.script import (
     parse_conversation,
 )
 from ferrule.wire.codec import encode_str
+from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
 
 if TYPE_CHECKING:
@@ -250,13 +251,13 @@ class _Run:
 
     def _completed(self, message: Any) -> Any:
         """A client line with what every message of the revision carries."""
-        if not is_object(message):
+        if not is_mapping(message):
             return message
         completed: dict[str, Any] = {"jsonrpc": "2.0", **message}
         wants_envelope = "method" in completed and "id" in completed and self.conversation.adds_envelope
         if self._revision.is_modern and wants_envelope:
             params = completed.get("params", {})
-            if is_object(params):
+            if is_mapping(params):
                 completed["params"] = {**params, "_meta": {**self._envelope, **params.get("_meta", {})}}
         return completed
 
@@ -308,7 +309,7 @@ class _Run:
         """What differs; the names that a match remembers are kept only if all of it matches."""
         names = dict(self._names)
         pattern = step.value
-        if is_object(pattern):
+        if is_mapping(pattern):
             pattern = {"jsonrpc": "2.0", **pattern}
         problem = mismatch(pattern, message, names)
         if problem is None:
@@ -437,7 +438,7 @@ def _conditions(revisions: list[str], all_revisions: tuple[str, ...]) -> list[st
 
 def _as_pattern(message: Any) -> Any:
     """A message as a server line has it: no version of JSON-RPC, and ``$`` kept from meaning something."""
-    if is_object(message) and message.get("jsonrpc") == "2.0":
+    if is_mapping(message) and message.get("jsonrpc") == "2.0":
         message = {key: value for key, value in message.items() if key != "jsonrpc"}
     return _literal(message)
 
@@ -445,9 +446,9 @@ def _as_pattern(message: Any) -> Any:
 def _literal(value: Any) -> Any:
     if isinstance(value, str):
         return f"${value}" if value.startswith("$") else value
-    if is_object(value):
+    if is_mapping(value):
         return {key: _literal(item) for key, item in value.items()}
-    return [_literal(item) for item in value] if is_array(value) else value
+    return [_literal(item) for item in value] if is_list(value) else value
 
 
 def save_conversation(conversation: Conversation, text: str) -> bool:

@@ -18,9 +18,11 @@ array. Numbers are equal as JSON has them: ``1`` and ``1.0`` are one value, ``1`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
-__all__ = ["fill", "is_array", "is_object", "mismatch"]
+from ferrule.wire.json_types import is_list, is_mapping
+
+__all__ = ["fill", "is_list", "is_mapping", "mismatch"]
 
 _MORE = "..."
 
@@ -37,9 +39,9 @@ def fill(pattern: Any, names: Mapping[str, Any]) -> Any:
     """
     if isinstance(pattern, str):
         return _fill_text(pattern, names)
-    if is_array(pattern):
+    if is_list(pattern):
         return [fill(item, names) for item in pattern]
-    if is_object(pattern):
+    if is_mapping(pattern):
         return {key: fill(item, names) for key, item in pattern.items()}
     return pattern
 
@@ -55,9 +57,9 @@ def mismatch(pattern: Any, value: Any, names: dict[str, Any], path: str = "$") -
     """
     if isinstance(pattern, str):
         return _text_mismatch(pattern, value, names, path)
-    if is_object(pattern):
+    if is_mapping(pattern):
         return _object_mismatch(pattern, value, names, path)
-    if is_array(pattern):
+    if is_list(pattern):
         return _array_mismatch(pattern, value, names, path)
     return None if _same(pattern, value) else f"{path} is {value!r} and not {pattern!r}"
 
@@ -91,7 +93,7 @@ def _text_mismatch(pattern: str, value: Any, names: dict[str, Any], path: str) -
 
 
 def _object_mismatch(pattern: Mapping[str, Any], value: Any, names: dict[str, Any], path: str) -> str | None:
-    if not is_object(value):
+    if not is_mapping(value):
         return f"{path} is {value!r} and no object"
     for key, wanted in pattern.items():
         if key == _MORE:
@@ -106,7 +108,7 @@ def _object_mismatch(pattern: Mapping[str, Any], value: Any, names: dict[str, An
 
 
 def _array_mismatch(pattern: list[Any], value: Any, names: dict[str, Any], path: str) -> str | None:
-    if not is_array(value):
+    if not is_list(value):
         return f"{path} is {value!r} and no array"
     is_open = pattern[-1:] == [_MORE]
     wanted = pattern[:-1] if is_open else pattern
@@ -138,13 +140,3 @@ def _has_type(word: str, value: Any) -> bool:
 
 def _same(one: Any, other: Any) -> bool:
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
-
-
-def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether a decoded JSON value is an object."""
-    return isinstance(value, Mapping)
-
-
-def is_array(value: Any) -> TypeGuard[list[Any]]:
-    """Whether a decoded JSON value is an array."""
-    return isinstance(value, list)

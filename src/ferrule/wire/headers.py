@@ -17,9 +17,10 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, TypeGuard
+from typing import Any, Final, Literal, TypeAlias
 
 from ferrule.wire.faults import DecodeError, EncodeError, FerruleError
+from ferrule.wire.json_types import is_list, is_mapping
 
 __all__ = [
     "LAST_EVENT_ID_HEADER",
@@ -205,7 +206,7 @@ def compile_param_plan(input_schema: Any) -> tuple[ParamHeader, ...]:
     stack: list[tuple[Any, str, tuple[str, ...] | None]] = [(input_schema, "$", ())]
     while stack:
         schema, where, path = stack.pop()
-        if not _is_mapping(schema):
+        if not is_mapping(schema):
             continue
         if _ANNOTATION in schema:
             if not path:
@@ -239,7 +240,7 @@ def _other_subschemas(schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
     found = [(key, schema[key]) for key in _SCHEMA_KEYWORDS if key in schema]
     for key in _SCHEMA_LIST_KEYWORDS:
         children = schema.get(key)
-        if _is_list(children):
+        if is_list(children):
             found += [(f"{key}[{at}]", child) for at, child in enumerate(children)]
     for key in _SCHEMA_MAP_KEYWORDS:
         found += [(f"{key}.{name}", child) for name, child in _items(schema.get(key))]
@@ -247,15 +248,7 @@ def _other_subschemas(schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _items(value: Any) -> list[tuple[str, Any]]:
-    return list(value.items()) if _is_mapping(value) else []
-
-
-def _is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(value, Mapping)
-
-
-def _is_list(value: Any) -> TypeGuard[list[Any]]:
-    return isinstance(value, list)
+    return list(value.items()) if is_mapping(value) else []
 
 
 # --- both ends --------------------------------------------------------------------------------------------------------
@@ -335,7 +328,7 @@ def _has_header_form(value: Any) -> bool:
 
 def _value_at(arguments: Any, path: tuple[str, ...]) -> Any:
     for key in path:
-        if not _is_mapping(arguments):
+        if not is_mapping(arguments):
             return None
         arguments = arguments.get(key)
     return arguments

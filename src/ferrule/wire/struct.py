@@ -22,7 +22,6 @@ from typing import (
     Any,
     ClassVar,
     Literal,
-    TypeGuard,
     TypeVar,
     Union,
     cast,
@@ -34,6 +33,8 @@ from typing import (
 
 import msgspec
 from msgspec import UNSET, UnsetType
+
+from ferrule.wire.json_types import is_list, is_object
 
 __all__ = ["UNSET", "OpenBundle", "UnsetType", "WireStruct", "convert_unknown_kinds", "decode_hook"]
 
@@ -138,7 +139,7 @@ class _KnownKey:
         if instance is None:
             return self
         value: Any = instance.get(self.wire)
-        if self.nested is not None and _is_object(value) and not isinstance(value, OpenBundle):
+        if self.nested is not None and is_object(value) and not isinstance(value, OpenBundle):
             # Kept in place, so that writing through the attribute reaches the JSON.
             value = instance[self.wire] = self.nested(value)
         return value
@@ -252,7 +253,7 @@ def decode_hook(type_: Any, obj: Any) -> Any:
     """
     if not (isinstance(type_, type) and issubclass(type_, OpenBundle)):
         raise NotImplementedError(f"no rule to decode {type_!r}")
-    if not _is_object(obj):
+    if not is_object(obj):
         raise ValueError(f"Expected `object`, got `{_json_kind(obj)}`")
     try:
         msgspec.convert(obj, _closed_twin(type_))
@@ -260,14 +261,6 @@ def decode_hook(type_: Any, obj: Any) -> Any:
         problem, _, path = str(exc).partition(" - at `$.")
         raise ValueError(f"{problem} in {path.rstrip('`')}" if path else problem) from None
     return obj if type(obj) is type_ else type_(obj)
-
-
-def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
-    return isinstance(value, dict)
-
-
-def _is_array(value: Any) -> TypeGuard[list[Any]]:
-    return isinstance(value, list)
 
 
 def _json_kind(obj: Any) -> str:
@@ -317,9 +310,9 @@ def _with_stand_ins(obj: Any, type_: Any, kept: dict[int, OpenBundle]) -> Any:
         for member in get_args(type_):
             obj = _with_stand_ins(obj, member, kept)
         return obj
-    if _is_array(obj):
+    if is_list(obj):
         return [_with_stand_ins(item, get_args(type_)[0], kept) for item in obj] if origin is list else obj
-    if not _is_object(obj):
+    if not is_object(obj):
         return obj
     if origin is dict:
         return {key: _with_stand_ins(value, get_args(type_)[1], kept) for key, value in obj.items()}
@@ -354,9 +347,9 @@ def _is_integer_type(type_: Any) -> bool:
 
 
 def _without_stand_ins(value: Any, kept: dict[int, OpenBundle]) -> Any:
-    if _is_array(value):
+    if is_list(value):
         return [_without_stand_ins(item, kept) for item in value]
-    if _is_object(value) and not isinstance(value, OpenBundle):
+    if is_object(value) and not isinstance(value, OpenBundle):
         return {key: _without_stand_ins(item, kept) for key, item in value.items()}
     if isinstance(value, msgspec.Struct):
         if id(value) in kept:

@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from ferrule.wire.faults import EncodeError, FerruleError
+from ferrule.wire.json_types import is_mapping
 
 __all__ = [
     "MAX_STATES",
@@ -274,7 +275,7 @@ def _expand(expression: _Expression, values: Mapping[str, Any]) -> str:
     pieces: list[str] = []
     for variable in expression.variables:
         value = values.get(variable.name)
-        if _is_mapping(value):
+        if is_mapping(value):
             pairs = [(_text(variable, key), _text(variable, item)) for key, item in value.items() if item is not None]
             if pairs:
                 pieces += _expand_pairs(operator, variable, pairs)
@@ -304,11 +305,7 @@ def _expand_items(operator: _Operator, variable: _Variable, items: list[str]) ->
     return [_named(operator, variable.name, ",".join(escaped))]
 
 
-def _is_mapping(value: Any) -> TypeGuard[Mapping[Any, Any]]:
-    return isinstance(value, Mapping)
-
-
-def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
+def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:  # any sequence of the program, as RFC 6570 has lists
     return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview)
 
 

@@ -21,11 +21,11 @@ from ferrule.app.results.content import Content
 from ferrule.app.results.result_plan import to_json_value
 from ferrule.app.signatures.coercion import InvalidArguments
 from ferrule.app.signatures.function import compile_function
-from ferrule.app.signatures.json_types import is_array, is_object, is_pair
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
 from ferrule.wire.codec import Encoded, convert, encode_str
 from ferrule.wire.faults import ConvertError
+from ferrule.wire.json_types import is_array, is_object, is_pair
 from ferrule.wire.revisions import Revision
 from ferrule.wire.types import (
     GetPromptResult,

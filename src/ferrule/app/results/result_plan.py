@@ -32,10 +32,10 @@ from ferrule.app.results.content import Content
 from ferrule.app.signatures import adapters
 from ferrule.app.signatures.annotations import shape_of
 from ferrule.app.signatures.coercion import say
-from ferrule.app.signatures.json_types import is_array, is_object
 from ferrule.app.signatures.shapes import Shape, native, split_path
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import EncodeError
+from ferrule.wire.json_types import is_array, is_object
 from ferrule.wire.types import (
     CompleteResult,
     GetPromptResult,

@@ -24,10 +24,10 @@ import msgspec
 from ferrule.app.errors import SignatureError
 from ferrule.app.signatures import adapters
 from ferrule.app.signatures.adapters.base import class_hints, evaluated_in
-from ferrule.app.signatures.json_types import is_array
 from ferrule.app.signatures.markers import checked_marker, decoder_marker, foreign_marker, msgspec_accepts, shape_marker
 from ferrule.app.signatures.scalars import ACCEPTED, SENT
 from ferrule.app.signatures.shapes import FieldShape, NoneType, Shape, decode_hook, kinds_of
+from ferrule.wire.json_types import is_array
 
 __all__ = ["enum_schema", "shape_of"]
 

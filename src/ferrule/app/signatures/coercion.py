@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from ferrule.app.errors import SignatureError
-from ferrule.app.signatures.json_types import is_array, is_object
 from ferrule.app.signatures.shapes import FieldShape, Shape, flat_members, json_kind, kinds_of, native, split_path
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError, FerruleError
+from ferrule.wire.json_types import is_array, is_object
 
 if TYPE_CHECKING:
     from ferrule.app.signatures.function import FunctionSpec

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from ferrule.app.signatures import adapters
-from ferrule.app.signatures.json_types import is_array, is_object
 from ferrule.app.signatures.schema_profile import model_profile
 from ferrule.app.signatures.shapes import FieldShape, Shape
+from ferrule.wire.json_types import is_array, is_object
 
 __all__ = ["exact_schema", "function_schema", "json_default", "value_schema"]
 

@@ -14,8 +14,8 @@ from typing import Any, cast
 import msgspec
 
 from ferrule.app.signatures import adapters
-from ferrule.app.signatures.json_types import is_array
 from ferrule.app.signatures.shapes import Shape, decode_hook, json_kind, kinds_of, native, prefix_path, split_path
+from ferrule.wire.json_types import is_array
 
 __all__ = ["checked_marker", "decoder_marker", "foreign_marker", "msgspec_accepts", "shape_marker"]
 

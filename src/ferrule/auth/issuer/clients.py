@@ -12,10 +12,10 @@ from ferrule.auth.client.registration import check_document_url
 from ferrule.auth.http import Flow, get_json
 from ferrule.auth.issuer.provider import RegisteredClient
 from ferrule.auth.issuer.settings import Denied, IssuerRequest, IssuerSettings, Reply, json_reply
-from ferrule.auth.shapes import is_list, is_mapping
 from ferrule.auth.urls import HostClass, UrlPolicy, class_of_host
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
+from ferrule.wire.json_types import is_list, is_object
 
 __all__ = ["authenticate_client", "match_redirect", "read_document", "register"]
 
@@ -72,7 +72,7 @@ async def register(settings: IssuerSettings, request: IssuerRequest) -> Reply:
         members = decode(request.body)
     except DecodeError:
         members = None
-    if not is_mapping(members):
+    if not is_object(members):
         raise Denied("invalid_client_metadata", "The body is no JSON object")
     redirects = members.get("redirect_uris")
     if not is_list(redirects) or not redirects or not all(is_redirect(uri) for uri in redirects):

@@ -14,7 +14,7 @@ from ferrule.auth.issuer.provider import AuthorizationRequest, RegisteredClient
 from ferrule.auth.issuer.settings import Denied, IssuerRequest, IssuerSettings, Reply, hashed, json_reply
 from ferrule.auth.jose import unverified_header, verify_jwt
 from ferrule.auth.pkce import challenge_of
-from ferrule.auth.shapes import is_mapping
+from ferrule.wire.json_types import is_object
 
 __all__ = ["authorize", "introspect", "issue_token", "revoke"]
 
@@ -247,7 +247,7 @@ async def introspect(settings: IssuerSettings, client: RegisteredClient, request
     claims = await _claims_of(settings, request.form.get("token", ""))
     if claims is None:
         return json_reply({"active": False})
-    return json_reply({"active": True, "token_type": "DPoP" if is_mapping(claims.get("cnf")) else "Bearer", **claims})
+    return json_reply({"active": True, "token_type": "DPoP" if is_object(claims.get("cnf")) else "Bearer", **claims})
 
 
 async def revoke(settings: IssuerSettings, client: RegisteredClient, request: IssuerRequest) -> Reply:

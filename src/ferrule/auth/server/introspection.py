@@ -11,8 +11,8 @@ from ferrule.auth.http import AuthRequest, Flow, form_body
 from ferrule.auth.server.jwks import Fetch, drive
 from ferrule.auth.server.principal import Principal
 from ferrule.auth.server.verifiers import InvalidToken, VerifierUnavailable, confirmation_of, scopes_of
-from ferrule.auth.shapes import is_list
 from ferrule.auth.urls import UrlPolicy
+from ferrule.wire.json_types import is_list
 
 __all__ = ["IntrospectedTokens"]
 

@@ -15,8 +15,8 @@ from ferrule.auth.jose import ASYMMETRIC_ALGORITHMS, unverified_header, verify_j
 from ferrule.auth.server.jwks import KeySource
 from ferrule.auth.server.principal import Principal
 from ferrule.auth.server.verifiers import InvalidToken, confirmation_of, scopes_of
-from ferrule.auth.shapes import is_list
 from ferrule.auth.urls import UrlPolicy
+from ferrule.wire.json_types import is_list
 
 __all__ = ["JwtTokens", "unverified_claims"]
 

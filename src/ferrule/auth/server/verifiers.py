@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 from ferrule.auth.errors import AuthError
 from ferrule.auth.server.principal import Principal
-from ferrule.auth.shapes import is_list
+from ferrule.wire.json_types import is_list
 
 __all__ = ["InvalidToken", "StaticTokens", "TokenVerifier", "VerifierUnavailable", "confirmation_of", "scopes_of"]
 

@@ -19,7 +19,6 @@ from ferrule.client.calls.tool_metadata import ToolBook
 from ferrule.client.config import read_target
 from ferrule.client.core import UNSAID, ClientCore
 from ferrule.client.errors import BadServerResponse, TooManyPages
-from ferrule.client.json_types import is_list, is_mapping
 from ferrule.client.settings import (
     DEFAULT_TIMEOUT_S,
     CacheSettings,
@@ -39,6 +38,7 @@ from ferrule.protocol.inbound import LOG_LEVEL_KEY
 from ferrule.stores.cache import CacheStore
 from ferrule.wire.codec import convert, encode_str
 from ferrule.wire.faults import ConvertError, FerruleError
+from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.types import (
     CompleteResult,

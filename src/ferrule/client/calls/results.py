@@ -14,10 +14,10 @@ from msgspec import UNSET
 
 from ferrule.client.calls.schema_types import type_from_schema
 from ferrule.client.errors import BadServerResponse
-from ferrule.client.json_types import is_mapping
 from ferrule.protocol.errors import LocalError
 from ferrule.wire.codec import convert, decode, encode
 from ferrule.wire.faults import ConvertError, DecodeError
+from ferrule.wire.json_types import is_mapping
 from ferrule.wire.struct import decode_hook
 from ferrule.wire.types import ToolContentBlock, ToolResult
 

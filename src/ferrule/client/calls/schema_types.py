@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Union, cast
 
 import msgspec
 
-from ferrule.client.json_types import is_list, is_mapping
+from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.struct import WireStruct
 
 __all__ = ["type_from_schema"]

@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
-from ferrule.client.json_types import is_list, is_mapping
 from ferrule.protocol.errors import LocalError
 from ferrule.protocol.handshake import is_handshake_version
+from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS, REVISIONS
 

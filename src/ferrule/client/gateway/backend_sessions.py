@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 
 from ferrule.client.calls.methods import ClientCalls
-from ferrule.client.json_types import is_mapping
 from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, Event, SubscriptionBus
 from ferrule.kernel.legacy.session import ServerSession
 from ferrule.protocol.errors import (
@@ -32,6 +31,7 @@ from ferrule.protocol.errors import (
 )
 from ferrule.wire.codec import convert
 from ferrule.wire.faults import ConvertError
+from ferrule.wire.json_types import is_mapping
 from ferrule.wire.types import (
     META_SUBSCRIPTION_ID,
     ListPromptsResult,

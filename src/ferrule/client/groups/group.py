@@ -23,11 +23,11 @@ from ferrule.client.config import read_target
 from ferrule.client.errors import UnknownServer
 from ferrule.client.groups.names import NameBook, UriBook
 from ferrule.client.groups.supervisor import Keeper, Sleep
-from ferrule.client.json_types import is_mapping
 from ferrule.client.options import ClientOptions
 from ferrule.client.targets import GroupTarget
 from ferrule.protocol.errors import FerruleError, LocalError, MCPError, RequestTimeout
 from ferrule.transports.background import Background
+from ferrule.wire.json_types import is_mapping
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.types import (
     GetPromptResult,

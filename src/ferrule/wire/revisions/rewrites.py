@@ -8,12 +8,13 @@ Every rewrite takes a struct or a mapping with its wire names and gives the same
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypeGuard, cast
+from typing import Any, TypeAlias, cast
 
 from msgspec import UNSET, Struct, structs
 
 from ferrule.wire.codec import encode_str
 from ferrule.wire.faults import FerruleError
+from ferrule.wire.json_types import is_list
 from ferrule.wire.revisions.base import Revision
 from ferrule.wire.struct import WireStruct
 from ferrule.wire.types.client_features.elicitation import ElicitRequestParams
@@ -40,10 +41,6 @@ def _refuse(why: str) -> Step:
         raise NotExpressible(why)
 
     return run
-
-
-def _is_list(value: Any) -> TypeGuard[list[Any]]:
-    return isinstance(value, list)
 
 
 def _get(value: Any, name: str, wire: str) -> Any:
@@ -149,7 +146,7 @@ def _plain_field(name: str, field: Any) -> Any:
     if said.get("type") == "array":
         raise NotExpressible(f"This protocol revision has no choice of several in a form: `{name}`")
     choices = said.get("oneOf")
-    if not _is_list(choices) or not all(isinstance(choice, Mapping) and "const" in choice for choice in choices):
+    if not is_list(choices) or not all(isinstance(choice, Mapping) and "const" in choice for choice in choices):
         return said
     values = [choice["const"] for choice in choices]
     titles = [choice.get("title", choice["const"]) for choice in choices]
@@ -169,14 +166,14 @@ def _plain_sampling(params: Any) -> Any:
     split: list[Any] = []
     for message in messages:
         content = _get(message, "content", "content")
-        blocks = content if _is_list(content) else [content]
+        blocks = content if is_list(content) else [content]
         split += [_with(message, "content", content=block) for block in blocks]
     return _with(params, "messages", messages=split)
 
 
 def _one_block(result: Any) -> Any:
     content = _get(result, "content", "content")
-    if not _is_list(content):
+    if not is_list(content):
         return result
     if len(content) == 1:
         return _with(result, "content", content=content[0])
@@ -245,7 +242,7 @@ def _move_references(node: Any) -> Any:
             stays = ref.startswith(("#/$defs/", "#/definitions/"))
             moved["$ref"] = ref if stays else f"#/properties/result{ref[1:]}"
         return moved
-    if _is_list(node):
+    if is_list(node):
         return [_move_references(item) for item in node]
     return node
 

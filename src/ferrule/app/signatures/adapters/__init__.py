@@ -15,7 +15,7 @@ from typing import Any, Protocol, get_origin
 # By name: the submodule `msgspec` of this package takes over that attribute once it is imported.
 from msgspec import UNSET, Struct, to_builtins
 
-from ferrule.app.signatures.json_types import is_object
+from ferrule.wire.json_types import is_object
 
 __all__ = [
     "Adapter",

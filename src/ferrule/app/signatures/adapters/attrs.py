@@ -11,7 +11,7 @@ import msgspec
 
 from ferrule.app.signatures.adapters import RawField
 from ferrule.app.signatures.adapters.base import Fields, class_hints, collection_default
-from ferrule.app.signatures.json_types import is_object
+from ferrule.wire.json_types import is_object
 
 __all__ = ["ATTRS", "with_aliases"]
 

@@ -20,10 +20,10 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from ferrule.app.errors import SignatureError
 from ferrule.app.signatures.adapters.base import Opaque
-from ferrule.app.signatures.json_types import is_array, is_object
 from ferrule.app.signatures.scalars import ACCEPTED
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
+from ferrule.wire.json_types import is_array, is_object
 
 __all__ = ["PYDANTIC"]
 
