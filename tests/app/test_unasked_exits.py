@@ -1,5 +1,5 @@
 """What a body raises that is no ``Exception``, and that nobody asked for: an error for its peer, in every era and over
-every carrier, and nothing for anybody else. The definition is in `ferrule.kernel.cancellation`.
+every carrier, and nothing for anybody else. The definition is in `ferrule.kernel.concurrency.cancellation`.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 
 from ferrule.kernel.changes.bus import Listener
+from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, Outbound, TransportContext
-from ferrule.kernel.turns import let_the_loop_turn
 from ferrule.protocol.errors import CapabilityNotDeclared, ClientNotAskable, LocalError, NoBackChannel
 from ferrule.protocol.handshake import Negotiation
 from ferrule.wire.codec import convert
@@ -190,8 +190,6 @@ class Connection:
         "session_id",
     )
 
-    calls: int  # there from the first notification on that belongs to no request
-
     def __init__(self, outbound: Outbound | None, revision: Revision) -> None:
         self._outbound = outbound
         self.revision = revision
@@ -212,6 +210,7 @@ class Connection:
         self._initialized: OnceEvent | None = None
         self.closing_state: _Closing | None = None
         self._state: dict[str, Any] | None = None
+        self.calls = 0
 
     @classmethod
     def for_loop(cls, dispatcher: Outbound, *, session_id: str | None = None) -> Connection:
@@ -394,5 +393,5 @@ class Connection:
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Tell the peer something outside any request of its own."""
-        await let_the_loop_turn(self)
+        await yield_to_loop(self)
         await self.outbound.notify(method, params)

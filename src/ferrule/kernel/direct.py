@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 from msgspec import UNSET
 
-from ferrule.kernel.cancellation import attended, failure_of, is_cancellation
+from ferrule.kernel.concurrency.cancellation import attended, failure_of, is_cancellation
 from ferrule.kernel.dispatch import (
     CallOptions,
     OnNotify,
@@ -73,6 +73,7 @@ class _Call(ProgressSender):
         self._gate = None
         self.interruption = None
         self.foreign_cancels = 0
+        self.left_over = 0
         self.request_id = request_id
         self.transport = side.transport
         self.can_send_request = side.transport.can_send_request

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, runtime_c
 
 import anyio
 
-from ferrule.kernel.cancellation import Interruptible
+from ferrule.kernel.concurrency.cancellation import Interruptible
 from ferrule.protocol.correlation import ProgressGate, progress_token
 from ferrule.wire.jsonrpc import JsonRpcMessage, RequestId
 

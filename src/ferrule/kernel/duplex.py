@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ferrule.kernel.cancellation import attended, failure_of
+from ferrule.kernel.concurrency.cancellation import attended, failure_of
+from ferrule.kernel.concurrency.spawner import AsyncioSpawner, SpawnedTask, Spawner, spawner_for_this_loop
 from ferrule.kernel.dispatch import (
     CallOptions,
     DelaysUntilRead,
@@ -35,7 +36,6 @@ from ferrule.kernel.dispatch import (
 )
 from ferrule.kernel.legacy.change_forwarder import forward_changes
 from ferrule.kernel.questions import Question
-from ferrule.kernel.spawner import AsyncioSpawner, SpawnedTask, Spawner, spawner_for_this_loop
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
     ClientNotAskable,
@@ -112,6 +112,7 @@ class _Inbound(ProgressSender):
         self._gate = None
         self.interruption = None
         self.foreign_cancels = 0
+        self.left_over = 0
         self.request_id = request_id
         self.transport = transport
         self.progress_params = params

@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 
 import anyio
 
+from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.kernel.dispatch import CallOptions, OnProgress
-from ferrule.kernel.spawner import is_asyncio
 from ferrule.protocol.errors import RequestTimeout
 
 __all__ = ["MAX_PROGRESS_BACKLOG", "Question", "progress_off_the_clock"]

@@ -430,7 +430,7 @@ async def test_a_withdrawn_request_takes_its_body_along_while_it_is_no_task() ->
 async def test_an_exit_that_nobody_asked_for_is_the_tools_failure(
     kind: type[BaseException], after_s: float | None
 ) -> None:
-    """In a task as in a call: a result with ``isError``, and the loop goes on (`ferrule.kernel.cancellation`)."""
+    """In a task as in a call: a result with ``isError``, and the loop goes on (`kernel.concurrency.cancellation`)."""
     app = make()
 
     @app.tool(task="optional", task_after_s=after_s)

@@ -11,7 +11,7 @@ arguments that do not fit                       a result with ``isError`` that s
 a result that breaks the declared type          a result with ``isError``, logged as the author's mistake
 `MCPError` and its kind                         a protocol error, as raised
 anything else                                   a result with ``isError`` without details, logged in full
-what is no ``Exception`` and nobody asked for   as anything else; see `ferrule.kernel.cancellation`
+what is no ``Exception`` and nobody asked for   as anything else; see `ferrule.kernel.concurrency.cancellation`
 several at once, from a task group              as anything else; one alone in a group, as itself
 an unknown tool                                 -32602
 ==============================================  ====================================================================
@@ -38,7 +38,7 @@ from ferrule.app.results.result_plan import ResultPlan, error_result, plan_resul
 from ferrule.app.rounds.run import run_body
 from ferrule.app.signatures.coercion import InvalidArguments
 from ferrule.app.signatures.function import FunctionSpec, SchemaMode, compile_function
-from ferrule.kernel.cancellation import BodyExit
+from ferrule.kernel.concurrency.cancellation import BodyExit
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.protocol.errors import CapabilityNotDeclared, InvalidParams, MCPError, sole_error
 from ferrule.wire.codec import Encoded

@@ -21,10 +21,10 @@ from ferrule.app.execution.threads import calling_loop
 from ferrule.app.in_threads import answers, tells
 from ferrule.app.rounds.interaction import InteractionMixin
 from ferrule.kernel.changes.bus import Event
+from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.kernel.connection import unguarded
 from ferrule.kernel.context import LifespanT, ServerRequestContext
 from ferrule.kernel.dispatch import ClosesStream
-from ferrule.kernel.turns import let_the_loop_turn
 from ferrule.protocol.deprecations import warn_deprecated
 from ferrule.protocol.errors import NoBackChannel
 
@@ -264,7 +264,7 @@ class Context(InteractionMixin, Generic[LifespanT]):
             Whether it was closed; where there is no stream that could be resumed, nothing happens.
         """
         await self._check_open()
-        await let_the_loop_turn(self.request.session)
+        await yield_to_loop(self.request.session)
         carrier = unguarded(self.request.session.dispatch)
         if not isinstance(carrier, ClosesStream):
             return False
@@ -279,19 +279,19 @@ class Context(InteractionMixin, Generic[LifespanT]):
     @tells
     async def notify_tools_changed(self) -> None:
         """Tell every listening client that the list of tools is not what it was."""
-        await let_the_loop_turn(self.request.session)
+        await yield_to_loop(self.request.session)
         self.request.server.bus.publish(Event.list_changed("tools"))
 
     @tells
     async def notify_prompts_changed(self) -> None:
         """Tell every listening client that the list of prompts is not what it was."""
-        await let_the_loop_turn(self.request.session)
+        await yield_to_loop(self.request.session)
         self.request.server.bus.publish(Event.list_changed("prompts"))
 
     @tells
     async def notify_resources_changed(self) -> None:
         """Tell every listening client that the list of resources is not what it was."""
-        await let_the_loop_turn(self.request.session)
+        await yield_to_loop(self.request.session)
         self.request.server.bus.publish(Event.list_changed("resources"))
 
     @tells
@@ -301,7 +301,7 @@ class Context(InteractionMixin, Generic[LifespanT]):
         Args:
             uri: as in the server that the function belongs to.
         """
-        await let_the_loop_turn(self.request.session)
+        await yield_to_loop(self.request.session)
         mounted = self.request.home
         bus = self.request.server.bus if mounted is None else mounted.lowlevel.bus
         bus.publish(Event.resource_updated(uri))
@@ -316,7 +316,7 @@ class Context(InteractionMixin, Generic[LifespanT]):
             ResourceNotFound: there is none.
         """
         await self._check_open()
-        await let_the_loop_turn(self.request.session)
+        await yield_to_loop(self.request.session)
         return await self.app.resources.read(replace(self.request), uri)
 
     @answers
@@ -327,7 +327,7 @@ class Context(InteractionMixin, Generic[LifespanT]):
             InvalidParams: there is no such tool.
         """
         await self._check_open()
-        await let_the_loop_turn(self.request.session)
+        await yield_to_loop(self.request.session)
         return await self.app.tools.call(replace(self.request), name, dict(arguments or {}))
 
     # -- from a sync function --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import anyio
 
 from ferrule.app.errors import ToolError
 from ferrule.app.execution.current import current_request
-from ferrule.kernel.cancellation import take_back_left_over
+from ferrule.kernel.concurrency.cancellation import take_back_left_over
 
 __all__ = ["Limits", "TooManyCalls", "ToolTimeout", "limited", "paused_time"]
 

@@ -16,7 +16,7 @@ from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from ferrule.kernel.cancellation import BodyExit
+from ferrule.kernel.concurrency.cancellation import BodyExit
 
 __all__ = ["DEFAULT_MAX_THREADS", "WorkerThreads", "calling_loop"]
 

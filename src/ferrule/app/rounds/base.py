@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import anyio
 
@@ -34,16 +34,19 @@ from ferrule.app.rounds.journal import Entry, EntryKind, Journal
 from ferrule.app.rounds.keys import Occurrences, check_key, content_digest, current_scope, question_base, scoped
 from ferrule.app.rounds.questions import MisfitAnswer, Question
 from ferrule.app.rounds.settings import RoundsSettings
-from ferrule.kernel.cancellation import BodyExit, Interruptible, attended, failure_of
+from ferrule.kernel.concurrency.cancellation import BodyExit, Interruptible, attended, failure_of
+from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import CallOptions
-from ferrule.kernel.turns import let_the_loop_turn
 from ferrule.protocol.capabilities import missing_for_request
 from ferrule.protocol.errors import RequestTimeout
 from ferrule.stores.marks import OneTimeMarks
 from ferrule.wire.codec import decode, encode
 
-__all__ = ["MAX_REFUSED_ANSWERS", "PushRounds", "Rounds", "StepCall", "bad_answer", "close_all"]
+if TYPE_CHECKING:
+    from ferrule.app.rounds.manual import InputRequired
+
+__all__ = ["MAX_REFUSED_ANSWERS", "PushRounds", "Rounds", "StepCall", "TaskSide", "bad_answer", "close_all"]
 
 logger = logging.getLogger("ferrule.app.rounds")
 
@@ -82,6 +85,23 @@ in_step: ContextVar[StepCall | None] = ContextVar("ferrule_step", default=None)
 """The step that the running code is part of."""
 
 
+class TaskSide(Protocol):
+    """What a body may do about the task that it is, or may become."""
+
+    async def begin(self) -> str:
+        """Become a task, unless it is one; return its id."""
+        ...
+
+    async def set_status(self, message: str | None) -> None:
+        """Set the task's status message."""
+        ...
+
+    @property
+    def task_id(self) -> str | None:
+        """The task's id, ``None`` while the call is none."""
+        ...
+
+
 class Rounds(ABC):
     """The questions and steps of one call.
 
@@ -89,7 +109,12 @@ class Rounds(ABC):
         request: the call.
         settings: of the server.
         journal: what is settled so far.
+
+    Attributes:
+        side: the task that this call is or may become; ``None`` for a call without tasks.
     """
+
+    side: TaskSide | None = None
 
     def __init__(self, request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> None:
         self.request = request
@@ -143,6 +168,17 @@ class Rounds(ABC):
     def enter(self) -> bool:
         """Whether the body of a task begins; ``False`` for a tool that a body calls."""
         return False
+
+    async def ask_by_hand(
+        self, asked: InputRequired, function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]
+    ) -> Any:
+        """Return ``asked``, the questions that a function returned, for the caller to answer; a task asks them itself.
+
+        Args:
+            asked: what the function returned.
+            function, kwargs: call it again with the answers.
+        """
+        return asked
 
     async def check_open(self) -> None:  # noqa: B027 - in the legacy era a round does not end before its body
         """Cancel whoever still speaks for a round that has ended; every call of ``Context`` comes here."""
@@ -415,7 +451,7 @@ class PushRounds(Rounds):
         return await shared.wait()
 
     async def _step(self, call: StepCall) -> Any:
-        await let_the_loop_turn(self.request.session)  # on trio the step itself may do without
+        await yield_to_loop(self.request.session)  # on trio the step itself may do without
         entry = await (self.run_step(call) if call.is_check else _shielded(self.run_step(call)))
         return self.outcome_of(call.name, entry)
 
@@ -487,7 +523,7 @@ def bad_answer(question: Question, error: Exception) -> InvalidAnswer:
 def close_all(awaitables: tuple[Awaitable[Any], ...]) -> None:
     """Spare coroutines that will not run the warning that nobody awaited them."""
     for awaitable in awaitables:
-        if hasattr(awaitable, "close"):
+        if hasattr(awaitable, "close"):  # a coroutine; a task or future needs nothing
             cast("Coroutine[Any, Any, Any]", awaitable).close()
 
 
@@ -501,12 +537,12 @@ async def _call(
         return await function(*args, **kwargs)
     # A pool of the steps' own: sync tools hold the threads of the other one while they wait for their steps.
     result = await settings.threads.run(lambda: function(*args, **kwargs), {})
-    return await result if hasattr(result, "__await__") else result
+    return await result if hasattr(result, "__await__") else result  # a plain function that wraps an async one
 
 
 async def _shielded(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run to the end whatever happens to the caller; a cancelled caller waits and is then cancelled."""
-    from ferrule.kernel.spawner import is_asyncio
+    from ferrule.kernel.concurrency.spawner import is_asyncio
 
     if not is_asyncio():
         with anyio.CancelScope(shield=True):

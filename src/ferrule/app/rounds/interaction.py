@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ferrule.app.in_threads import answers, tells
 from ferrule.app.rounds.run import rounds_of
-from ferrule.kernel.turns import let_the_loop_turn
+from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.protocol.deprecations import warn_deprecated
 
 if TYPE_CHECKING:
     import random
 
-    from ferrule.app.rounds.base import Rounds
+    from ferrule.app.rounds.base import Rounds, TaskSide
     from ferrule.app.rounds.questions import Elicited, Question
-    from ferrule.app.rounds.suspension import TaskSide
     from ferrule.kernel.context import ServerRequestContext
     from ferrule.wire.types import CreateMessageResult, Root
 
@@ -248,7 +247,7 @@ class InteractionMixin:
         Returns:
             The task's id; ``None``: it is no task.
         """
-        await let_the_loop_turn(self.request.session)
+        await yield_to_loop(self.request.session)
         side = self._task_side
         return None if side is None else await side.begin()
 
@@ -256,7 +255,7 @@ class InteractionMixin:
     async def set_status(self, message: str | None) -> None:
         """Say how the task stands, for people and models; does nothing where the call is no task."""
         await self._check_open()
-        await let_the_loop_turn(self.request.session)
+        await yield_to_loop(self.request.session)
         side = self._task_side
         if side is not None:
             await side.set_status(message)
@@ -269,7 +268,8 @@ class InteractionMixin:
 
     @property
     def _task_side(self) -> TaskSide | None:
-        return getattr(self.request.session.rounds, "side", None)
+        rounds: Rounds | None = self.request.session.rounds
+        return None if rounds is None else rounds.side
 
     # -- branches -------------------------------------------------------------------------------------------------
 
@@ -315,6 +315,7 @@ class InteractionMixin:
         session = self.request.session
         if session.by_hand is not None:
             return session.by_hand[0]
+        # Params of tools, prompts and resources have it; what else may stand here is of an author's own type.
         return getattr(self.request.params, "input_responses", None) or {}
 
     def answer_to(self, key: str, question: Question) -> Any:

@@ -8,7 +8,7 @@ stands still: nothing has happened on the context for several passes of the even
 When the body stands still at questions without an answer, the round ends. The context closes, the body's task is
 cancelled once, and the reply (questions and sealed state) is decided here, whatever the body returns while it
 unwinds. A cancellation by somebody else is told apart by what the carrier of the request saw
-(``ferrule.kernel.cancellation``).
+(``ferrule.kernel.concurrency.cancellation``).
 
 asyncio only: the rules lean on tasks, their cancellation count and passes of the loop.
 """

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.kernel.cancellation import take_back_left_over
+from ferrule.kernel.concurrency.cancellation import take_back_left_over
 from ferrule.kernel.context import ServerRequestContext
 
 if TYPE_CHECKING:
@@ -39,10 +39,9 @@ async def run_body(
     session = request.session
     if session.body_task is not None:  # a tool called by a tool: part of the same call; or the body of a task
         value = await (_begun(session, function, kwargs) if session.rounds else function(**kwargs))
-        if getattr(value, "is_input_required", False):
-            by_hand: Any = getattr(session.rounds, "ask_by_hand", None)
-            if by_hand is not None:
-                return await by_hand(value, function, kwargs)
+        # By name: importing `InputRequired` costs every server, and few use it.
+        if getattr(value, "is_input_required", False) and session.rounds is not None:
+            return await session.rounds.ask_by_hand(value, function, kwargs)
         return value
     try:
         session.body_task = _look(session.loop) or _NO_TASK
@@ -63,6 +62,7 @@ async def run_body(
         return await _exited(session, error)
     if session.rounds is not None:
         value = await session.rounds.settle(value)
+    # By name, as above.
     if getattr(value, "is_input_required", False):
         from ferrule.app.rounds.manual import answer_by_hand
 

@@ -33,6 +33,7 @@ def _binding(request: ServerRequestContext[Any]) -> list[Any]:
     """What a state belongs to: method, name and arguments of the call."""
     params = request.params
     name = getattr(params, NAME_PARAMS.get(request.method, "name"), None)
+    # Tools and prompts have arguments, resources have none.
     return [request.method, name, content_digest(getattr(params, "arguments", None) or {})]
 
 

@@ -28,7 +28,7 @@ from ferrule.app.rounds.questions import Question
 from ferrule.app.rounds.replay import ReplayRounds
 from ferrule.wire.codec import to_builtins
 
-__all__ = ["Answer", "AskedQuestion", "JournalWriter", "TaskSide", "WaitingRounds"]
+__all__ = ["Answer", "AskedQuestion", "JournalWriter", "WaitingRounds"]
 
 _TASK_MARK_TTL_S: Final = 7 * 24 * 3600.0
 
@@ -70,31 +70,9 @@ class JournalWriter(Protocol):
         ...
 
 
-class TaskSide(Protocol):
-    """What a body may do about the task that it is, or may become."""
-
-    async def begin(self) -> str:
-        """Become a task unless it is one; its id."""
-        ...
-
-    async def set_status(self, message: str | None) -> None:
-        """Set the task's status message."""
-        ...
-
-    @property
-    def task_id(self) -> str | None:
-        """The task's id, ``None`` while the call is none."""
-        ...
-
-
 class WaitingRounds(ReplayRounds):
-    """See the module.
+    """See the module."""
 
-    Attributes:
-        side: the task.
-    """
-
-    side: TaskSide | None = None
     _writer: JournalWriter | None = None
     _saving: asyncio.Task[None] | None = None
     _has_begun = False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import anyio
 from msgspec import UNSET
 
-from ferrule.kernel.cancellation import attended, failure_of
+from ferrule.kernel.concurrency.cancellation import attended, failure_of
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import (
     CallOptions,
@@ -305,6 +305,7 @@ class _Call(ProgressSender):
         self._gate = None
         self.interruption = None
         self.foreign_cancels = 0
+        self.left_over = 0
         self.transport: TransportContext = _DIRECT if link.origin is None else link.origin() or _DIRECT
         self.can_send_request = False
         self.cancel_requested = False

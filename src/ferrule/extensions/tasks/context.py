@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ferrule.extensions.tasks.record import TaskRecord
-from ferrule.kernel.cancellation import Interruptible
+from ferrule.kernel.concurrency.cancellation import Interruptible
 from ferrule.kernel.connection import Connection, NotifyOnly
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, TransportContext

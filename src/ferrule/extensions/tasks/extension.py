@@ -37,9 +37,9 @@ from ferrule.extensions.tasks.record import TaskRecord, legacy_task, modern_task
 from ferrule.extensions.tasks.repository import CHANGED, TaskGone, TaskRepository, new_task_id, owner_of
 from ferrule.extensions.tasks.run import TaskRun
 from ferrule.extensions.tasks.scheduler import TaskScheduler
+from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.server import GrantTopics, Server
-from ferrule.kernel.spawner import is_asyncio
 from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound
 from ferrule.stores.tasks import MemoryTasks, StoredTask, TaskStore
 from ferrule.wire.codec import to_builtins

@@ -30,7 +30,7 @@ from ferrule.app.rounds.suspension import AskedQuestion, WaitingRounds
 from ferrule.extensions.tasks.context import TaskDispatch
 from ferrule.extensions.tasks.record import KeptQuestion, TaskRecord, modern_task, related_meta
 from ferrule.extensions.tasks.repository import TaskGone, TaskRepository, legacy_status_params
-from ferrule.kernel.cancellation import attended
+from ferrule.kernel.concurrency.cancellation import attended
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import DispatchContext

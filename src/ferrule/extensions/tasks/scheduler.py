@@ -22,8 +22,8 @@ from ferrule.extensions.tasks.executor import Delivery, TaskExecutor
 from ferrule.extensions.tasks.record import TaskRecord, read_record
 from ferrule.extensions.tasks.repository import TaskGone, TaskRepository
 from ferrule.extensions.tasks.run import TaskRun
+from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.kernel.server import Server
-from ferrule.kernel.spawner import is_asyncio
 from ferrule.stores.tasks import MemoryTasks
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import anyio
 
-from ferrule.kernel.spawner import is_asyncio
+from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.wire.uri_template import normal_uri
 
 __all__ = [

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-from ferrule.kernel.cancellation import Interruptible, failure_of
+from ferrule.kernel.concurrency.cancellation import Interruptible, failure_of
+from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.kernel.connection import Connection, GuardedDispatch
 from ferrule.kernel.dispatch import CallOptions, DispatchContext
-from ferrule.kernel.turns import let_the_loop_turn
 from ferrule.protocol.capabilities import missing_for_request
 from ferrule.protocol.errors import (
     LocalError,
@@ -72,12 +72,11 @@ class ServerSession:
 
     __slots__ = ("_dispatch", "body_task", "by_hand", "calls", "connection", "loop", "meta", "notes", "rounds")
 
-    calls: int  # there from the first thing on that is told
-
     def __init__(self, connection: Connection, dispatch: DispatchContext, meta: Mapping[str, Any]) -> None:
         self.connection = connection
         self._dispatch = dispatch
-        self.loop: Any = getattr(dispatch, "loop", None)
+        self.loop: Any = dispatch.loop if isinstance(dispatch, Interruptible) else None
+        self.calls = 0
         self.meta = meta
         self.body_task: Any = None
         self.rounds: Any = None
@@ -95,7 +94,7 @@ class ServerSession:
     def failure_of(self, error: BaseException) -> Exception:
         """What the body of this request failed with; a cancellation that somebody asked for is raised again.
 
-        See `ferrule.kernel.cancellation`.
+        See `ferrule.kernel.concurrency.cancellation`.
         """
         return failure_of(error, self._dispatch)
 
@@ -144,7 +143,7 @@ class ServerSession:
         Raises:
             LocalError: the revision has no such notification.
         """
-        await let_the_loop_turn(self)
+        await yield_to_loop(self)
         revision = self.connection.revision
         if method not in revision.server_notifications and method.partition("/")[0] == "notifications":
             self._check_extension_notification(method)
@@ -159,7 +158,7 @@ class ServerSession:
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the client asked for it on this request; ``progress`` must rise."""
-        await let_the_loop_turn(self)
+        await yield_to_loop(self)
         if not self.connection.revision.has_progress_message:
             message = None
         await self._dispatch.progress(progress, total, message)
@@ -186,7 +185,7 @@ class ServerSession:
         Raises:
             ValueError: ``level`` is not one of `LOG_LEVELS`.
         """
-        await let_the_loop_turn(self)
+        await yield_to_loop(self)
         if not self.passes_log(level):
             return
         params: dict[str, Any] = {"level": level, "data": data}

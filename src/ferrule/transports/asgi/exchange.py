@@ -197,6 +197,7 @@ class ModernExchange(ProgressSender):
         self._gate: ProgressGate | None = None
         self.interruption = None
         self.foreign_cancels = 0
+        self.left_over = 0
 
     # --- what the handler says --------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import Any, cast
 
-from ferrule.kernel.cancellation import attended
+from ferrule.kernel.concurrency.cancellation import attended
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.runner import ServerRunner, aclose_shielded
 from ferrule.kernel.server import Server

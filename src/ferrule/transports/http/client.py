@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 import anyio
 
-from ferrule.kernel.cancellation import attended, failure_of
+from ferrule.kernel.concurrency.cancellation import attended, failure_of
 from ferrule.kernel.dispatch import CallOptions, OnNotify, OnRequest, ProgressSender, TransportContext
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
@@ -106,6 +106,7 @@ class _Asked(ProgressSender):
         self._gate = None
         self.interruption = None
         self.foreign_cancels = 0
+        self.left_over = 0
         self.request_id = request_id
         self.transport = http.transport
         self.progress_params = params

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import anyio
 
-from ferrule.kernel.cancellation import attended
+from ferrule.kernel.concurrency.cancellation import attended
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.runner import aclose_shielded
 from ferrule.kernel.server import Server

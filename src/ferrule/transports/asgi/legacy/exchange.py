@@ -191,6 +191,7 @@ class LegacyExchange(ProgressSender):
         self._gate: ProgressGate | None = None
         self.interruption = None
         self.foreign_cancels = 0
+        self.left_over = 0
 
     @property
     def can_send_request(self) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from ferrule.kernel import spawner as tasks_module
-from ferrule.kernel.spawner import AnyioSpawner, AsyncioSpawner, is_asyncio, spawner_for_this_loop
+from ferrule.kernel.concurrency import spawner as tasks_module
+from ferrule.kernel.concurrency.spawner import AnyioSpawner, AsyncioSpawner, is_asyncio, spawner_for_this_loop
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 

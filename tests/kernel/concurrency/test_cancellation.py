@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from ferrule import Client, Context, MCPError, MCPServer
-from ferrule.kernel.cancellation import (
+from ferrule.kernel.concurrency.cancellation import (
     BodyExit,
     Interruptible,
     attended,

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from ferrule import Client, Context, MCPServer
+from ferrule.kernel.concurrency.yielding import CALLS_PER_YIELD, yield_to_loop
 from ferrule.kernel.runner import serve_dual_era_loop
-from ferrule.kernel.turns import CALLS_PER_TURN, let_the_loop_turn
 from ferrule.testing.carriers import open_carrier
 from ferrule.types import LATEST_MODERN_VERSION
 from ferrule.wire.revisions import REVISIONS
@@ -18,7 +18,7 @@ from tests.kernel.harness import handshake, initialize, modern, note, request, s
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 
-CALLS = 40 * CALLS_PER_TURN
+CALLS = 40 * CALLS_PER_YIELD
 
 TELLING: dict[str, Callable[[Context, int], Awaitable[Any]]] = {
     "progress": lambda ctx, n: ctx.progress(n, CALLS, "x" * 100),
@@ -79,7 +79,7 @@ def telling(calls: float = CALLS, started: list[bool] | None = None) -> tuple[MC
 
 
 def enough(took: list[int]) -> bool:
-    return took[0] >= CALLS / CALLS_PER_TURN - 3  # in which order trio runs what can run is random
+    return took[0] >= CALLS / CALLS_PER_YIELD - 3  # in which order trio runs what can run is random
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -160,18 +160,18 @@ async def test_a_server_whose_body_only_tells_can_be_stopped(version: str) -> No
 
 
 async def test_every_so_many_calls_are_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each teller counts for itself, so that a body that runs again turns at the same places."""
+    """Each request counts its own calls, so that a body that runs again yields at the same places."""
 
-    class Teller:
-        calls: int
+    class Counter:
+        calls = 0
 
     async def turn() -> None:
         turns.append(True)
 
     turns: list[bool] = []
-    monkeypatch.setattr("ferrule.kernel.turns.checkpoint", turn)
-    teller, other = Teller(), Teller()
-    await let_the_loop_turn(other)
-    for made in range(1, 5 * CALLS_PER_TURN):
-        await let_the_loop_turn(teller)
-        assert len(turns) == made // CALLS_PER_TURN
+    monkeypatch.setattr("ferrule.kernel.concurrency.yielding.checkpoint", turn)
+    request, other = Counter(), Counter()
+    await yield_to_loop(other)
+    for made in range(1, 5 * CALLS_PER_YIELD):
+        await yield_to_loop(request)
+        assert len(turns) == made // CALLS_PER_YIELD

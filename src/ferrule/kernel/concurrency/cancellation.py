@@ -30,10 +30,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import coroutine
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
 
 __all__ = [
     "BodyExit",
+    "CanBeWithdrawn",
     "Interruptible",
     "attended",
     "ends_request",
@@ -64,10 +65,22 @@ class BodyExit(RuntimeError):
         self.raised = raised
 
 
+@runtime_checkable
+class CanBeWithdrawn(Protocol):
+    """A dispatch context that says whether the peer has withdrawn its request."""
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether it has."""
+        ...
+
+
 class Interruptible:
     """The part of a dispatch context that knows about the end of its request.
 
     Attributes:
+        cancel_requested: the peer has withdrawn the request.
+        loop: the asyncio event loop, where the carrier knows it; ``None`` elsewhere.
         interruption: what was last thrown into the body from outside; ``None`` for nothing. Set by `attended`.
         left_over: the count of the task when that was thrown, without what it counts for; see `take_back_left_over`.
         foreign_cancels: how many calls of ``cancel()`` that took. Whoever cancels the body's task and takes that back
@@ -76,16 +89,18 @@ class Interruptible:
 
     __slots__ = ("foreign_cancels", "interruption", "left_over")
 
-    left_over: int  # there from the first thing on that is thrown
+    cancel_requested: bool = False
+    loop: Any = None
 
     def __init__(self) -> None:
+        self.left_over = 0
         self.interruption: BaseException | None = None
         self.foreign_cancels = 0
 
     @property
     def is_being_cancelled(self) -> bool:
         """Whether the peer has withdrawn the request, or the carrier is ending it."""
-        return bool(getattr(self, "cancel_requested", False))
+        return self.cancel_requested
 
     def suspended(self) -> None:
         """Called once, when the body first waits for something."""
@@ -150,7 +165,8 @@ def is_cancellation(error: BaseException, request: object) -> bool:
         asked, interruption = request.is_being_cancelled, request.interruption
     else:
         task = _asyncio_task(None)
-        asked = bool(getattr(request, "cancel_requested", False)) or (task is not None and task.cancelling() > 0)
+        asked = isinstance(request, CanBeWithdrawn) and request.cancel_requested
+        asked = asked or (task is not None and task.cancelling() > 0)
         interruption = error if isinstance(error, GeneratorExit) else None
     return ends_request(
         error,
@@ -186,13 +202,14 @@ def attended(awaitable: Awaitable[T], request: Interruptible) -> Generator[Any, 
     Until Python 3.12 it also takes back what a failed ``TaskGroup`` of the body left in the task's count, which
     `asyncio.timeout` and anyio's scopes around the call would take for a cancellation.
     """
+    # A coroutine has `send`; of any other awaitable the iterator has it.
     work = cast("Coroutine[Any, Any, T]", awaitable if hasattr(awaitable, "send") else awaitable.__await__())
     try:
         pending = work.send(None)
     except StopIteration as stop:
         return cast("T", stop.value)
     request.suspended()
-    loop = getattr(request, "loop", None)
+    loop = request.loop
     task = _asyncio_task(loop)
     running = _running_task(loop) if task is None else task
     cancelling: Callable[[], int] = _zero if task is None else task.cancelling
@@ -235,7 +252,7 @@ def attended(awaitable: Awaitable[T], request: Interruptible) -> Generator[Any, 
         take_back_left_over(request)
 
 
-def take_back_left_over(request: object) -> None:
+def take_back_left_over(request: Interruptible | None) -> None:
     """Take back what failed groups of the body left in the count of the task that runs the caller.
 
     Before Python 3.13 an ``asyncio.TaskGroup`` leaves the count of its parent raised by one if a task of it fails while
@@ -243,14 +260,16 @@ def take_back_left_over(request: object) -> None:
     its own cancellation for somebody else's and lets it go on. So it is called at the end of each body, and before a
     scope around a part of it ends.
     """
-    left_over = getattr(request, "left_over", 0)
+    if request is None:
+        return
+    left_over = request.left_over
     if left_over > 0 and _GROUPS_LEAVE_A_COUNT:
         task = _asyncio_task(None)
         if task is not None:
             for _ in range(left_over):
                 task.uncancel()
     if left_over:
-        request.left_over = 0  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+        request.left_over = 0
 
 
 def _zero() -> int:
@@ -325,6 +344,7 @@ def _is_interrupted(task: Any) -> bool:
     import signal
 
     handler = signal.getsignal(signal.SIGINT)
+    # The handler that `asyncio.Runner` installs is a partial of a private method.
     keywords: Any = getattr(handler, "keywords", None)
     if task is None or not keywords or keywords.get("main_task") is not task:
         return False

@@ -1,0 +1,1 @@
+"""How the kernel runs the tasks of requests: starting, cancelling, and yielding to the event loop."""
