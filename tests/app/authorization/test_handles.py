@@ -76,7 +76,7 @@ def app(now) -> MCPServer:
 async def test_a_handle_works_in_every_revision(app, version):
     cart = text_of(await call(app, "begin", version=version))
     assert cart.startswith("cart_")
-    assert len(cart) > 36  # at least the entropy of a UUID (TO-31)
+    assert len(cart) > 36  # at least the entropy of a UUID (2026-07-28, "Tools")
     await call(app, "add", {"cart": cart, "item": "bolt"}, version=version)
     assert text_of(await call(app, "add", {"cart": cart, "item": "nut"}, version=version)) == "pin,bolt,nut"
 

@@ -55,7 +55,7 @@ async def test_enums_and_literals_complete_themselves(app):
 
 
 async def test_a_function_completes_with_what_is_filled_in(app):
-    """CO-1: the arguments so far narrow the choice."""
+    """The arguments so far narrow the choice."""
 
     @app.complete("quote", "city")
     async def cities(typed: str, arguments: dict[str, str], ctx: Context) -> list[str]:
@@ -79,7 +79,7 @@ async def test_templates_complete_by_their_text(app):
 
 
 async def test_at_most_a_hundred_values_go_out(app):
-    """CO-2: the rest is counted."""
+    """At most 100 go out (2026-07-28, "Completion"); the rest is counted."""
 
     @app.complete("quote", "city")
     def cities(typed: str):
@@ -109,13 +109,13 @@ async def test_a_completion_of_ones_own_passes_and_is_bounded(app):
     ],
 )
 async def test_unknown_owners_and_arguments_are_invalid_params(app, argument, ref):
-    """CO-4."""
+    """What cannot be completed is -32602 (2026-07-28, "Completion", error handling)."""
     with pytest.raises(InvalidParams):
         await complete(app, argument, "", ref)
 
 
 async def test_the_capability_is_there_only_when_something_completes():
-    """CO-3: advertised means answered; the first revision has no such capability."""
+    """What is advertised is answered; the first revision has no such capability."""
     app = MCPServer("x")
 
     @app.prompt

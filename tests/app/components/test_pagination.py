@@ -34,19 +34,19 @@ async def names(app: MCPServer) -> list[str]:
 
 @pytest.mark.parametrize("size", [None, 1, 2, 3, 7, 100])
 async def test_all_pages_together_are_the_list_in_order(size):
-    """TO-7: the order of registration, each exactly once, and no empty last page."""
+    """The order of registration, each exactly once, and no empty last page."""
     assert await names(server(7, size)) == [f"t{number}" for number in range(7)]
 
 
 async def test_a_full_last_page_has_no_cursor():
-    """PG-2: a missing cursor is the end, so a cursor promises more."""
+    """A missing cursor is the end, so a cursor promises more."""
     _, cursor = await page(server(4, 2))
     found, cursor = await page(server(4, 2), cursor)
     assert (found, cursor) == (["t2", "t3"], None)
 
 
 async def test_a_cursor_survives_changes_on_either_side():
-    """PG-5: an offset would skip or repeat members when earlier ones go."""
+    """An offset would skip or repeat members when earlier ones go."""
     app = server(6, 2)
     _, cursor = await page(app)
     app.remove_tool("t0")
@@ -65,7 +65,7 @@ async def test_a_cursor_of_another_worker_continues():
 
 
 async def test_an_empty_cursor_stands_before_the_first_member():
-    """PG-3 and T80: it is a cursor, so it must not be read as the end, nor as an error."""
+    """It is a cursor (2026-07-28, "Pagination"), so it must not be read as the end, nor as an error."""
     assert (await page(server(2, None), ""))[0] == ["t0", "t1"]
 
 
@@ -73,7 +73,7 @@ async def test_an_empty_cursor_stands_before_the_first_member():
     "cursor", ["x", "0", "YWZ0ZXI6", encode_cursor(3) + "=", "YWZ0ZXI6LTE", "é", "YWZ0ZXI6MDM", "a" * 5000]
 )
 async def test_a_cursor_that_is_not_ours_is_invalid_params(cursor):
-    """PG-5; a near miss must not be read as something else."""
+    """It is -32602 (2026-07-28, "Pagination"); a near miss must not be read as something else."""
     with pytest.raises(InvalidParams) as caught:
         await page(server(2, 1), cursor)
     assert caught.value.code == -32602

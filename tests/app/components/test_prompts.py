@@ -40,7 +40,7 @@ async def get(app, name, arguments=None, **more):
 
 @pytest.mark.parametrize("version", EVERY_REVISION)
 async def test_every_revision_lists_and_gets(app, version):
-    """PR-1: arguments are described, values are text on the wire."""
+    """Arguments are described, values are text on the wire."""
     (listed,) = (await ask(app, "prompts/list", version=version))["prompts"]
     assert listed == {
         "name": "quote",
@@ -58,13 +58,13 @@ async def test_every_revision_lists_and_gets(app, version):
 
 @pytest.mark.parametrize("arguments", [None, {}, {"metal": "x", "extra": "y"}, {"metal": "x", "pieces": "many"}])
 async def test_wrong_arguments_are_invalid_params(app, arguments):
-    """PR-2: a prompt is chosen by a person, whose client shows the error."""
+    """A prompt is chosen by a person, whose client shows the error."""
     with pytest.raises(InvalidParams, match="Invalid arguments for prompt `quote`"):
         await get(app, "quote", arguments)
 
 
 async def test_an_unknown_prompt_is_invalid_params(app):
-    """PR-2."""
+    """The client gets -32602 (2026-07-28, "Prompts", error handling)."""
     with pytest.raises(InvalidParams, match="Unknown prompt"):
         await get(app, "nope")
 

@@ -37,7 +37,7 @@ async def read(app, uri, **more):
 
 @pytest.mark.parametrize("version", EVERY_REVISION)
 async def test_every_revision_lists_and_reads(app, version):
-    """RE-1 to RE-3: resources and templates are two lists."""
+    """Resources and templates are two lists."""
     listed = (await ask(app, "resources/list", version=version))["resources"]
     assert [(entry["uri"], entry["name"], entry["mimeType"]) for entry in listed] == [
         ("data://stock", "stock", "text/csv")
@@ -55,7 +55,7 @@ async def test_every_revision_lists_and_reads(app, version):
 @pytest.mark.parametrize("version", EVERY_REVISION)
 @pytest.mark.parametrize("uri", ["data://gone", "data://metals/brass", "data://metals/brass/many", "DATA://stock"])
 async def test_a_missing_resource_is_an_error_with_the_revisions_code(app, version, uri):
-    """RE-5, RE-6, T24: -32002 in the legacy era, -32602 in the modern one, and the URI in the data."""
+    """-32002 in the legacy era, -32602 in the modern one, and the URI in the data."""
     with pytest.raises(ResourceNotFound) as caught:
         await read(app, uri, version=version)
     assert caught.value.code == (-32602 if version == "2026-07-28" else -32002)
@@ -92,7 +92,7 @@ async def test_percent_escapes_are_decoded_once(app):
     "path", ["..%2Fsecret", "a/../../b", "%2Fetc/passwd", "a%00b", "..", "C%3A%5Cx", "..%5Cx", "%5C%5Chost"]
 )
 async def test_paths_that_leave_the_directory_are_not_found(app, path):
-    """RE-7: what comes from a peer is joined to a directory by the author, sooner or later."""
+    """What comes from a peer is joined to a directory by the author, sooner or later."""
     seen = []
 
     @app.resource("file:///docs/{+path}")
@@ -145,7 +145,7 @@ async def test_query_parameters_are_optional_arguments(app):
 
 
 async def test_each_kind_of_contents(app):
-    """RE-3: text or base64, several items where several are returned."""
+    """Text or base64, several items where several are returned."""
 
     @app.resource("data://kinds/{kind}")
     def kinds(kind: str):
@@ -204,7 +204,7 @@ def test_what_cannot_be_served_is_refused_at_registration(app):
 
 
 async def test_cache_hints_of_one_resource_win(app):
-    """CH-1: how long contents hold is known to who makes them."""
+    """The author of a resource knows how long its contents hold (2026-07-28, "Caching")."""
 
     @app.resource("data://slow", ttl_ms=5000, cache_scope="public")
     def slow() -> str:

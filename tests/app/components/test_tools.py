@@ -79,7 +79,7 @@ async def test_missing_arguments_are_an_empty_object(app):
 
 @pytest.mark.parametrize("version", EVERY_REVISION)
 async def test_wrong_arguments_are_a_result_that_says_what_to_send(app, version):
-    """T2 and TO-27: the model must be able to correct itself."""
+    """The model must be able to correct itself."""
     answer = await call(app, "echo", {"txt": 1}, version=version)
     assert answer["isError"] is True
     assert "structuredContent" not in answer
@@ -88,7 +88,7 @@ async def test_wrong_arguments_are_a_result_that_says_what_to_send(app, version)
 
 
 async def test_an_unknown_tool_is_a_protocol_error(app):
-    """TO-27: -32602, in every era."""
+    """-32602, in every era (2026-07-28, "Tools", error handling)."""
     for name in ("nope", "Echo"):
         with pytest.raises(InvalidParams) as caught:
             await call(app, name)
@@ -187,7 +187,7 @@ async def test_a_sync_function_that_wraps_an_async_one_is_awaited(app):
 
 
 def test_names_are_checked_when_they_are_given(app, caplog):
-    """TO-5 and D31: what the specification refuses is an error, what model APIs refuse is a warning."""
+    """What the specification refuses is an error, what model APIs refuse is a warning."""
     for bad in ("", "a b", "a,b", "a/b", "é", "x" * 129):
         with pytest.raises(RegistrationError):
             app.add_tool(lambda: None, name=bad)
@@ -254,7 +254,7 @@ async def test_a_schema_of_ones_own_passes_untouched_and_is_enforced(app):
     ],
 )
 def test_a_schema_that_cannot_be_used_is_refused_at_registration(app, schema):
-    """JS-3, JS-4: nothing is fetched, and what cannot be resolved is not taken for permissive."""
+    """Nothing is fetched, and what cannot be resolved is not taken for permissive."""
     with pytest.raises(RegistrationError):
         app.add_tool(lambda a: a, name="own", input_schema=schema)
 

@@ -133,7 +133,7 @@ def test_undeclared_text_is_text_only():
     ],
 )
 def test_each_kind_of_value_is_structured_and_fits_its_schema(returns, value, structured):
-    """TO-23: what is sent conforms to what was published, in either shape."""
+    """What is sent conforms to what was published, in either shape."""
     plan = plan_result(returns)
     result = plan.project(value, MODERN)
     schema = plan.output_schema()
@@ -153,7 +153,7 @@ def test_each_kind_of_value_is_structured_and_fits_its_schema(returns, value, st
 
 
 def test_the_text_is_compact_json_of_the_structured_content():
-    """TO-24: for clients and models that read text only."""
+    """For clients and models that read text only."""
     assert text_of(project(Record(1), Record)) == '{"n":1,"mean":null,"when":null}'
 
 
@@ -287,7 +287,7 @@ def test_a_result_of_ones_own_passes_through():
 
 
 def test_a_result_of_ones_own_is_checked_against_the_declared_schema():
-    """TO-23 holds for it too; error results are exempt."""
+    """What is sent conforms to what was published here too; error results are exempt."""
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     good = ToolResult([], {"a": 1})
     assert project(good, output_schema=schema) == good
