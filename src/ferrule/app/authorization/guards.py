@@ -1,11 +1,11 @@
 """Between an `MCPServer` and `ferrule.auth`: who sends each HTTP request, and who may use which component.
 
-Two questions per component, because they have different answers for whom they exclude:
+A component has two conditions, which differ in what a principal sees that does not meet them:
 
 * ``scopes=``: what the token must allow. The component is listed all the same; using it without them is HTTP 403 with a
   challenge, and a client may step up.
-* ``allow=``: a function of the principal. Where it says no the component does not exist: not listed, not served, not
-  completed.
+* ``allow=``: a function of the principal. If it returns false the component does not exist for it: not listed, not
+  served, not completed.
 
 Neither is asked on stdio and in process, where the peer started this program or is part of it (2026-07-28,
 "Authorization", applicability). Over HTTP without ``auth=`` a component with scopes is refused to everybody.
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from ferrule.app.authorization.principals import scopes_of
 from ferrule.app.errors import RegistrationError
 from ferrule.auth.server.refusals import AuthRefusal, InsufficientScope
 from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
@@ -50,14 +51,14 @@ logger = logging.getLogger("ferrule.app")
 
 
 def read_auth(auth: Any) -> ResourceServer:
-    """What a program passed as ``auth=``: a `ResourceServer`, an issuer's URL, or what judges tokens."""
+    """Return the `ResourceServer` of ``auth=``: itself, or one for an issuer's URL or a token verifier."""
     from ferrule.auth.server.resource_server import ResourceServer
 
     return auth if isinstance(auth, ResourceServer) else ResourceServer(auth)
 
 
 class Protection:
-    """The `ResourceServer` of one server as its `ServerProtection`: every HTTP door of the server asks it.
+    """The `ResourceServer` of one server as its `ServerProtection`: every HTTP endpoint of the server asks it.
 
     Attributes:
         resource_server: judges requests.
@@ -86,7 +87,10 @@ class Protection:
 
 
 async def fetch_alone(request: AuthRequest) -> AuthResponse:
-    """Fetches keys and asks about tokens over a connection of its own: rare, and no connection outlives its loop."""
+    """Send one request for keys, or about a token, over a connection of its own, which is closed afterwards.
+
+    Such requests are rare, and a connection that is kept could outlive its event loop.
+    """
     from ferrule.auth.http import AuthResponse
     from ferrule.transports.http.aiohttp_backend import AiohttpClient
     from ferrule.transports.http.backend import HttpRequest
@@ -113,7 +117,7 @@ class ScopesUnknown(InvalidParams):
 class Guard:
     """Who may see a component, and who may use it.
 
-    A function of the author that fails answers no: the component is hidden, or not used, and the log says why.
+    If ``scopes`` or ``allow`` raises, the component is not used, or hidden, and the log has the exception.
 
     Args:
         scopes, allow: see the module.
@@ -169,7 +173,7 @@ class Guard:
             needed = self._needed(principal, arguments)
         except MCPError:
             return False
-        return set(getattr(principal, "scopes", ())).issuperset(needed)
+        return scopes_of(principal).issuperset(needed)
 
     def check(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> None:
         """Refuse a use for which the token's scopes do not suffice.
@@ -208,8 +212,7 @@ def require_scopes(ctx: ServerRequestContext[Any], needed: tuple[str, ...]) -> N
     """
     if not ctx.transport.is_network or not needed:
         return
-    granted: Iterable[str] = getattr(ctx.transport.principal, "scopes", ())
-    if not set(granted).issuperset(needed):
+    if not scopes_of(ctx.transport.principal).issuperset(needed):
         protection = ctx.server.protection
         if not isinstance(protection, Protection):
             raise InsufficientScope(needed)
@@ -217,10 +220,10 @@ def require_scopes(ctx: ServerRequestContext[Any], needed: tuple[str, ...]) -> N
 
 
 def make_guard(scopes: Scopes, allow: Allow | None) -> Guard | None:
-    """The guard of a component; ``None`` if everybody who may use the server may use it.
+    """Return the guard of a component; ``None`` if everybody who may use the server may use it.
 
     Raises:
-        RegistrationError: a function of these is async: what it gives would be taken for yes.
+        RegistrationError: ``scopes`` or ``allow`` is async: the coroutine that it returns would count as true.
     """
     for word, function in (("scopes", scopes), ("allow", allow)):
         if iscoroutinefunction(function):
@@ -232,4 +235,5 @@ def make_guard(scopes: Scopes, allow: Allow | None) -> Guard | None:
 
 
 def _name_of(function: Any) -> str:
+    # A callable object and a partial have no `__qualname__`.
     return str(getattr(function, "__qualname__", type(function).__name__))

@@ -69,7 +69,7 @@ class Handles(_Kept[T]):
     Args:
         name: of the kind of thing; handles begin with it.
         kept: its type.
-        ttl_s: seconds that a value lives after it was last put; say so in the tool's description (TO-31).
+        ttl_s: seconds that a value lives after it was last put; say so in the tool's description (2026-07-28, "Tools").
     """
 
     async def create(self, ctx: Context[Any], value: T) -> str:

@@ -9,18 +9,24 @@ from ferrule.kernel.context import ServerRequestContext
 from ferrule.wire.codec import encode_str, to_builtins
 from ferrule.wire.faults import EncodeError
 
-__all__ = ["principal_id", "principal_of"]
+__all__ = ["principal_id", "principal_of", "scopes_of"]
 
 _NAMES = ("id", "subject", "sub")
 
 
 def principal_of(request: ServerRequestContext[Any]) -> Any:
-    """The principal of a request, as authentication gave it; ``None`` for nobody in particular."""
+    """Return the principal of a request, as authentication gave it; ``None`` for an anonymous sender."""
     return request.transport.principal
 
 
+def scopes_of(principal: Any) -> frozenset[str]:
+    """Return the scopes that a principal was granted; none for one without such an attribute."""
+    # An authenticator of the user's may return any object as the principal.
+    return frozenset(getattr(principal, "scopes", ()))
+
+
 def principal_id(principal: Any) -> str | None:
-    """A principal as text; ``None`` for nobody in particular.
+    """Return a principal as text; ``None`` for an anonymous sender.
 
     Text and numbers stand for themselves; an object or mapping by its ``id``, ``subject`` or ``sub``; anything else
     that has a JSON form by that.

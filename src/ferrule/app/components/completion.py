@@ -3,7 +3,7 @@
 A parameter that is a ``Literal`` or an enum completes itself. For any other, a function is registered for one argument
 of one prompt or template; it gets what has been typed, and by name or type whatever else it asks for: ``arguments``
 (the ones already filled in) and a `Context`. At most 100 values go out
-(2025-11-25 and 2026-07-28, "Completion", response limits); the rest is counted.
+(2026-07-28, "Completion"); the rest is counted.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A cursor names the last member that was given, by its registration number, so a page continues rightly when members were
 added or removed in between, in this process or in another worker that registered the same components. Cursors are
-opaque to clients; anything that is not one of ours is -32602. An empty string is a cursor like any other (PG-3): here
-it stands before the first member.
+opaque to clients; anything that is not one of ours is -32602. An empty string is a cursor like any other
+(2026-07-28, "Pagination"): here it stands before the first member.
 
 The rule a newcomer would break: test ``cursor is None``, never its truth.
 """

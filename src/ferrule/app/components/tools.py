@@ -437,7 +437,7 @@ class ToolSet:
         """An enabled tool.
 
         Raises:
-            InvalidParams: there is none (2026-07-28 "Tools", error handling).
+            InvalidParams: there is none (2026-07-28, "Tools", error handling).
         """
         tool = self.index.live.get(name)
         if tool is None:

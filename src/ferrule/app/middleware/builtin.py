@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 RATE_LIMITED_CODE: Final = 429
-"""An application's own code: outside the range that JSON-RPC and the specification keep (ER-3)."""
+"""An application's own code: outside the range that JSON-RPC and the specification reserve (2026-07-28, "Overview")."""
 
 LIMITED_METHODS: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 
@@ -287,6 +287,7 @@ def outcome_of(result: Any) -> str:
         facts = cast("Mapping[str, Any]", result)
         is_error, kind = facts.get("isError"), facts.get("resultType")
     else:
+        # A handler of the low-level server may return any Struct.
         is_error, kind = getattr(result, "is_error", None), getattr(result, "result_type", None)
     if is_error is True:
         return "error"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ferrule.app.application import application_of
-from ferrule.app.authorization.principals import principal_id, principal_of
+from ferrule.app.authorization.principals import principal_id, principal_of, scopes_of
 from ferrule.app.execution.running_task import current_task_id
 from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.protocol.errors import MCPError
@@ -205,7 +205,7 @@ class CacheResults:
             return []
         principal = principal_of(ctx)
         if principal is not None:
-            return ["principal", principal_id(principal), sorted(map(str, getattr(principal, "scopes", ())))]
+            return ["principal", principal_id(principal), sorted(map(str, scopes_of(principal)))]
         if ctx.session.session_id is not None:
             return ["session", ctx.session.session_id]
         if not ctx.transport.is_network:

@@ -106,6 +106,7 @@ class _Reader:
             return self._union(typing.get_args(annotation))
         if origin is Literal:
             return self._literal(typing.get_args(annotation))
+        # Special forms of `typing` have their name nowhere else.
         if getattr(origin, "_name", None) in _TRANSPARENT:
             return self.read(typing.get_args(annotation)[0])
         if isinstance(annotation, typing.NewType):
@@ -127,6 +128,7 @@ class _Reader:
             return Shape("map", hint, key.is_plain and value.is_plain, items=[key, value])
         if isinstance(container, type):
             cls: type[Any] = container
+            # The mark of a named tuple, which has no class of its own.
             if issubclass(cls, tuple) and hasattr(container, "_fields"):
                 return self._named_tuple(annotation, container)
             return self._class(annotation, container)
@@ -176,6 +178,7 @@ class _Reader:
 
     def _named_tuple(self, annotation: Any, cls: type) -> Shape:
         items = [self.read(hint) for hint in class_hints(annotation).values()]
+        # Python sets it on named tuples only.
         optional = len(getattr(cls, "_field_defaults", ()))
         if all(item.is_plain for item in items):
             return Shape("tuple", annotation, items=items, source=annotation, optional_items=optional)
@@ -338,7 +341,9 @@ def _read_notes(notes: list[Any]) -> _Notes:
         elif isinstance(note, str):
             found.metas.append(msgspec.Meta(description=note))
         elif isinstance(
-            text := getattr(note, "documentation", None), str
+            # `Doc` of `typing_extensions` (PEP 727), or a class like it.
+            text := getattr(note, "documentation", None),
+            str,
         ):  # typing_extensions.Doc, annotated_types.doc
             found.metas.append(msgspec.Meta(description=text))
         elif type(note).__module__ == "annotated_types":
@@ -428,6 +433,7 @@ _MAX_COMBINATIONS = 64
 
 def _flag_schema(cls: type[enum.Flag]) -> dict[str, Any]:
     """The numbers that a flag may be; an ``IntFlag`` keeps bits that it does not know."""
+    # Python sets it on flags only.
     if getattr(cls, "_boundary_", None) is not enum.FlagBoundary.STRICT:
         return {"type": "integer"}
     sums = {0}

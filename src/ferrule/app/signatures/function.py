@@ -290,6 +290,7 @@ def compile_function(function: Callable[..., Any], *, allow_keywords: bool = Fal
 
 def _check_bound(function: Any, first: RawParameter) -> None:
     """A decorator in a class body sees a plain function; the client would be asked for ``self``."""
+    # A callable object and a partial have no `__qualname__`.
     owner = getattr(function, "__qualname__", "").rpartition(".")[0]
     if first.annotation is EMPTY and owner and not owner.endswith("<locals>"):
         raise SignatureError(

@@ -108,6 +108,7 @@ def _of_function(function: types.FunctionType) -> Declaration:
 
 
 def _of_callable(function: Any) -> tuple[Declaration, Any]:
+    # A callable object and a partial have no name of their own.
     label = getattr(function, "__qualname__", None) or type(function).__qualname__
     try:
         signature = signature_of(function)
@@ -128,10 +129,12 @@ def _of_callable(function: Any) -> tuple[Declaration, Any]:
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
+    # A callable object and a partial have no name of their own.
     name = getattr(function, "__name__", None) or getattr(inner, "__name__", None) or type(inner).__name__
     source = inspect.unwrap(inner)
     if not inspect.isroutine(source):
         source = type(source).__call__
+    # A callable object may have no docstring.
     doc = getattr(inner if isinstance(function, functools.partial) else function, "__doc__", None)
     kind = _kind_of_callable(function, inner)
     return Declaration(function, name, kind, parameters, signature.return_annotation, doc, takes_keywords), source
@@ -190,6 +193,7 @@ def _resolve(made: Declaration, source: Any) -> None:
 
 
 def _evaluate(made: Declaration, named: dict[str, Any], source: Any) -> dict[str, Any]:
+    # Only functions written in Python have globals.
     names = getattr(source, "__globals__", {})
     try:
         return {name: _evaluated(annotation, names, None) for name, annotation in named.items()}
@@ -198,7 +202,9 @@ def _evaluate(made: Declaration, named: dict[str, Any], source: Any) -> dict[str
     except Exception as error:
         raise _unreadable(error, made.name) from error
     local_names = _names_of_callers(source)
+    # A callable object may have no module.
     remember_names(getattr(source, "__module__", "") or "", local_names)
+    # Set by Python 3.12 and later on generic functions.
     local_names |= {parameter.__name__: parameter for parameter in getattr(source, "__type_params__", ())}
     try:
         return {name: _evaluated(annotation, names, local_names) for name, annotation in named.items()}
@@ -230,6 +236,7 @@ def _has_text(annotation: Any) -> bool:
     """Whether a part is still to be evaluated; the values of ``Literal`` are text and done."""
     if isinstance(annotation, str | typing.ForwardRef):
         return True
+    # Only subscripted annotations have arguments.
     parts = getattr(annotation, "__args__", None)
     if not parts or annotation.__class__ is _LITERAL_FORM:
         return False
@@ -242,6 +249,7 @@ def _has_text(annotation: Any) -> bool:
 def remember_callers(function: Any) -> None:
     """Let classes that only the registering functions know be found by name."""
     source = inspect.unwrap(function)
+    # A callable object may have no module.
     remember_names(getattr(source, "__module__", "") or "", _names_of_callers(source))
 
 
@@ -257,6 +265,7 @@ def _names_of_callers(source: Any) -> dict[str, Any]:
             found = {**frame.f_locals, **found}
         frame = frame.f_back
         depth += 1
+    # Only functions written in Python have a closure.
     closure = getattr(source, "__closure__", None)
     for name, cell in zip(source.__code__.co_freevars, closure, strict=False) if closure else ():
         try:

@@ -202,12 +202,14 @@ class _Writer:
                 _rename(self.defs[renamed[_DEFS + name].removeprefix(_DEFS)], renamed)
         if set(made) == {"$ref"}:
             return made
+        # The source is any annotation; not each has a name.
         if (name := getattr(shape.source, "__name__", "")) and made.get("type") == "object":
             return self._named(shape, _clean(name), lambda: made)
         return made
 
     def _name_of(self, shape: Shape) -> str:
         cls = typing.get_origin(shape.source) or shape.source
+        # The argument is any annotation; not each has a name.
         parts = [cls.__name__, *(_clean(getattr(arg, "__name__", str(arg))) for arg in typing.get_args(shape.source))]
         return "_".join(parts)
 

@@ -14,7 +14,16 @@ from typing import Any, cast
 import msgspec
 
 from ferrule.app.signatures import adapters
-from ferrule.app.signatures.shapes import Shape, decode_hook, json_kind, kinds_of, native, prefix_path, split_path
+from ferrule.app.signatures.shapes import (
+    DecoderMarker,
+    Shape,
+    decode_hook,
+    json_kind,
+    kinds_of,
+    native,
+    prefix_path,
+    split_path,
+)
 from ferrule.wire.json_types import is_array
 
 __all__ = ["checked_marker", "decoder_marker", "foreign_marker", "msgspec_accepts", "shape_marker"]
@@ -33,25 +42,18 @@ def msgspec_accepts(hint: Any) -> bool:
     return True
 
 
-class _Marker(type):
-    """A class that stands in a hint for what msgspec cannot do; msgspec asks whether the decoded value is one."""
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return True
-
-
 def decoder_marker(decode: Callable[[Any], Any]) -> type:
-    """A class that stands for ``decode`` in a hint."""
-    return _Marker("Marker", (), {"__ferrule_decode__": staticmethod(decode)})
+    """Return a class that stands for ``decode`` in a hint."""
+    return DecoderMarker(decode)
 
 
 def shape_marker(shape: Shape) -> type:
-    """A class that stands for a shape; the shape may still be unfinished, as in recursion."""
+    """Return a class that stands for a shape; the shape may still be unfinished, as in recursion."""
     return decoder_marker(lambda value: _decode(shape, value))
 
 
 def checked_marker(hint: Any, checks: tuple[Callable[[Any], object], ...]) -> type:
-    """A class that stands for ``hint`` and then asks predicates."""
+    """Return a class that stands for ``hint`` and then asks predicates."""
 
     def decode(value: Any) -> Any:
         made = msgspec.convert(value, hint, dec_hook=decode_hook, str_keys=True)
@@ -64,7 +66,7 @@ def checked_marker(hint: Any, checks: tuple[Callable[[Any], object], ...]) -> ty
 
 
 def foreign_marker(annotation: Any, adapter: adapters.Adapter) -> type:
-    """A class that stands for an annotation which an opaque adapter decodes whole."""
+    """Return a class that stands for an annotation which an opaque adapter decodes whole."""
     return decoder_marker(lambda value: adapter.decode(annotation, value))
 
 

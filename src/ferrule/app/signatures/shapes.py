@@ -110,11 +110,31 @@ class Shape(msgspec.Struct, eq=False, weakref=True):
         return False
 
 
+class DecoderMarker(type):
+    """A class that stands in a hint for what msgspec cannot do.
+
+    Args:
+        decode: JSON-shaped data → the value; raises ``ValueError`` for data that does not fit.
+    """
+
+    decode: Callable[[Any], Any]
+
+    def __new__(mcs, decode: Callable[[Any], Any]) -> DecoderMarker:
+        return super().__new__(mcs, "Marker", (), {})
+
+    def __init__(cls, decode: Callable[[Any], Any]) -> None:
+        super().__init__("Marker", (), {})
+        cls.decode = staticmethod(decode)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        # msgspec asks whether the decoded value is an instance of the class in the hint.
+        return True
+
+
 def decode_hook(tp: Any, value: Any) -> Any:
-    """``dec_hook`` of every conversion in this layer: what msgspec does not know, by marker or by adapter."""
-    decode: Callable[[Any], Any] | None = getattr(tp, "__ferrule_decode__", None)
-    if decode is not None:
-        return decode(value)
+    """Decode what msgspec does not know, by marker or by adapter: ``dec_hook`` of every conversion in this layer."""
+    if isinstance(tp, DecoderMarker):
+        return tp.decode(value)
     adapter = adapters.adapter_for(tp)
     if adapter is None:
         raise TypeError(f"`{tp!r}` has no JSON form")
@@ -150,6 +170,7 @@ def kinds_of(shape: Shape, *, _depth: int = 0) -> list[str]:
     if shape.kind in ("map", "object"):
         return ["object"]
     if shape.kind in ("enum", "literal"):
+        # Members of enums stand for their value; a literal is itself.
         return list(dict.fromkeys(json_kind(getattr(value, "value", value)) for value in shape.values))
     if shape.kind == "custom" and shape.schema is None:
         return list(_opaque_kinds(shape))

@@ -136,6 +136,7 @@ def without_subclasses(value: Any) -> Any:
         return {without_subclasses(key): without_subclasses(part) for key, part in value.items()}
     cls: type = value.__class__
     for kind in _SEQUENCES:
+        # The mark of a named tuple, which has no class of its own.
         if issubclass(cls, kind) and not hasattr(cls, "_fields"):
             return kind([without_subclasses(part) for part in value])
     if issubclass(cls, Flag):  # msgspec knows the members and not what is made of none of them
@@ -152,6 +153,7 @@ _SEQUENCES: tuple[Any, ...] = (list, tuple, set, frozenset)
 
 def _encode_hook(value: Any) -> Any:
     cls: type = type(value)  # pyright: ignore[reportUnknownVariableType]
+    # Set by pydantic, which must not be imported to find out.
     if (serializer := getattr(cls, "__pydantic_serializer__", None)) is not None:
         # Without pydantic's warnings: what breaks a declared type is an error of the result.
         return serializer.to_python(value, mode="json", by_alias=True, warnings=False)

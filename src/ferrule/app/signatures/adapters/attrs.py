@@ -30,6 +30,7 @@ class _Attrs(Fields):
             default = field.default
             required = default is attr.NOTHING
             if required or isinstance(default, attr.Factory):
+                # A default of attrs is a value of the user, or a `Factory` of attrs.
                 default = collection_default(getattr(default, "factory", None))
             found.append(RawField(field.alias, field.alias, hints.get(field.name, Any), required, default))
         return found

@@ -102,12 +102,15 @@ def remember_names(module: str, names: dict[str, Any]) -> None:
 def _bindings(annotation: Any) -> dict[Any, Any]:
     cls = typing.get_origin(annotation) or annotation
     args = typing.get_args(annotation)
+    # Set by Python on generic classes only.
     parameters = getattr(cls, "__parameters__", ())
     found: dict[Any, Any] = dict(zip(parameters, args, strict=False)) if args else {}
+    # Set by Python on classes with generic bases only.
     for base in getattr(cls, "__orig_bases__", ()):
         origin = typing.get_origin(base)
         if origin is None or origin in (typing.Generic, typing.Protocol):
             continue
+        # Set by Python on generic classes only.
         for parameter, argument in zip(getattr(origin, "__parameters__", ()), typing.get_args(base), strict=False):
             found.setdefault(parameter, _substitute(argument, found))
     return found
@@ -116,6 +119,7 @@ def _bindings(annotation: Any) -> dict[Any, Any]:
 def _substitute(hint: Any, bindings: dict[Any, Any]) -> Any:
     if isinstance(hint, typing.TypeVar):
         return bindings.get(hint, hint)
+    # Set by Python on generic aliases only.
     parameters = getattr(hint, "__parameters__", ())
     if not parameters or isinstance(hint, type):
         return hint

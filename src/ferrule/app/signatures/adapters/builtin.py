@@ -160,6 +160,7 @@ _DATACLASSES, _TYPED_DICTS, _TEXTS, _SUBCLASSES = _Dataclasses(), _TypedDicts(),
 
 def adapter_of_builtin(cls: type) -> Adapter | None:
     """The adapter of a class that no library claims."""
+    # The mark of a dataclass: after `is_dataclass` type checkers know nothing of the class any more.
     if hasattr(cls, "__dataclass_fields__"):
         return _DATACLASSES
     if is_typed_dict(cls):
@@ -220,6 +221,7 @@ def _qualifiers(hint: Any) -> list[str]:
     """The names of what stands around a type: ``Required``, ``NotRequired``, ``ReadOnly``, ``Annotated``."""
     found: list[str] = []
     while (origin := typing.get_origin(hint)) is not None:
+        # Special forms of `typing` have their name nowhere else.
         name = "Annotated" if origin is typing.Annotated else getattr(origin, "_name", None)
         if name not in ("Required", "NotRequired", "ReadOnly", "Annotated"):
             break

@@ -89,6 +89,7 @@ class _Pydantic(Opaque):
             )
         except Exception as error:
             reason = str(error).partition("\n")[0]
+            # Errors of pydantic carry a code, which says more than their class.
             if isinstance(error, NameError) or getattr(error, "code", None) in _NOT_YET:
                 _class_adapter.cache_clear()  # what it holds for the class would stay unfinished
                 raise NameError(reason) from error
@@ -203,6 +204,7 @@ def _validators(annotation: Any) -> tuple[Any, Any]:
 
 def _drop_class_titles(schema: dict[str, Any], annotation: Any) -> None:
     cls = typing.get_origin(annotation) or annotation
+    # A generic alias has no `__name__`.
     if schema.get("title") == getattr(cls, "__name__", None):
         del schema["title"]
     for name, part in schema.get("$defs", {}).items():
