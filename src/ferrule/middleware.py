@@ -10,7 +10,7 @@ from ferrule.app.middleware.builtin import (
     TimingOf,
     sender_of,
 )
-from ferrule.kernel.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from ferrule.kernel.server import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 
 __all__ = [
     "CacheResults",

@@ -8,8 +8,7 @@ from typing import Any
 import anyio
 
 from ferrule.kernel.changes.bus import Event
-from ferrule.kernel.context import ServerRequestContext
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.protocol.caching import CacheHint
 from ferrule.protocol.errors import InvalidParams, MCPError, RequestTimeout, ResourceNotFound
 from ferrule.wire.headers import compile_param_plan

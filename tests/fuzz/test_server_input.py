@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.kernel.context import ServerRequestContext
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.testing.carriers import Carrier, open_carrier
 from ferrule.wire.jsonrpc import parse_message
 from ferrule.wire.revisions import REVISIONS

@@ -16,11 +16,10 @@ from anyio.lowlevel import checkpoint
 
 from ferrule import Client, Context, MCPServer
 from ferrule.kernel.connection import Connection
-from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import DispatchContext, StreamMessage, TransportContext
 from ferrule.kernel.duplex import JSONRPCDispatcher
 from ferrule.kernel.runner import serve_connection, serve_loop
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.protocol.errors import (
     ClientNotAskable,
     ConnectionClosed,

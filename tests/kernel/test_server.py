@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ferrule.kernel.context import CallNext, ServerRequestContext
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.types import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 from ferrule.wire.revisions import REVISIONS
+from ferrule.wire.types import Icon, Implementation
 
 Context = ServerRequestContext[Any]
 
@@ -123,3 +123,23 @@ async def test_the_lifespan_is_entered_per_start() -> None:
     assert log == ["enter s", "exit"] * 2
     async with Server[Any]("plain").lifespan() as state:
         assert state == {}
+
+
+def test_what_is_displayed_of_a_server_stands_in_its_identity() -> None:
+    """One frozen value, which clients of both eras get as it is."""
+    identity = Implementation("s", "1", title="Server", website_url="https://example.com")
+    assert Server(identity).server_info is identity
+    assert Server("s", version="2").server_info == Implementation("s", "2")
+    assert Server("s").server_info == Implementation("s", "0")
+    with pytest.raises(TypeError, match="Implementation"):
+        Server(identity, version="2")
+
+
+def test_the_old_options_of_an_identity_work_and_warn() -> None:
+    """Programs of 0.1 go on until 0.3."""
+    with pytest.warns(DeprecationWarning, match=r"Server\(icons=…, title=…\)") as warned:
+        server: Server[Any] = Server("s", version="1", title="Server", icons=[Icon("https://example.com/i.png")])
+    assert server.server_info == Implementation("s", "1", title="Server", icons=[Icon("https://example.com/i.png")])
+    assert warned[0].filename == __file__
+    with pytest.raises(TypeError, match="no option titel"):
+        Server("s", titel="Server")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -24,9 +24,8 @@ import pytest
 
 from ferrule import Context, MCPServer
 from ferrule.kernel.connection import Connection
-from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.kernel.runner import ServerRunner, serve_dual_era_loop
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.types import LATEST_MODERN_VERSION, ToolContentBlock, ToolResult
 from ferrule.wire.codec import decode, encode
 from tests.kernel.harness import ENVELOPE, FakeDispatch, modern, serving

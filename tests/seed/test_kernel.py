@@ -13,7 +13,6 @@ import pytest
 
 from ferrule.kernel import direct, dispatch, duplex, runner
 from ferrule.kernel.connection import Connection
-from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.direct import DirectDispatcher
 from ferrule.kernel.dispatch import Dispatcher, TransportContext
 from ferrule.kernel.duplex import JSONRPCDispatcher
@@ -29,7 +28,7 @@ from ferrule.kernel.runner import (
     serve_loop,
     serve_one,
 )
-from ferrule.kernel.server import InitializationOptions, Server
+from ferrule.kernel.server import InitializationOptions, Server, ServerRequestContext
 from ferrule.protocol.caching import CacheHint
 from ferrule.protocol.errors import MCPError, MethodNotFound, RemoteError
 from ferrule.types import (

@@ -16,13 +16,12 @@ import pytest
 from ferrule.kernel import builtin, connection, context, dispatch, duplex, finish, runner, server
 from ferrule.kernel.changes.bus import Event, SubscriptionBus
 from ferrule.kernel.connection import Connection
-from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.kernel.direct import DirectDispatcher
 from ferrule.kernel.dispatch import TransportContext
 from ferrule.kernel.legacy import change_forwarder as pump
 from ferrule.kernel.legacy import session
 from ferrule.kernel.runner import ServerRunner, serve_connection, serve_dual_era_loop, serve_loop
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.protocol.errors import (
     CapabilityNotDeclared,
     InternalError,
@@ -637,7 +636,7 @@ async def test_a_declared_question_is_asked_and_answered() -> None:
 
 TYPED = """
 from typing import Any
-from ferrule.kernel.context import CallNext, ServerMiddleware, ServerRequestContext
+from ferrule.kernel.server import CallNext, ServerMiddleware, ServerRequestContext
 from ferrule.kernel.server import Server
 
 class State:

@@ -10,9 +10,8 @@ import anyio
 import pytest
 from msgspec import Struct
 
-from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.kernel.runner import ServerRunner
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.protocol.caching import CACHEABLE_METHODS, CacheHint
 from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound
 from ferrule.types import (

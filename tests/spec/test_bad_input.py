@@ -17,8 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ferrule.kernel.context import ServerRequestContext
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.testing.carriers import Carrier, each_byte, open_carrier
 from ferrule.wire.revisions import REVISIONS
 

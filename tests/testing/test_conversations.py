@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.kernel.context import ServerRequestContext
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.testing import (
     ConversationMismatch,
     Transcript,

@@ -9,9 +9,8 @@ import anyio
 import pytest
 
 import ferrule.testing
-from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import DispatchContext, StreamMessage
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.protocol.errors import ConnectionClosed, RemoteError
 from ferrule.testing import CapturedMessage, ManualClock, capture_messages, connected, pair
 from ferrule.transports.memory import memory_pair

@@ -28,9 +28,9 @@ from ferrule.app.results.result_plan import DEFAULT_MAX_RESULT_BYTES
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.app.signatures.function import SchemaMode
 from ferrule.kernel.changes.bus import Event
-from ferrule.kernel.context import LifespanT
-from ferrule.kernel.server import Server, check_lifespan
+from ferrule.kernel.server import LifespanT, Server, check_lifespan
 from ferrule.stores.store import open_store
+from ferrule.wire.types import Implementation
 
 if TYPE_CHECKING:
     from ferrule.app.components.mounting import Mount
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from ferrule.app.rounds.sealing import StateKey
     from ferrule.auth.server.resource_server import ResourceServer
     from ferrule.auth.server.verifiers import TokenVerifier
-    from ferrule.kernel.context import ServerMiddleware
     from ferrule.kernel.dispatch import OnProgress
+    from ferrule.kernel.server import ServerMiddleware
     from ferrule.protocol.caching import CacheHint
     from ferrule.stores.store import Store
     from ferrule.transports.asgi.endpoint import HttpEndpoint
@@ -170,12 +170,14 @@ class MCPServer(ComponentRegistry[LifespanT]):
             protection = Protection(read_auth(auth))
         super().__init__(
             Server(
-                name,
-                version="0" if version is None else version,
-                title=title,
-                description=description,
-                website_url=website_url,
-                icons=icons,
+                Implementation(
+                    name,
+                    "0" if version is None else version,
+                    title=title,
+                    description=description,
+                    website_url=website_url,
+                    icons=None if icons is None else list(icons),
+                ),
                 instructions=instructions,
                 lifespan=lambda _: self._life(lifespan),
                 middleware=middleware,

@@ -26,8 +26,7 @@ from ferrule.client.groups.supervisor import Keeper, Sleep
 from ferrule.kernel.builtin import listen as builtin_listen
 from ferrule.kernel.builtin import set_level as builtin_set_level
 from ferrule.kernel.changes.bus import Event
-from ferrule.kernel.context import CallNext, ServerRequestContext
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.protocol.errors import (
     FerruleError,
     InvalidParams,

@@ -16,8 +16,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from ferrule.kernel.context import ServerRequestContext
-from ferrule.kernel.server import GrantTopics, Server
+from ferrule.kernel.server import GrantTopics, Server, ServerRequestContext
 from ferrule.protocol.capabilities import declares_extension
 from ferrule.protocol.errors import MissingRequiredClientCapability
 from ferrule.wire.revisions import Revision

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ferrule import __version__
 from ferrule.app.middleware.builtin import name_of, outcome_of
 from ferrule.integrations.opentelemetry_metrics import Metrics
-from ferrule.kernel.context import CallNext, ServerRequestContext
+from ferrule.kernel.server import CallNext, ServerRequestContext
 from ferrule.protocol.errors import MCPError
 
 if TYPE_CHECKING:

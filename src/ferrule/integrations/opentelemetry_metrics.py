@@ -30,9 +30,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ferrule import __version__
 from ferrule.app.application import application_of
 from ferrule.app.middleware.builtin import name_of, outcome_of
-from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.kernel.gauges import gauges_of
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.protocol.errors import MCPError
 
 if TYPE_CHECKING:

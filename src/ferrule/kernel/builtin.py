@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ferrule.kernel.changes.bus import ListenFilter
 from ferrule.kernel.connection import unguarded
-from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import NotifiesAfterResult
 from ferrule.protocol.errors import InvalidParams, MethodNotFound, ResourceNotFound
 from ferrule.protocol.handshake import negotiate_initialize
@@ -26,7 +25,8 @@ from ferrule.wire.types import (
 from ferrule.wire.uri_template import normal_uri
 
 if TYPE_CHECKING:
-    from ferrule.kernel.server import InitializationOptions, Server
+    from ferrule.kernel.connection import InitializationOptions
+    from ferrule.kernel.server import Server, ServerRequestContext
 
 __all__ = ["SUBSCRIPTION_ID_KEY", "granted_filter", "listen", "register_builtins", "set_level"]
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import anyio
 
@@ -25,12 +26,18 @@ from ferrule.wire.codec import convert
 from ferrule.wire.faults import ConvertError
 from ferrule.wire.jsonrpc import RequestId
 from ferrule.wire.revisions import LATEST_HANDSHAKE_VERSION, REVISIONS, Revision
-from ferrule.wire.types import ClientCapabilities, Implementation, InitializeParams
+from ferrule.wire.types import ClientCapabilities, Implementation, InitializeParams, ServerCapabilities
 
-if TYPE_CHECKING:
-    from ferrule.kernel.server import InitializationOptions
+__all__ = ["Connection", "GuardedDispatch", "InitializationOptions", "NotifyOnly", "OnceEvent", "unguarded"]
 
-__all__ = ["Connection", "GuardedDispatch", "NotifyOnly", "OnceEvent", "unguarded"]
+
+@dataclass(frozen=True, slots=True)
+class InitializationOptions:
+    """The identity and capabilities that a server announces, in either era."""
+
+    server_info: Implementation
+    capabilities: ServerCapabilities
+    instructions: str | None = None
 
 
 class OnceEvent:

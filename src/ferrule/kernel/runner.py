@@ -16,13 +16,6 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 import anyio
 
 from ferrule.kernel.connection import Connection
-from ferrule.kernel.context import (
-    CallNext,
-    HandlerResult,
-    LifespanT,
-    ServerMiddleware,
-    ServerRequestContext,
-)
 from ferrule.kernel.dispatch import (
     DispatchContext,
     Dispatcher,
@@ -36,7 +29,16 @@ from ferrule.kernel.duplex import JSONRPCDispatcher
 from ferrule.kernel.finish import bad_result, check_result, finish_result
 from ferrule.kernel.legacy.change_forwarder import open_listener
 from ferrule.kernel.legacy.session import LOG_LEVELS, ServerSession
-from ferrule.kernel.server import HandlerEntry, InitializationOptions, Server
+from ferrule.kernel.server import (
+    CallNext,
+    HandlerEntry,
+    HandlerResult,
+    InitializationOptions,
+    LifespanT,
+    Server,
+    ServerMiddleware,
+    ServerRequestContext,
+)
 from ferrule.protocol.capabilities import declares_extension
 from ferrule.protocol.era import Era, EraLock, MessageEra, Verdict, message_era
 from ferrule.protocol.errors import (

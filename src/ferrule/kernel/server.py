@@ -1,32 +1,121 @@
-"""The registry that the kernel reads: handlers by method, middleware, hints, identity.
+"""The registry that the kernel reads (handlers by method, middleware, hints, identity), and what each handler gets.
 
-`Server` knows no transport and no function signature. ``ferrule.app.MCPServer`` builds one; write on it directly for
-a gateway, a proxy, or a method that no decorator offers.
+`Server` knows no transport and no function signature. ``ferrule.app.MCPServer`` builds one; use it directly for a
+gateway, a proxy, or a method that no decorator offers. `ServerRequestContext` is one request or notification with all
+that belongs to it; a real dataclass, because middleware rewrites it: ``call_next(replace(ctx, params=…))``.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypedDict, TypeVar
+
+from msgspec import Struct
 
 from ferrule.kernel.builtin import register_builtins
 from ferrule.kernel.changes.bus import SubscriptionBus
-from ferrule.kernel.context import CallNext, Handler, LifespanT, ServerMiddleware, ServerRequestContext
+from ferrule.kernel.connection import InitializationOptions
+from ferrule.kernel.dispatch import TransportContext
 from ferrule.kernel.protection import ServerProtection
 from ferrule.protocol.caching import CacheHint
 from ferrule.protocol.inbound import NAME_PARAMS
-from ferrule.wire.codec import to_builtins
+from ferrule.wire.codec import Encoded, to_builtins
 from ferrule.wire.headers import ParamHeader
+from ferrule.wire.jsonrpc import RequestId
 from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS, REVISIONS, Revision
 from ferrule.wire.types import META_SERVER_INFO, Icon, Implementation, ServerCapabilities
 
-__all__ = ["GrantTopics", "HandlerEntry", "InitializationOptions", "Server"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ferrule.kernel.legacy.session import ServerSession
+
+__all__ = [
+    "CallNext",
+    "GrantTopics",
+    "Handler",
+    "HandlerEntry",
+    "HandlerResult",
+    "InitializationOptions",
+    "Server",
+    "ServerMiddleware",
+    "ServerRequestContext",
+]
 
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
+
+# With a default, `MCPServer("x")` and a bare `Context` need no annotation. For type checkers alone: at run time
+# `typing.TypeVar` knows defaults from Python 3.13 on.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as _TypeVar
+
+    LifespanT = _TypeVar("LifespanT", default=Any)
+    LifespanT_co = _TypeVar("LifespanT_co", covariant=True, default=Any)
+    LifespanT_contra = _TypeVar("LifespanT_contra", contravariant=True, default=Any)
+else:
+    LifespanT = TypeVar("LifespanT")
+    LifespanT_co = TypeVar("LifespanT_co", covariant=True)
+    LifespanT_contra = TypeVar("LifespanT_contra", contravariant=True)
+
+HandlerResult: TypeAlias = Struct | Mapping[str, Any] | Encoded | None
+"""A result: a protocol Struct, a mapping under wire names, ready-made JSON bytes, or ``None`` for an empty one."""
+
+
+@dataclass(slots=True)
+class ServerRequestContext(Generic[LifespanT_co]):
+    """One inbound request or notification.
+
+    Attributes:
+        session: what the handler may say to its peer.
+        lifespan_context: what the server's lifespan yielded.
+        method: as the peer wrote it.
+        params: middleware sees the raw mapping; the handler gets the typed params of its method.
+        request_id: ``None`` marks a notification.
+        meta: the raw ``params._meta``; empty if there is none.
+        protocol_version: the revision that holds for this message.
+        transport: typed facts of the transport that carried it.
+        server: the registry that serves it.
+        home: whose component serves it, where a layer above put several servers into one; ``None``: the server's own.
+    """
+
+    session: ServerSession
+    lifespan_context: LifespanT_co
+    method: str
+    params: Any
+    request_id: RequestId | None
+    meta: Mapping[str, Any]
+    protocol_version: str
+    transport: TransportContext
+    server: Server[Any]
+    home: Any = None
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that holds for this message, with its tables and flags."""
+        return self.session.connection.revision
+
+
+Handler: TypeAlias = Callable[[ServerRequestContext[Any]], Awaitable[Any]]
+"""The one shape: ``async (ctx) -> result``."""
+
+CallNext: TypeAlias = Callable[[ServerRequestContext[Any]], Awaitable[Any]]
+"""The rest of the chain, as middleware sees it."""
+
+
+class ServerMiddleware(Protocol[LifespanT_contra]):
+    """``async (ctx, call_next) -> result``, wrapping every request and notification.
+
+    Generic over the lifespan state, so that a middleware written for ``object`` fits any server.
+    """
+
+    async def __call__(self, ctx: ServerRequestContext[LifespanT_contra], call_next: CallNext, /) -> Any:
+        """Serve, refuse, rewrite or watch one message; ``ctx.request_id is None`` marks a notification."""
+        ...
 
 
 GrantTopics: TypeAlias = Callable[[ServerRequestContext[Any], Any], Awaitable[tuple[Any, Iterable[tuple[str, str]]]]]
@@ -54,15 +143,6 @@ class HandlerEntry:
     trusted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InitializationOptions:
-    """The identity and capabilities that a server announces, in either era."""
-
-    server_info: Implementation
-    capabilities: ServerCapabilities
-    instructions: str | None = None
-
-
 def check_lifespan(lifespan: object) -> None:
     """Refuse a generator or a coroutine function where one that gives an asynchronous context manager is needed.
 
@@ -78,6 +158,47 @@ def check_lifespan(lifespan: object) -> None:
         )
 
 
+class _Display(TypedDict, total=False):
+    """Options of `Server` that went into its `Implementation`."""
+
+    title: str | None
+    description: str | None
+    website_url: str | None
+    icons: Iterable[Icon] | None
+
+
+def _identity(name: str | Implementation, version: str | None, display: _Display) -> Implementation:
+    """Return the identity that the arguments of `Server` stand for; see there."""
+    unknown = set(display) - _DISPLAY
+    if unknown:
+        raise TypeError(f"Server() has no option {', '.join(sorted(unknown))}")
+    if isinstance(name, Implementation):
+        if version is not None or display:
+            raise TypeError("version and what is displayed stand in the Implementation that was given")
+        return name
+    version = "0" if version is None else version
+    if not display:
+        return Implementation(name, version)
+    warnings.warn(
+        f"Server({', '.join(f'{option}=…' for option in sorted(display))}) goes with ferrule 0.3; give it an "
+        "Implementation (in ferrule.types) instead of the name",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    icons = display.get("icons")
+    return Implementation(
+        name,
+        version,
+        title=display.get("title"),
+        description=display.get("description"),
+        website_url=display.get("website_url"),
+        icons=None if icons is None else list(icons),
+    )
+
+
+_DISPLAY: Final = frozenset(_Display.__annotations__)
+
+
 @asynccontextmanager
 async def _no_lifespan(_: Server[Any]) -> AsyncGenerator[Any]:
     yield {}
@@ -87,9 +208,9 @@ class Server(Generic[LifespanT]):
     """A registry of handlers.
 
     Args:
-        name: identifies the server to clients.
-        version: of the server, as its author counts.
-        title, description, website_url, icons: for display; sent to revisions that know them.
+        name: identifies the server to clients: its name, or an `Implementation` (in `ferrule.types`) with name, version
+            and what is displayed of it.
+        version: of the server, as its author counts; ``"0"`` by default. Not beside an `Implementation`.
         instructions: for the model: how to use this server as a whole.
         lifespan: ``async with lifespan(server) as state`` around the server's life; ``state`` reaches handlers.
         middleware: outermost first; the list may be changed later.
@@ -101,6 +222,11 @@ class Server(Generic[LifespanT]):
         modern_versions: revisions of the modern era to speak; empty turns the era off.
         protection: judges what comes over a network, whatever serves this server; ``None`` lets everybody in. See
             `ferrule.kernel.protection`.
+        display: ``title=``, ``description=``, ``website_url=`` and ``icons=`` work until 0.3 and warn; they belong into
+            the `Implementation`.
+
+    Raises:
+        TypeError: an option that does not exist, or ``version`` beside an `Implementation`.
 
     Attributes:
         server_info: this server's identity; fixed.
@@ -118,13 +244,9 @@ class Server(Generic[LifespanT]):
 
     def __init__(
         self,
-        name: str,
+        name: str | Implementation,
         *,
-        version: str = "0",
-        title: str | None = None,
-        description: str | None = None,
-        website_url: str | None = None,
-        icons: Iterable[Icon] | None = None,
+        version: str | None = None,
         instructions: str | None = None,
         lifespan: Callable[[Server[LifespanT]], AbstractAsyncContextManager[LifespanT]] | None = None,
         middleware: Iterable[ServerMiddleware[LifespanT]] = (),
@@ -135,15 +257,9 @@ class Server(Generic[LifespanT]):
         bus: SubscriptionBus | None = None,
         modern_versions: tuple[str, ...] = MODERN_PROTOCOL_VERSIONS,
         protection: ServerProtection | None = None,
+        **display: Unpack[_Display],
     ) -> None:
-        self.server_info = Implementation(
-            name=name,
-            version=version,
-            title=title,
-            description=description,
-            website_url=website_url,
-            icons=None if icons is None else list(icons),
-        )
+        self.server_info = _identity(name, version, display)
         self.instructions = instructions
         self.middleware: list[ServerMiddleware[Any]] = list(middleware)
         self.cache_hints: dict[str, CacheHint] = dict(cache_hints or {})

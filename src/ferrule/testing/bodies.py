@@ -16,11 +16,10 @@ from typing import Any, TypeAlias, cast
 from ferrule.app.rounds.run import run_body
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.kernel.connection import Connection
-from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.direct import DirectDispatcher
 from ferrule.kernel.dispatch import DispatchContext
 from ferrule.kernel.runner import ServerRunner, modern_on_request
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.protocol.errors import MCPError
 from ferrule.wire.types import ToolResult
 

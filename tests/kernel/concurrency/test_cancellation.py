@@ -23,8 +23,8 @@ from ferrule.kernel.concurrency.cancellation import (
     failure_of,
     is_cancellation,
 )
-from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.kernel.runner import serve_dual_era_loop
+from ferrule.kernel.server import CallNext, ServerRequestContext
 from ferrule.types import ToolResult
 from tests.kernel.harness import modern, note, serving, settled
 

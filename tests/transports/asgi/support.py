@@ -10,8 +10,7 @@ from typing import Any
 
 import anyio
 
-from ferrule.kernel.context import ServerRequestContext
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.transports.asgi.endpoint import HttpEndpoint
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.wire.sse import EventReader, ServerSentEvent

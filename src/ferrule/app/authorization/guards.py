@@ -26,7 +26,7 @@ from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
 if TYPE_CHECKING:
     from ferrule.auth.http import AuthRequest, AuthResponse
     from ferrule.auth.server.resource_server import ResourceServer
-    from ferrule.kernel.context import ServerRequestContext
+    from ferrule.kernel.server import ServerRequestContext
     from ferrule.transports.asgi.context import HttpContext
 
 __all__ = [

@@ -21,7 +21,7 @@ from ferrule.app.execution.threads import WorkerThreads
 from ferrule.app.signatures.coercion import lenient
 from ferrule.app.signatures.function import FunctionSpec, compile_function
 from ferrule.app.signatures.shapes import FieldShape, Shape, flat_members
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import InvalidParams
 from ferrule.wire.codec import encode_str, to_builtins
 from ferrule.wire.types import CompleteResult, Completion, PromptReference

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from ferrule._options import suggestion
 from ferrule.app.components.pagination import LruCache, paginate
 from ferrule.app.errors import RegistrationError
-from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.finish import finish_result
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import InvalidParams
 from ferrule.wire.codec import Encoded, encode
 from ferrule.wire.revisions import Revision

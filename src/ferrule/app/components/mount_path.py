@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, cast
 
-from ferrule.kernel.context import CallNext, ServerMiddleware, ServerRequestContext
+from ferrule.kernel.server import CallNext, ServerMiddleware, ServerRequestContext
 
 __all__ = ["MountPath", "MountPoint", "MountedServer"]
 

@@ -27,7 +27,7 @@ from ferrule.app.components.tools import ToolComponent, ToolSet
 from ferrule.app.errors import RegistrationError
 from ferrule.app.execution.threads import WorkerThreads
 from ferrule.kernel.changes.bus import Event
-from ferrule.kernel.context import LifespanT
+from ferrule.kernel.server import LifespanT
 
 if TYPE_CHECKING:
     from typing import Unpack

@@ -27,7 +27,7 @@ from ferrule.app.results.result_plan import to_json_value
 from ferrule.app.signatures.coercion import InvalidArguments
 from ferrule.app.signatures.function import FunctionSpec, compile_function
 from ferrule.app.signatures.shapes import kinds_of
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import InternalError, MCPError, ResourceNotFound
 from ferrule.wire.codec import Encoded, encode_str
 from ferrule.wire.json_types import is_array, is_object

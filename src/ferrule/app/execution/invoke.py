@@ -13,7 +13,7 @@ from ferrule.app.execution.current import current_request
 from ferrule.app.execution.threads import WorkerThreads
 from ferrule.app.rounds.run import run_body
 from ferrule.app.signatures.function import FunctionSpec
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import sole_error
 from ferrule.wire.revisions import INTERACTIVE_METHODS
 

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 from ferrule.app.authorization.principals import principal_id, principal_of
 from ferrule.app.execution.running_task import current_task_id
 from ferrule.app.middleware.result_cache import CacheResults, store_of
-from ferrule.kernel.context import CallNext, ServerRequestContext
+from ferrule.kernel.server import CallNext, ServerRequestContext
 from ferrule.protocol.errors import InternalError, LocalError, MCPError
 from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.stores.rates import MemoryRateLimits

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from ferrule.app.application import application_of
 from ferrule.app.authorization.principals import principal_id, principal_of, scopes_of
 from ferrule.app.execution.running_task import current_task_id
-from ferrule.kernel.context import CallNext, ServerRequestContext
+from ferrule.kernel.server import CallNext, ServerRequestContext
 from ferrule.protocol.errors import MCPError
 from ferrule.wire.codec import decode, encode, encode_str
 from ferrule.wire.faults import EncodeError

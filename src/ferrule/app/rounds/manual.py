@@ -16,7 +16,7 @@ from ferrule.app.rounds.errors import ClientLacks, NotSupportedHere, RoundLimitE
 from ferrule.app.rounds.questions import Question
 from ferrule.app.rounds.settings import settings_of
 from ferrule.app.rounds.state import seal_state
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.capabilities import missing_for_requests
 from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.types import InputRequiredResult

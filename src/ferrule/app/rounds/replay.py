@@ -36,9 +36,9 @@ from ferrule.app.rounds.quiescence import QUIET_PASSES, Quiescence
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.app.rounds.state import open_state, seal_inline, seal_state
 from ferrule.kernel.connection import unguarded
-from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import RepliesEarly
 from ferrule.kernel.finish import finish_result
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import InternalError
 from ferrule.wire.codec import convert
 from ferrule.wire.types import InputRequiredResult

@@ -19,7 +19,7 @@ from ferrule.app.rounds.errors import (
 from ferrule.app.rounds.journal import Journal
 from ferrule.app.rounds.keys import content_digest
 from ferrule.app.rounds.settings import RoundsSettings
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.stores.blobs import ValueTooLarge
 from ferrule.wire.codec import Encoded, decode, encode

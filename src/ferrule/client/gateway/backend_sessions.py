@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from ferrule.client.connection.connector import Session
     from ferrule.client.gateway.parked_calls import Parked
     from ferrule.kernel.connection import Connection
-    from ferrule.kernel.context import ServerRequestContext
     from ferrule.kernel.dispatch import CallOptions, DispatchContext
+    from ferrule.kernel.server import ServerRequestContext
 
 __all__ = ["MAX_IDLE_SESSIONS", "MAX_SESSIONS", "Behind", "Lane", "LanePool"]
 

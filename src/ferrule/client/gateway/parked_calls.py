@@ -14,7 +14,7 @@ import anyio
 from ferrule.wire.codec import encode_str
 
 if TYPE_CHECKING:
-    from ferrule.kernel.context import ServerRequestContext
+    from ferrule.kernel.server import ServerRequestContext
 
 __all__ = ["MAX_PARKED", "PARKED_S", "Parked", "fingerprint_of"]
 

@@ -39,9 +39,8 @@ from ferrule.client.gateway.upstream_changes import Hearing, meta_of, params_of,
 from ferrule.client.targets import InProcessTarget, PairTarget, StdioTarget
 from ferrule.kernel.builtin import set_level as builtin_set_level
 from ferrule.kernel.changes.bus import SubscriptionBus
-from ferrule.kernel.context import CallNext, ServerRequestContext
 from ferrule.kernel.finish import finish_result
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.protocol.errors import ConnectionClosed, InvalidParams, LocalError, MCPError, RemoteError
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY
 from ferrule.transports.background import Background

@@ -19,7 +19,7 @@ from ferrule.kernel.builtin import listen as builtin_listen
 from ferrule.kernel.builtin import subscribe as builtin_subscribe
 from ferrule.kernel.builtin import unsubscribe as builtin_unsubscribe
 from ferrule.kernel.changes.bus import Event
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import InvalidParams, MCPError, RemoteError
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
 from ferrule.wire.codec import convert

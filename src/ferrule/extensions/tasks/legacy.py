@@ -23,7 +23,7 @@ from ferrule.extensions.tasks.record import (
 )
 from ferrule.extensions.tasks.repository import owner_of
 from ferrule.kernel.changes.bus import Listener
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import InvalidParams, LocalError, MCPError, RemoteError
 from ferrule.wire.types.tasks import CancelTaskResult, GetTaskResult, ListTasksResult
 

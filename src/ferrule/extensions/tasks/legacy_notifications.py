@@ -13,7 +13,7 @@ from typing import Any
 from ferrule.extensions.tasks.record import TERMINAL, TaskRecord, legacy_status_of, related_meta
 from ferrule.extensions.tasks.repository import CHANGED, TASK_NOTIFICATION
 from ferrule.kernel.changes.bus import ListenFilter
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import LocalError
 
 __all__ = ["LegacyTaskNotifier"]

@@ -21,8 +21,7 @@ import anyio
 from ferrule.app.authorization.principals import principal_id, principal_of
 from ferrule.extensions.tasks.record import TaskRecord, legacy_task, modern_task, read_record
 from ferrule.kernel.changes.bus import Event, Listener, ListenFilter
-from ferrule.kernel.context import ServerRequestContext
-from ferrule.kernel.server import Server
+from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.protocol.errors import InvalidParams, MCPError
 from ferrule.stores.errors import StoreNotWritable
 from ferrule.stores.tasks import StoredTask, TaskStore, TooManyTasks

@@ -32,10 +32,10 @@ from ferrule.extensions.tasks.record import KeptQuestion, TaskRecord, modern_tas
 from ferrule.extensions.tasks.repository import TaskGone, TaskRepository, legacy_status_params
 from ferrule.kernel.concurrency.cancellation import attended
 from ferrule.kernel.connection import Connection
-from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import DispatchContext
 from ferrule.kernel.finish import finish_result
 from ferrule.kernel.legacy.session import ServerSession
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import InternalError, LocalError, MCPError, error_from_exception
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
