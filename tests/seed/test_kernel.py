@@ -63,9 +63,9 @@ EMPTY = inspect.Parameter.empty
 POSITIONAL, KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 
-def make_server(**options: Any) -> Server[Any]:
+def make_server(*, identity: Implementation | None = None, **options: Any) -> Server[Any]:
     """A server with one tool that says its arguments."""
-    server: Server[Any] = Server("s", version="1", **options)
+    server: Server[Any] = Server(Implementation("s", "1") if identity is None else identity, **options)
 
     async def call(ctx: Context) -> ToolResult:
         return ToolResult(content=[ToolContentBlock("text", f"{ctx.params.name} {ctx.params.arguments}")])

@@ -22,6 +22,7 @@ from ferrule.types import (
     ToolResult,
 )
 from ferrule.wire.codec import Encoded
+from ferrule.wire.types import Implementation
 from tests.kernel.harness import (
     DRIVERS,
     FakeDispatch,
@@ -559,7 +560,7 @@ async def test_the_initialize_result_is_written_for_the_revision_that_it_names(v
     async def complete(ctx: Context) -> Any:
         return {"completion": {"values": []}}
 
-    server = make_server(title="T", description="D", website_url="https://x.example")
+    server = make_server(identity=Implementation("s", "1", title="T", description="D", website_url="https://x.example"))
     server.add_request_handler("completion/complete", complete)
     served, dctx = legacy_runner(server, accepted=False)
     answer = await served.on_request(dctx, "initialize", initialize(version=version)["params"])
