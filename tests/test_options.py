@@ -12,6 +12,7 @@ import pytest
 import ferrule
 from ferrule import Client, Context, MCPError, MCPServer, Server
 from ferrule._options import explains_arguments, suggestion
+from ferrule.transports.asgi.context import HttpContext
 
 # Type checkers would refuse every call of the table.
 untyped: Any = ferrule
@@ -181,7 +182,7 @@ async def test_an_unknown_name_gets_a_suggestion_of_what_the_caller_may_see() ->
             await client.get_prompt("reviews")
         with pytest.raises(MCPError, match=r"Unknown tool: qqqq \["):
             await client.call_tool("qqqq")
-    over_http: Any = SimpleNamespace(transport=SimpleNamespace(principal=None))
+    over_http: Any = SimpleNamespace(transport=HttpContext())
     for name in ("search_secret", "search_secrets"):
         assert "did you mean 'search_secrets'" not in str(app.tools.index.unknown(name, over_http))
 
