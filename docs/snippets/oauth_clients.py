@@ -132,7 +132,7 @@ async def check(mode: str) -> None:
     from ferrule.auth import DemoIssuer, JwtTokens, MemoryProvider, RegisteredClient, ResourceServer
     from ferrule.auth.errors import AuthError
     from ferrule.transports.http.aiohttp_backend import AiohttpClient
-    from ferrule.transports.http.backend import HttpOptions, HttpRequest
+    from ferrule.transports.http.backend import HttpClientOptions, HttpClientRequest
     from tests.auth.support import Relay, serving
 
     seen: list[dict[str, str]] = []
@@ -166,9 +166,9 @@ async def check(mode: str) -> None:
             await super().__call__(scope, again, send)
 
     async def browse(url: str) -> str:
-        http = AiohttpClient(HttpOptions(proxy=None))
+        http = AiohttpClient(HttpClientOptions(proxy=None))
         try:
-            response = await http.open(HttpRequest("GET", url))
+            response = await http.open(HttpClientRequest("GET", url))
             await response.aclose()
             return response.headers["location"]
         finally:

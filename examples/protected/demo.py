@@ -18,7 +18,7 @@ from ferrule import Client, MCPError
 from ferrule.auth import CallbackInteraction, DemoIssuer, MemoryStorage, OAuth
 from ferrule.transports.hosting.uvicorn_server import serve_http
 from ferrule.transports.http.aiohttp_backend import AiohttpClient
-from ferrule.transports.http.backend import HttpOptions, HttpRequest
+from ferrule.transports.http.backend import HttpClientOptions, HttpClientRequest
 
 REDIRECT_URI = "http://127.0.0.1:33418/callback"
 
@@ -56,9 +56,9 @@ class Browser:
     async def visit(self, url: str) -> str:
         """Consent."""
         self.visits.append(url)
-        http = AiohttpClient(HttpOptions(proxy=None))
+        http = AiohttpClient(HttpClientOptions(proxy=None))
         try:
-            response = await http.open(HttpRequest("GET", url))
+            response = await http.open(HttpClientRequest("GET", url))
             await response.aclose()
             return response.headers["location"]
         finally:
@@ -84,9 +84,9 @@ def show(title: str, issuer: DemoIssuer, *lines: str) -> None:
 
 async def walk(url: str, issuer: DemoIssuer) -> None:
     """Every step a client goes through."""
-    http = AiohttpClient(HttpOptions(proxy=None))
+    http = AiohttpClient(HttpClientOptions(proxy=None))
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-    refused = await http.open(HttpRequest("POST", url, headers, b"{}"))
+    refused = await http.open(HttpClientRequest("POST", url, headers, b"{}"))
     show("A request without a token is refused, and told where to go", issuer, refused.headers["www-authenticate"])
     assert refused.status == 401
     await refused.aclose()

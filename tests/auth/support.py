@@ -14,7 +14,7 @@ from ferrule.auth import DemoIssuer, IntrospectedTokens, JwtTokens, MemoryProvid
 from ferrule.auth.dpop_proof import make_proof
 from ferrule.transports.hosting.uvicorn_server import serve_http
 from ferrule.transports.http.aiohttp_backend import AiohttpClient
-from ferrule.transports.http.backend import HttpOptions, HttpRequest
+from ferrule.transports.http.backend import HttpClientOptions, HttpClientRequest
 from tests.transports.asgi.support import legacy_headers, modern, modern_headers, request
 
 RESOURCE_CLIENT = RegisteredClient("resource-server", "its-secret", grants=(), method="client_secret_basic")
@@ -75,7 +75,7 @@ class Protected:
     now: list[float] = field(default_factory=list)
 
     async def send(self, method: str, url: str, headers: dict[str, str] | None = None, body: bytes = b"") -> Reply:
-        response = await self.http.open(HttpRequest(method, url, headers or {}, body))
+        response = await self.http.open(HttpClientRequest(method, url, headers or {}, body))
         whole = b""
         while piece := await response.receive():
             whole += piece
@@ -176,7 +176,7 @@ async def protected(
         define_tools(app)
         endpoint = app.asgi(loopback=True, **options)
         server_relay.app = endpoint
-        http = AiohttpClient(HttpOptions(proxy=None))
+        http = AiohttpClient(HttpClientOptions(proxy=None))
         try:
             yield Protected(url, issuer, app, resource_server, http)
         finally:

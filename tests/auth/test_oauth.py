@@ -30,7 +30,7 @@ from ferrule.auth import (
 from ferrule.auth.errors import RegistrationFailed, ScopeRefused, TokenRequestFailed
 from ferrule.auth.issuer.settings import Reply, json_reply
 from ferrule.transports.http.aiohttp_backend import AiohttpClient
-from ferrule.transports.http.backend import HttpOptions, HttpRequest
+from ferrule.transports.http.backend import HttpClientOptions, HttpClientRequest
 from tests.auth.support import Relay, serving
 
 pytestmark = pytest.mark.anyio
@@ -50,8 +50,8 @@ class User:
         self.visits.append(parse_qs(urlsplit(url).query))
         if self.gate is not None:
             await self.gate.wait()
-        http = AiohttpClient(HttpOptions(proxy=None))
-        response = await http.open(HttpRequest("GET", url))
+        http = AiohttpClient(HttpClientOptions(proxy=None))
+        response = await http.open(HttpClientRequest("GET", url))
         await response.aclose()
         await http.aclose()
         return response.headers["location"]
@@ -496,10 +496,10 @@ async def test_a_token_never_leaves_its_origin() -> None:
     async with world() as w, w.client() as client:
         await client.call_tool("whoami")
         session: Any = client._sessions.connector.auth
-        assert await session.headers(HttpRequest("POST", w.url))
+        assert await session.headers(HttpClientRequest("POST", w.url))
         other = w.url.replace("127.0.0.1", "localhost")
-        assert await session.headers(HttpRequest("POST", other)) == {}
-        assert await session.headers(HttpRequest("POST", w.url.replace("/mcp", "@evil.example/mcp"))) == {}
+        assert await session.headers(HttpClientRequest("POST", other)) == {}
+        assert await session.headers(HttpClientRequest("POST", w.url.replace("/mcp", "@evil.example/mcp"))) == {}
 
 
 async def test_the_word_and_the_token_are_enough() -> None:

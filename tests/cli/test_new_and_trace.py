@@ -17,7 +17,7 @@ import pytest
 from ferrule import Client
 from ferrule.cli.tracing.http_tracing import HttpTrace
 from ferrule.cli.tracing.recording import Recorder
-from ferrule.transports.http.backend import HttpRequest
+from ferrule.transports.http.backend import HttpClientRequest
 from tests.cli.support import FERRULE, PROBE, environment, ferrule, serving
 
 
@@ -187,7 +187,7 @@ def test_what_http_cannot_trace_says_so(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_no_web_page_borrows_the_headers_of_a_trace(headers: dict[str, str], status: int) -> None:
     """A server behind it may allow every Origin, since it counts on a token; here the token would be ours."""
-    seen: list[HttpRequest] = []
+    seen: list[HttpClientRequest] = []
 
     class Answer:
         status = 200
@@ -200,7 +200,7 @@ async def test_no_web_page_borrows_the_headers_of_a_trace(headers: dict[str, str
             return None
 
     class Http:
-        async def open(self, request: HttpRequest) -> Any:
+        async def open(self, request: HttpClientRequest) -> Any:
             seen.append(request)
             return Answer()
 

@@ -9,7 +9,7 @@ import pytest
 
 from ferrule.inspector.feed import Feed
 from ferrule.inspector.trace import ENTRY_BYTES, LaneTrace, MessageStore, TracingHttpClient
-from ferrule.transports.http.backend import HttpConnectFailed, HttpRequest
+from ferrule.transports.http.backend import HttpClientRequest, HttpConnectFailed
 from ferrule.wire.codec import decode
 
 URL = "http://server.example/mcp"
@@ -48,7 +48,7 @@ class Wire:
     def __init__(self, *answers: Answer | Exception) -> None:
         self._answers = list(answers)
 
-    async def open(self, request: HttpRequest) -> Any:
+    async def open(self, request: HttpClientRequest) -> Any:
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -58,13 +58,15 @@ class Wire:
         """Nothing is open."""
 
 
-async def exchange(*answers: Answer | Exception, request: HttpRequest | None = None) -> tuple[Notes, MessageStore]:
+async def exchange(
+    *answers: Answer | Exception, request: HttpClientRequest | None = None
+) -> tuple[Notes, MessageStore]:
     """One request and its whole answer through the tracing client."""
     notes, store = Notes(), MessageStore()
     client = TracingHttpClient(Wire(*answers), LaneTrace("main", notes, store), URL)
     headers = {"content-type": "application/json", "authorization": "Bearer hush", "x-api-key": "hush"}
     body = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add"}}'
-    response = await client.open(request or HttpRequest("POST", URL, headers, body))
+    response = await client.open(request or HttpClientRequest("POST", URL, headers, body))
     while await response.receive():
         pass
     await response.aclose()
@@ -112,7 +114,7 @@ async def test_credentials_are_not_kept() -> None:
 @pytest.mark.anyio
 async def test_a_sign_in_elsewhere_is_named_and_not_kept() -> None:
     """The body of a token request, and its answer, are nobody's business."""
-    request = HttpRequest(
+    request = HttpClientRequest(
         "POST", "http://issuer.example/token?code=hush", {"content-type": "application/json"}, b'{"secret":"hush"}'
     )
     notes, store = await exchange(
@@ -138,7 +140,7 @@ async def test_a_request_that_fails_is_noted_and_still_fails() -> None:
         Wire(HttpConnectFailed(URL, "nobody there")), LaneTrace("main", notes, MessageStore()), URL
     )
     with pytest.raises(HttpConnectFailed):
-        await client.open(HttpRequest("GET", URL))
+        await client.open(HttpClientRequest("GET", URL))
     assert "nobody there" in notes.lines[-1]["method"]
 
 

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from ferrule.kernel.dispatch import CallOptions
-from ferrule.kernel.questions import MAX_PROGRESS_BACKLOG, Question
+from ferrule.kernel.questions import MAX_PROGRESS_BACKLOG, OutboundRequest
 from ferrule.protocol.errors import RequestTimeout
 from tests.kernel.harness import request, result, settled
 from tests.kernel.test_duplex import dispatching, echo
@@ -26,7 +26,7 @@ def in_virtual_time(test: Callable[[], Awaitable[None]]) -> None:
 
 async def waited(options: CallOptions, *, progress_at: list[float] = [], answer_at: float | None = None) -> Any:  # noqa: B006
     """How a question ended and when: (time, result or the error)."""
-    question = Question(None)
+    question = OutboundRequest(None)
     started = trio.current_time()
     ended: list[Any] = []
     async with trio.open_nursery() as nursery:
@@ -213,7 +213,7 @@ def test_a_slow_callback_does_not_make_the_backlog_grow() -> None:
             await trio.sleep(1)
             seen.append(progress)
 
-        question = Question(slow)
+        question = OutboundRequest(slow)
         running = question.take_progress({"progress": 0})
         assert running is not None
         flood = MAX_PROGRESS_BACKLOG * 3
@@ -240,7 +240,7 @@ def test_nobody_is_told_after_giving_up() -> None:
             await trio.sleep(1)
             seen.append(progress)
 
-        question = Question(slow)
+        question = OutboundRequest(slow)
         running = question.take_progress({"progress": 1})
         question.take_progress({"progress": 2})
         question.forget_progress()

@@ -97,9 +97,9 @@ class Lane:
         hear = options.pop("hear")
         if target.is_http:
             from ferrule.transports.http.aiohttp_backend import AiohttpClient
-            from ferrule.transports.http.backend import HttpOptions
+            from ferrule.transports.http.backend import HttpClientOptions
 
-            self._http = TracingHttpClient(AiohttpClient(HttpOptions()), trace, target.url)
+            self._http = TracingHttpClient(AiohttpClient(HttpClientOptions()), trace, target.url)
             options["http"] = self._http
         self.client = TracedClient(
             target.hearing(hear), trace=trace, mode=mode, cache=False, client_info=_who_we_are(), **options

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ferrule.kernel.dispatch import StreamMessage
-from ferrule.transports.http.backend import HttpClient, HttpRequest, HttpResponse
+from ferrule.transports.http.backend import HttpClient, HttpClientRequest, HttpResponse
 from ferrule.wire.codec import decode, encode, encode_str, to_builtins
 from ferrule.wire.faults import DecodeError
 from ferrule.wire.json_types import is_list, is_mapping
@@ -213,7 +213,7 @@ class TracingHttpClient:
         self._trace = trace
         self._endpoint = endpoint.partition("?")[0]
 
-    async def open(self, request: HttpRequest) -> HttpResponse:
+    async def open(self, request: HttpClientRequest) -> HttpResponse:
         """As the client behind it."""
         address = request.url.partition("?")[0]
         about = {"method": request.method, "url": address, "headers": _kept_headers(request.headers)}

@@ -35,7 +35,7 @@ from ferrule.kernel.dispatch import (
     WriteStream,
 )
 from ferrule.kernel.legacy.change_forwarder import forward_changes
-from ferrule.kernel.questions import Question
+from ferrule.kernel.questions import OutboundRequest
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
     ClientNotAskable,
@@ -209,7 +209,7 @@ class JSONRPCDispatcher:
         self._in_flight: dict[RequestId, _Inbound] = {}
         self._notifying: set[_Inbound] = set()
         self._inline: str | None = None
-        self._questions: dict[RequestId, Question] = {}
+        self._questions: dict[RequestId, OutboundRequest] = {}
         self._spawner: Spawner | None = None
         self._closed = False
         self._input_ended = False
@@ -331,7 +331,7 @@ class JSONRPCDispatcher:
     def _drop(self, message: Mapping[str, Any], error: InvalidMessage) -> None:
         """A malformed notification or response gets no answer; whoever waits for the response learns of it."""
         logger.warning("Dropped a malformed message: %s", error)
-        question: Question | None = None
+        question: OutboundRequest | None = None
         if "method" not in message and (own := own_id(message.get("id"))) is not None:
             question = self._questions.pop(own, None)
         if question is not None:
@@ -587,7 +587,7 @@ class JSONRPCDispatcher:
         options = opts or {}
         on_progress = options.get("on_progress")
         id = self._ids.next()
-        question = Question(on_progress)
+        question = OutboundRequest(on_progress)
         self._questions[id] = question
         if on_progress is not None or options.get("reset_on_progress"):
             sent = dict(params or {})
@@ -608,7 +608,7 @@ class JSONRPCDispatcher:
             raise LocalError(f"The peer's answer to {method} is malformed: a result is an object")
         return cast("dict[str, Any]", result)
 
-    async def _send_question(self, request: JsonRpcRequest, question: Question) -> None:
+    async def _send_question(self, request: JsonRpcRequest, question: OutboundRequest) -> None:
         try:
             await self._send(request)
         except LocalError:  # it never left, or was refused: there is nothing to withdraw

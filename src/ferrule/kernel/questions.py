@@ -17,7 +17,7 @@ from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.kernel.dispatch import CallOptions, OnProgress
 from ferrule.protocol.errors import RequestTimeout
 
-__all__ = ["MAX_PROGRESS_BACKLOG", "Question", "progress_off_the_clock"]
+__all__ = ["MAX_PROGRESS_BACKLOG", "OutboundRequest", "progress_off_the_clock"]
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ MAX_PROGRESS_BACKLOG: Final = 256
 _Progress: TypeAlias = tuple[Any, Any, Any]
 
 
-class Question:
+class OutboundRequest:
     """See the module.
 
     Attributes:

@@ -9,7 +9,7 @@ import pytest
 from ferrule.client.connection.http import HttpOfClient
 from ferrule.client.settings import HttpSettings
 from ferrule.client.targets import HttpTarget
-from ferrule.transports.http.backend import HttpRequest, HttpResponse
+from ferrule.transports.http.backend import HttpClientRequest, HttpResponse
 
 URL = "http://127.0.0.1:1/mcp"
 
@@ -19,7 +19,7 @@ class _Own:
 
     is_closed = False
 
-    async def open(self, request: HttpRequest, **options: Any) -> HttpResponse:
+    async def open(self, request: HttpClientRequest, **options: Any) -> HttpResponse:
         raise NotImplementedError
 
     async def aclose(self) -> None:

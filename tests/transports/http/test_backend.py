@@ -16,14 +16,15 @@ from ferrule import Client
 from ferrule._version import __version__
 from ferrule.auth.http import AuthRequest
 from ferrule.client.connection.authorization import fetch_over
+from ferrule.transports.http import backend
 from ferrule.transports.http.adapters import adapt_http_client
 from ferrule.transports.http.aiohttp_backend import AiohttpClient, proxy_for
 from ferrule.transports.http.backend import (
     HttpClient,
+    HttpClientOptions,
+    HttpClientRequest,
     HttpConnectFailed,
     HttpConnectionLost,
-    HttpOptions,
-    HttpRequest,
     TlsOptions,
 )
 from ferrule.transports.http.errors import HttpStatusError
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def http() -> AsyncIterator[HttpClient]:
-    client = AiohttpClient(HttpOptions(proxy=None))
+    client = AiohttpClient(HttpClientOptions(proxy=None))
     yield client
     await client.aclose()
 
@@ -56,7 +57,7 @@ async def test_first_event_of_a_stream_comes_at_once(http: HttpClient) -> None:
         await exchange.gone.wait()
 
     async with ScriptedServer(handler) as server:
-        response = await http.open(HttpRequest("GET", server.url))
+        response = await http.open(HttpClientRequest("GET", server.url))
         assert await asyncio.wait_for(response.receive(), 5) == b"data: 1\n\n"
         await response.aclose()
 
@@ -74,7 +75,7 @@ async def test_cancelling_closes_the_connection(http: HttpClient, when: str) -> 
         gone.set()
 
     async def ask(url: str) -> None:
-        response = await http.open(HttpRequest("POST", url, {}, b"{}"))
+        response = await http.open(HttpClientRequest("POST", url, {}, b"{}"))
         try:
             await response.receive()
         finally:
@@ -98,7 +99,7 @@ async def test_closing_a_response_from_another_task_ends_its_reader(http: HttpCl
         await exchange.gone.wait()
 
     async with ScriptedServer(handler) as server:
-        response = await http.open(HttpRequest("GET", server.url))
+        response = await http.open(HttpClientRequest("GET", server.url))
         reader = asyncio.create_task(response.receive())
         await asyncio.sleep(0.02)
         await http.aclose()
@@ -116,14 +117,14 @@ async def test_errors_have_one_family(http: HttpClient) -> None:
         exchange.drop()
 
     with pytest.raises(HttpConnectFailed, match=r"^Cannot connect to http://127\.0\.0\.1:9\S*: [\w ]+$"):
-        await http.open(HttpRequest("GET", "http://127.0.0.1:9/?key=secret"))
+        await http.open(HttpClientRequest("GET", "http://127.0.0.1:9/?key=secret"))
     async with ScriptedServer(handler) as server:
         root = server.url.removesuffix("/mcp")
         with pytest.raises(HttpConnectionLost) as lost:
-            await http.open(HttpRequest("POST", f"{root}/head?key=secret", {}, b"{}"))
+            await http.open(HttpClientRequest("POST", f"{root}/head?key=secret", {}, b"{}"))
         assert "secret" not in str(lost.value)
         assert lost.value.was_silent
-        response = await http.open(HttpRequest("GET", f"{root}/body"))
+        response = await http.open(HttpClientRequest("GET", f"{root}/body"))
         with pytest.raises(HttpConnectionLost):
             await read(response)
 
@@ -142,11 +143,11 @@ async def test_an_answer_that_is_no_http_is_said_in_a_line_without_the_query(htt
     async with ScriptedServer(handler) as server:
         for path in ("head", "body"):
             with pytest.raises(HttpConnectionLost) as caught:
-                await read(await http.open(HttpRequest("GET", f"{server.url}/{path}?key=secret")))
+                await read(await http.open(HttpClientRequest("GET", f"{server.url}/{path}?key=secret")))
             assert "secret" not in str(caught.value)
             assert "\n" not in str(caught.value)
     with pytest.raises(HttpConnectFailed, match="the URL is invalid") as failed:
-        await http.open(HttpRequest("GET", "http://h:port/?key=secret"))
+        await http.open(HttpClientRequest("GET", "http://h:port/?key=secret"))
     assert "secret" not in str(failed.value)
 
 
@@ -160,7 +161,7 @@ async def test_redirects_are_left_alone(http: HttpClient) -> None:
 
     async with ScriptedServer(handler) as server:
         for _ in range(2):
-            response = await http.open(HttpRequest("GET", server.url, {"x-own": "1"}))
+            response = await http.open(HttpClientRequest("GET", server.url, {"x-own": "1"}))
             assert (response.status, response.headers["location"]) == (307, "/elsewhere")
             await response.aclose()
     assert len(seen) == 2
@@ -178,8 +179,8 @@ async def test_five_hundred_streams_beside_a_call(http: HttpClient) -> None:
             await exchange.json({})
 
     async with ScriptedServer(handler) as server:
-        streams = await asyncio.gather(*(http.open(HttpRequest("GET", server.url)) for _ in range(500)))
-        response = await asyncio.wait_for(http.open(HttpRequest("POST", server.url, {}, b"{}")), 5)
+        streams = await asyncio.gather(*(http.open(HttpClientRequest("GET", server.url)) for _ in range(500)))
+        response = await asyncio.wait_for(http.open(HttpClientRequest("POST", server.url, {}, b"{}")), 5)
         assert await read(response) == b"{}"
         await asyncio.gather(*(stream.aclose() for stream in streams))
 
@@ -388,10 +389,10 @@ async def test_every_request_says_who_asks() -> None:
 
 async def test_a_client_of_another_library_signs_in_under_the_users_name() -> None:
     """Its own name holds elsewhere; what the user says holds for sign-in too."""
-    seen: list[HttpRequest] = []
+    seen: list[HttpClientRequest] = []
 
     class Refusing:
-        async def open(self, request: HttpRequest) -> Any:
+        async def open(self, request: HttpClientRequest) -> Any:
             seen.append(request)
             raise HttpConnectFailed(request.url, "no")
 
@@ -402,3 +403,13 @@ async def test_a_client_of_another_library_signs_in_under_the_users_name() -> No
     with pytest.raises(HttpConnectFailed):
         await fetch(AuthRequest("GET", "https://issuer.example/", {"accept": "a"}))
     assert seen[0].headers == {"user-agent": "agent/7", "accept": "a"}
+
+
+@pytest.mark.parametrize("name", ["HttpOptions", "HttpRequest"])
+def test_the_names_of_0_1_work_and_warn(name: str) -> None:
+    """They also named classes of the server's side."""
+    with pytest.warns(DeprecationWarning, match=f"{name} is now {name.replace('Http', 'HttpClient')}"):
+        found = getattr(backend, name)  # what is asked for is the name
+    assert found.__name__ == name.replace("Http", "HttpClient")
+    with pytest.raises(AttributeError, match="HttpNothing"):
+        backend.HttpNothing  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue, reportUnusedExpression]

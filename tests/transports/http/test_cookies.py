@@ -9,7 +9,7 @@ from yarl import URL
 
 from ferrule import Client
 from ferrule.transports.http.aiohttp_backend import AiohttpClient
-from ferrule.transports.http.backend import HttpOptions, HttpRequest
+from ferrule.transports.http.backend import HttpClientOptions, HttpClientRequest
 from ferrule.transports.http.cookies import MAX_COOKIE_CHARS, MAX_COOKIES, OriginCookies
 from tests.peers.scripted_http import Exchange, ScriptedServer, legacy_basics
 
@@ -144,9 +144,9 @@ async def test_a_cookie_does_not_follow_to_another_port() -> None:
         await exchange.respond(200, headers={"set-cookie": "a=b; Path=/"})
 
     async with ScriptedServer(handler) as one, ScriptedServer(handler) as other:
-        http = AiohttpClient(HttpOptions(proxy=None))
+        http = AiohttpClient(HttpClientOptions(proxy=None))
         for url in (one.url, other.url, one.url):
-            response = await http.open(HttpRequest("GET", url))
+            response = await http.open(HttpClientRequest("GET", url))
             await response.receive()
             await response.aclose()
         await http.aclose()

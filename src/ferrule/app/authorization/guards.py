@@ -93,14 +93,14 @@ async def fetch_alone(request: AuthRequest) -> AuthResponse:
     """
     from ferrule.auth.http import AuthResponse
     from ferrule.transports.http.aiohttp_backend import AiohttpClient
-    from ferrule.transports.http.backend import HttpRequest
+    from ferrule.transports.http.backend import HttpClientRequest
     from ferrule.transports.http.fetching import fetch_bounded
 
     http = AiohttpClient()
     try:
         status, headers, body = await fetch_bounded(
             http,
-            HttpRequest(request.method, request.url, dict(request.headers), request.body),
+            HttpClientRequest(request.method, request.url, dict(request.headers), request.body),
             timeout_s=request.timeout_s,
             max_bytes=request.max_bytes,
             judge=request.judge_address,

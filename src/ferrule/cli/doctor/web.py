@@ -90,7 +90,7 @@ class _Probe:
 
     async def post(self, url: str | None = None, **headers: str) -> _Answer:
         """The handshake, which every server of either era understands well enough to answer."""
-        from ferrule.transports.http.backend import HttpRequest
+        from ferrule.transports.http.backend import HttpClientRequest
         from ferrule.transports.http.fetching import fetch_bounded
 
         params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "doctor", "version": "1"}}
@@ -101,7 +101,7 @@ class _Probe:
             **self.headers,
             **headers,
         }
-        request = HttpRequest("POST", url or self.url, sent, body)
+        request = HttpClientRequest("POST", url or self.url, sent, body)
         status, found, data = await fetch_bounded(
             self.http, request, timeout_s=self.patience_s, max_bytes=_MAX_BYTES, judge=None
         )
@@ -203,12 +203,12 @@ async def _other_paths(report: Report, probe: _Probe, status: int) -> bool:
 
 async def _try_sse(report: Report, probe: _Probe) -> bool:
     """A server of 2024-11-05: two endpoints, the first a stream."""
-    from ferrule.transports.http.backend import HttpRequest
+    from ferrule.transports.http.backend import HttpClientRequest
 
     try:
         with anyio.move_on_after(probe.wait_s):
             response = await probe.http.open(
-                HttpRequest("GET", probe.url, {**probe.headers, "accept": "text/event-stream"})
+                HttpClientRequest("GET", probe.url, {**probe.headers, "accept": "text/event-stream"})
             )
             try:
                 kind = response.headers.get("content-type", "")
@@ -275,7 +275,7 @@ async def _buffering(report: Report, probe: _Probe, target: Any, options: Mappin
 
 async def _legacy_buffering(report: Report, probe: _Probe) -> None:
     """Whether the standing stream of a session begins when it is opened; what comes on it later is up to the server."""
-    from ferrule.transports.http.backend import HttpRequest
+    from ferrule.transports.http.backend import HttpClientRequest
 
     opened = await probe.post()
     session = opened.headers.get("mcp-session-id")
@@ -283,7 +283,9 @@ async def _legacy_buffering(report: Report, probe: _Probe) -> None:
     heard = False
     try:
         with anyio.move_on_after(probe.wait_s):
-            response = await probe.http.open(HttpRequest("GET", probe.url, {**headers, "accept": "text/event-stream"}))
+            response = await probe.http.open(
+                HttpClientRequest("GET", probe.url, {**headers, "accept": "text/event-stream"})
+            )
             heard = True
             kind = response.headers.get("content-type", "")
             await response.aclose()
@@ -296,7 +298,7 @@ async def _legacy_buffering(report: Report, probe: _Probe) -> None:
     finally:
         if session is not None:
             with anyio.move_on_after(probe.wait_s):
-                await (await probe.http.open(HttpRequest("DELETE", probe.url, headers))).aclose()
+                await (await probe.http.open(HttpClientRequest("DELETE", probe.url, headers))).aclose()
     _judge_stream(report, heard, probe.wait_s)
 
 

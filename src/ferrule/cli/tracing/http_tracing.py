@@ -22,7 +22,7 @@ from ferrule.cli.tracing.recording import Recorder
 from ferrule.protocol.errors import FerruleError
 from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
 from ferrule.transports.asgi.security import is_loopback_name, split_host
-from ferrule.transports.http.backend import HttpClient, HttpRequest, HttpResponse
+from ferrule.transports.http.backend import HttpClient, HttpClientRequest, HttpResponse
 from ferrule.wire.sse import EventReader, ServerSentEvent
 
 __all__ = ["HttpTrace"]
@@ -86,7 +86,7 @@ class HttpTrace:
         query = scope["query_string"].decode("latin-1")
         url = f"{self._origin}{scope['raw_path'].decode('latin-1')}{f'?{query}' if query else ''}"
         kept = {name: value for name, value in headers.items() if name not in _OF_ONE_CONNECTION}
-        request = HttpRequest(scope["method"], url, {**kept, **self._added, "accept-encoding": "identity"}, body)
+        request = HttpClientRequest(scope["method"], url, {**kept, **self._added, "accept-encoding": "identity"}, body)
         async with anyio.create_task_group() as group:
 
             async def watch() -> None:
@@ -98,7 +98,7 @@ class HttpTrace:
             await self._pass_on(request, send, is_traced)
             group.cancel_scope.cancel()
 
-    async def _pass_on(self, request: HttpRequest, send: Any, is_traced: bool) -> None:
+    async def _pass_on(self, request: HttpClientRequest, send: Any, is_traced: bool) -> None:
         try:
             response = await self._http.open(request)
         except (FerruleError, OSError) as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 from ferrule.client.targets import HttpTarget, Target
 from ferrule.protocol.errors import MCPError
-from ferrule.transports.http.backend import HttpClient, HttpRequest
+from ferrule.transports.http.backend import HttpClient, HttpClientRequest
 from ferrule.transports.http.fetching import fetch_bounded
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import FerruleError
@@ -114,7 +114,7 @@ def fetch_over(http: Callable[[], HttpClient], user_agent: str | None = None) ->
 
         status, headers, body = await fetch_bounded(
             http(),
-            HttpRequest(request.method, request.url, {**own, **request.headers}, request.body),
+            HttpClientRequest(request.method, request.url, {**own, **request.headers}, request.body),
             timeout_s=request.timeout_s,
             max_bytes=request.max_bytes,
             judge=request.judge_address,
@@ -159,7 +159,7 @@ async def _issuers_of(challenge: str | None, url: str, http: HttpClient) -> list
     try:
         if where is None or origin_of(where) != origin_of(url):
             return []
-        request = HttpRequest("GET", where, {"accept": "application/json"}, b"")
+        request = HttpClientRequest("GET", where, {"accept": "application/json"}, b"")
         status, _, body = await fetch_bounded(
             http, request, timeout_s=_METADATA_TIMEOUT_S, max_bytes=_MAX_METADATA_BYTES, judge=None
         )

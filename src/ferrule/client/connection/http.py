@@ -46,7 +46,7 @@ class HttpOfClient:
 
     def _make(self) -> HttpClient:
         from ferrule.transports.http.adapters import adapt_http_client
-        from ferrule.transports.http.backend import HttpOptions
+        from ferrule.transports.http.backend import HttpClientOptions
 
         settings = self._settings
         if settings.http is not None:
@@ -54,7 +54,9 @@ class HttpOfClient:
         from ferrule.transports.http.aiohttp_backend import AiohttpClient
 
         return AiohttpClient(
-            HttpOptions(tls=settings.tls, proxy=settings.proxy, cookies=settings.cookies, user_agent=self.user_agent)
+            HttpClientOptions(
+                tls=settings.tls, proxy=settings.proxy, cookies=settings.cookies, user_agent=self.user_agent
+            )
         )
 
     async def aclose(self) -> None:

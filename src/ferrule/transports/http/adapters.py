@@ -12,9 +12,9 @@ from typing import Any, Final, cast
 
 from ferrule.transports.http.backend import (
     HttpClient,
+    HttpClientRequest,
     HttpConnectFailed,
     HttpConnectionLost,
-    HttpRequest,
     HttpResponse,
     without_secrets,
 )
@@ -53,7 +53,7 @@ class _Httpx:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    async def open(self, request: HttpRequest) -> HttpResponse:
+    async def open(self, request: HttpClientRequest) -> HttpResponse:
         client: Any = self._client
         made = client.build_request(
             request.method, request.url, headers=dict(request.headers), content=request.body or None
@@ -117,7 +117,7 @@ class AiohttpAdapter:
         if timeout is not None:
             self._options["timeout"] = timeout
 
-    async def open(self, request: HttpRequest) -> HttpResponse:
+    async def open(self, request: HttpClientRequest) -> HttpResponse:
         try:
             response = await self._session.request(
                 request.method,

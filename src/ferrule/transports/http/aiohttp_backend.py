@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 from ferrule._version import __version__
 from ferrule.transports.http.adapters import AiohttpAdapter
 from ferrule.transports.http.backend import (
+    HttpClientOptions,
+    HttpClientRequest,
     HttpConnectFailed,
-    HttpOptions,
-    HttpRequest,
     HttpResponse,
     TlsOptions,
     without_secrets,
@@ -48,13 +48,13 @@ class AiohttpClient:
         HttpConnectFailed, HttpConnectionLost: as `HttpClient`.
     """
 
-    def __init__(self, options: HttpOptions | None = None) -> None:
-        self._options = options or HttpOptions()
+    def __init__(self, options: HttpClientOptions | None = None) -> None:
+        self._options = options or HttpClientOptions()
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
         self._in_use: set[Any] = set()
 
-    async def open(self, request: HttpRequest) -> HttpResponse:
+    async def open(self, request: HttpClientRequest) -> HttpResponse:
         """Send a request and wait for the head of its answer."""
         if self._closed:
             raise HttpConnectFailed(request.url.partition("?")[0], "this client is closed")

@@ -11,9 +11,10 @@ cancellation); a library that goes on reading in the background leaves the serve
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from ferrule.protocol.errors import ConnectionClosed, LocalError
 
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
     import ssl
 
 __all__ = [
+    "CameThroughProxy",
     "HttpClient",
+    "HttpClientOptions",
+    "HttpClientRequest",
     "HttpConnectFailed",
     "HttpConnectionLost",
-    "HttpOptions",
     "HttpProtocolError",
-    "HttpRequest",
     "HttpResponse",
     "TlsOptions",
     "without_secrets",
@@ -34,7 +36,7 @@ __all__ = [
 
 
 @dataclass(slots=True)
-class HttpRequest:
+class HttpClientRequest:
     """One request.
 
     Attributes:
@@ -64,7 +66,7 @@ def without_secrets(url: str) -> str:
 class HttpResponse(Protocol):
     """The head of an answer, and its body as it arrives.
 
-    One that also has an attribute ``proxy`` says through which proxy it came, without credentials.
+    See `CameThroughProxy` for what an answer may say beside that.
     """
 
     @property
@@ -91,10 +93,20 @@ class HttpResponse(Protocol):
 
 
 @runtime_checkable
+class CameThroughProxy(Protocol):
+    """An `HttpResponse` that knows the way that it took."""
+
+    @property
+    def proxy(self) -> str | None:
+        """URL of the proxy, without credentials; ``None`` for none."""
+        ...
+
+
+@runtime_checkable
 class HttpClient(Protocol):
     """Sends requests. It follows no redirect and raises for no status; cookies are its own affair."""
 
-    async def open(self, request: HttpRequest) -> HttpResponse:
+    async def open(self, request: HttpClientRequest) -> HttpResponse:
         """Send a request and wait for the head of its answer.
 
         Raises:
@@ -175,7 +187,7 @@ Proxy: TypeAlias = "str | Literal['env'] | None"
 
 
 @dataclass(frozen=True, slots=True)
-class HttpOptions:
+class HttpClientOptions:
     """Options of the built-in HTTP client.
 
     Attributes:
@@ -197,3 +209,15 @@ class HttpOptions:
     max_idle: int = 64
     cookies: bool = True
     user_agent: str | None = None
+
+
+_OLD_NAMES: Final = {"HttpOptions": "HttpClientOptions", "HttpRequest": "HttpClientRequest"}
+
+
+def __getattr__(name: str) -> Any:
+    """Give the classes that had other names in 0.1, with a warning, until 0.3."""
+    new_name = _OLD_NAMES.get(name)
+    if new_name is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"{name} is now {new_name}; the old name goes with ferrule 0.3", DeprecationWarning, stacklevel=2)
+    return globals()[new_name]

@@ -8,9 +8,17 @@ from typing import Final, Protocol, runtime_checkable
 
 from ferrule.kernel.dispatch import CallOptions
 from ferrule.protocol.errors import LocalError, RemoteError
-from ferrule.transports.http.backend import HttpRequest, without_secrets
+from ferrule.transports.http.backend import HttpClientRequest, without_secrets
 
-__all__ = ["HttpAuth", "HttpCallOptions", "HttpRemoteError", "HttpStatusError", "SessionLost", "retry_delay_s"]
+__all__ = [
+    "HttpAuth",
+    "HttpCallOptions",
+    "HttpRemoteError",
+    "HttpStatusError",
+    "ObservesAnswers",
+    "SessionLost",
+    "retry_delay_s",
+]
 
 _QUOTE_CHARS: Final = 300
 
@@ -28,15 +36,21 @@ class HttpCallOptions(CallOptions, total=False):
 class HttpAuth(Protocol):
     """Credentials for requests. Never called with a lock held; concurrent calls are its own affair."""
 
-    async def headers(self, request: HttpRequest) -> Mapping[str, str]:
+    async def headers(self, request: HttpClientRequest) -> Mapping[str, str]:
         """Headers to add, usually ``authorization``."""
         ...
 
-    async def challenged(self, request: HttpRequest, status: int, headers: Mapping[str, str]) -> bool:
-        """The server answered 401 or 403; whether to send the request again (with new `headers`).
+    async def challenged(self, request: HttpClientRequest, status: int, headers: Mapping[str, str]) -> bool:
+        """Return whether to send the request again (with new `headers`): the server answered 401 or 403."""
+        ...
 
-        One that also has a method ``observed(request, status, headers)`` is told of every answer.
-        """
+
+@runtime_checkable
+class ObservesAnswers(Protocol):
+    """An `HttpAuth` that looks at every answer, for what a server says there of the next request (a nonce)."""
+
+    def observed(self, request: HttpClientRequest, status: int, headers: Mapping[str, str]) -> None:
+        """Note an answer; called for each, so it does next to nothing."""
         ...
 
 

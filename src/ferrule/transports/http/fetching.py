@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 import anyio
 
 from ferrule.protocol.errors import ConnectionClosed
-from ferrule.transports.http.backend import HttpClient, HttpRequest
+from ferrule.transports.http.backend import HttpClient, HttpClientRequest
 
 __all__ = ["fetch_bounded"]
 
 
 async def fetch_bounded(
     http: HttpClient,
-    request: HttpRequest,
+    request: HttpClientRequest,
     *,
     timeout_s: float,
     max_bytes: int,

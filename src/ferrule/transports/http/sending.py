@@ -8,13 +8,13 @@ the request that met it; the next one goes to the configured URL again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from ferrule.transports.http.backend import HttpClient, HttpRequest, HttpResponse
+from ferrule.transports.http.backend import CameThroughProxy, HttpClient, HttpClientRequest, HttpResponse
 from ferrule.transports.http.bodies import Emptied, read_some
-from ferrule.transports.http.errors import HttpAuth, HttpStatusError
+from ferrule.transports.http.errors import HttpAuth, HttpStatusError, ObservesAnswers
 from ferrule.transports.http.pending_request import Flight, off_the_clock
 
 __all__ = [
@@ -52,7 +52,7 @@ class HttpSender:
     def __init__(self, http: HttpClient, auth: HttpAuth | None) -> None:
         self._http = http
         self._auth = auth
-        self._observe: Callable[[HttpRequest, int, Mapping[str, str]], None] | None = getattr(auth, "observed", None)
+        self._observe = auth.observed if isinstance(auth, ObservesAnswers) else None
 
     async def open(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"", flight: Flight | None = None
@@ -68,7 +68,7 @@ class HttpSender:
         Raises:
             HttpConnectFailed, HttpConnectionLost: no answer.
         """
-        response = await self._send(HttpRequest(method, url, headers, body), headers, flight)
+        response = await self._send(HttpClientRequest(method, url, headers, body), headers, flight)
         if response.status < 300 or response.status >= 400:
             return response
         for _ in range(MAX_REDIRECTS):
@@ -79,10 +79,12 @@ class HttpSender:
             await response.aclose()
             logger.debug("%s of %s is redirected to %s", method, url.partition("?")[0], moved.partition("?")[0])
             url = moved
-            response = await self._send(HttpRequest(method, url, headers, body), headers, flight)
+            response = await self._send(HttpClientRequest(method, url, headers, body), headers, flight)
         return response
 
-    async def _send(self, request: HttpRequest, headers: Mapping[str, str], flight: Flight | None) -> HttpResponse:
+    async def _send(
+        self, request: HttpClientRequest, headers: Mapping[str, str], flight: Flight | None
+    ) -> HttpResponse:
         """Send a request with credentials, again where the server's challenge could be met.
 
         Getting credentials may take a person's time, so a call's clock stands still meanwhile.
@@ -113,7 +115,8 @@ def media_type(response: HttpResponse) -> str:
 
 def status_error(response: HttpResponse, said: str, url: str) -> HttpStatusError:
     """The error for an answer that has an HTTP status and nothing that belongs to MCP."""
-    return HttpStatusError(response.status, response.headers, said, url, proxy=getattr(response, "proxy", None))
+    proxy = response.proxy if isinstance(response, CameThroughProxy) else None
+    return HttpStatusError(response.status, response.headers, said, url, proxy=proxy)
 
 
 def is_same_origin(one: str, other: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import anyio
 
 from ferrule.kernel.dispatch import CallOptions
-from ferrule.kernel.questions import Question
+from ferrule.kernel.questions import OutboundRequest
 from ferrule.protocol.correlation import IdSequence, own_id
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError, RequestTimeout
 from ferrule.wire.jsonrpc import encode_notification, encode_request
@@ -42,7 +42,7 @@ class Questions:
 
     def __init__(self, last_id: int = 0) -> None:
         self._ids = IdSequence(last_id)
-        self._open: dict[int, tuple[object, Question]] = {}
+        self._open: dict[int, tuple[object, OutboundRequest]] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -75,7 +75,7 @@ class Questions:
         options = opts or {}
         id = self._ids.next()
         on_progress = options.get("on_progress")
-        question = Question(on_progress)
+        question = OutboundRequest(on_progress)
         self._open[id] = channel, question
         if on_progress is not None or options.get("reset_on_progress"):
             sent = dict(params or {})
