@@ -156,7 +156,7 @@ async def all_expires(store: str) -> None:
     if store.startswith("sqlite"):
         with closing(sqlite3.connect(store.removeprefix("sqlite:///"))) as connection:
             names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE name GLOB 'ferrule_*'")]
-            tables = [name for name in names if not name.endswith(("_expiry", "_owner", "_lease"))]
+            tables = [name for name in names if not name.endswith(("_expiry", "_owner", "_lease", "_clock"))]
             assert len(tables) == 8
             for table in tables:
                 assert connection.execute(f"SELECT count(*) FROM {table} WHERE expires_at IS NULL").fetchone() == (0,)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.support import HERE, PROBE, ferrule, serving, terminal
+from tests.cli.support import FERRULE, HERE, LIMIT_S, PROBE, environment, ferrule, serving, terminal
 
 PRESS = str(HERE / "servers" / "press.py")
 LEGACY = f"{sys.executable} {HERE / 'servers' / 'legacy_tasks.py'}"
@@ -30,26 +31,46 @@ def begin(url: str, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_task_is_begun_looked_at_and_waited_for(url: str) -> None:
+def wait(url: str, task: str, enough: Path, *options: str) -> tuple[int, str, str]:
+    """Status, stdout and stderr of ``ferrule tasks wait``; the press may end once the first change was shown."""
+    with subprocess.Popen(
+        [*FERRULE, "tasks", url, "wait", task, *options],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(None),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        shown = process.stdout if options else process.stderr
+        first = shown.readline()
+        enough.touch()
+        stdout, stderr = process.communicate(timeout=LIMIT_S)
+    return process.returncode, first * bool(options) + stdout, first * (not options) + stderr
+
+
+def test_a_task_is_begun_looked_at_and_waited_for(url: str, tmp_path: Path) -> None:
     """Only the result is on stdout; the changes on the way are on stderr."""
-    task = begin(url, "press", "sheets=20")
+    task = begin(url, "press", f"until={tmp_path / 'enough'}")
     assert ferrule("tasks", url, "get", task).stdout.startswith("working")
-    done = ferrule("tasks", url, "wait", task)
-    assert (done.returncode, done.stdout) == (0, "20\n")
-    assert "working: sheet " in done.stderr
+    status, stdout, stderr = wait(url, task, tmp_path / "enough")
+    assert (status, stdout) == (0, "pressed\n")
+    assert "working: sheet " in stderr
     done = ferrule("tasks", url, "result", task)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "20\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "pressed\n", "")
     assert ferrule("tasks", url, "get", task).stdout.startswith("completed")
 
 
-def test_programs_get_a_line_of_json_per_change(url: str) -> None:
+def test_programs_get_a_line_of_json_per_change(url: str, tmp_path: Path) -> None:
     """With the result in the last one; and the id in one line where it begins."""
-    task = json.loads(ferrule("call", url, "press", "sheets=10", "--task", "-o", "json").stdout)["taskId"]
-    done = ferrule("tasks", url, "wait", task, "-o", "json")
-    states = [json.loads(line) for line in done.stdout.splitlines()]
+    until = f"until={tmp_path / 'enough'}"
+    task = json.loads(ferrule("call", url, "press", until, "--task", "-o", "json").stdout)["taskId"]
+    _, stdout, _ = wait(url, task, tmp_path / "enough", "-o", "json")
+    states = [json.loads(line) for line in stdout.splitlines()]
     assert {state["taskId"] for state in states} == {task}
     assert states[0]["status"] == "working"
-    assert (states[-1]["status"], states[-1]["result"]["content"][0]["text"]) == ("completed", "10")
+    assert (states[-1]["status"], states[-1]["result"]["content"][0]["text"]) == ("completed", "pressed")
     assert json.loads(ferrule("tasks", url, "get", task, "-o", "json").stdout)["status"] == "completed"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 
 from ferrule import Context, MCPServer, ToolError
@@ -10,12 +12,14 @@ app = MCPServer("press")
 
 
 @app.tool(task="optional")
-async def press(ctx: Context, sheets: int) -> int:
-    """Press sheets."""
-    for sheet in range(sheets):
-        await ctx.set_status(f"sheet {sheet + 1} of {sheets}")
+async def press(ctx: Context, until: str) -> str:
+    """Press sheets until a file exists."""
+    sheet = 0
+    while not Path(until).exists():
+        sheet += 1
+        await ctx.set_status(f"sheet {sheet}")
         await anyio.sleep(0.05)
-    return sheets
+    return "pressed"
 
 
 @app.tool(task="optional")
