@@ -208,6 +208,12 @@ async def test_a_large_body_does_not_count_for_the_head_behind_it(end: bytes) ->
             (200, "large"),
             (200, "last"),
         ]
+        larger = post(tool("echo", id="larger", text="x" * 240_000))
+        for begin in (2_000, 50_000):  # the rest is one read, with more of the body than a head may have
+            assert await exchanged(port, larger[:begin], larger[begin:] + LAST[:5], LAST[5:]) == [
+                (200, "larger"),
+                (200, "last"),
+            ]
 
 
 async def test_a_request_whose_answer_has_begun_gets_no_other() -> None:

@@ -174,6 +174,7 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
         def data_received(self, data: bytes) -> None:
             self._unset_keepalive_if_required()
             before: Any = self.cycle
+            had_body_left: bool = before is not None and before.more_body  # if so, the read brings the end of it first
             try:
                 parser: Any = self.parser  # ``None`` only after the connection is lost
                 parser.feed_data(data)
@@ -185,7 +186,6 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
                     return
             scope: Any = self.scope  # ``None`` before the first request
             if scope is None or "method" not in scope:
-                had_body_left: bool = before is not None and before.more_body
                 is_all_head = self.cycle is before and not had_body_left
                 self._head_is_incomplete(len(data) if is_all_head else self._parsed_head_bytes())
             elif self._read_timer is not None or self.cycle.more_body:
