@@ -485,11 +485,13 @@ class LegacySide:
         if self._shared is not None and not await self._look_up(self._shared, request, session_id, id):
             return None
         session = self.sessions.acquire(session_id)
+        is_known = session is not None
         if session is not None and session.principal != request.principal:
             self.sessions.release(session)
             session = None
         if session is None:
-            self._explain_unknown(session_id)
+            if not is_known:  # another party's is no matter of configuration
+                self._explain_unknown(session_id)
             await request.refuse(404, _INVALID, "Session not found", id=id)
         return session
 
