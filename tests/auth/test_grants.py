@@ -153,7 +153,7 @@ def test_the_usual_way() -> None:
 
 
 def test_the_challenge_says_where_to_begin() -> None:
-    """`resource_metadata` goes before the well-known URIs (AC-1)."""
+    """`resource_metadata` goes before the well-known URIs."""
     url = "https://mcp.example.com/elsewhere"
     world = World({url: prm(), AS_URL: metadata()})
     world.obtain(f'Bearer resource_metadata="{url}"')
@@ -177,7 +177,7 @@ def test_metadata_of_another_resource_end_the_flow(resource: str) -> None:
 
 
 def test_metadata_of_an_issuer_with_a_path_are_tried_in_order() -> None:
-    """OAuth inserted, OpenID inserted, OpenID appended (AC-2)."""
+    """OAuth inserted, OpenID inserted, OpenID appended."""
     assert authorization_server_urls("https://as.example.com/tenant/one") == [
         "https://as.example.com/.well-known/oauth-authorization-server/tenant/one",
         "https://as.example.com/.well-known/openid-configuration/tenant/one",
@@ -199,7 +199,7 @@ def test_metadata_of_an_issuer_with_a_path_are_tried_in_order() -> None:
     ],
 )
 def test_a_document_of_another_issuer_is_discarded(named: str) -> None:
-    """Character for character: no case folding, no default port (AC-3)."""
+    """Character for character: no case folding, no default port."""
     world = World({PRM_URL: prm(), AS_URL: metadata(named), OIDC_URL: metadata()})
     assert world.obtain().issuer == ISSUER
     with pytest.raises(DiscoveryFailed, match="name the issuer"):
@@ -328,7 +328,7 @@ def test_what_is_no_metadata_document_is_passed_by() -> None:
 
 
 def test_a_server_of_2025_03_26_is_its_own_issuer() -> None:
-    """No resource metadata: the origin's, and failing those the default endpoints (AC-4)."""
+    """No resource metadata: the origin's, and failing those the default endpoints."""
     origin = "https://mcp.example.com"
     world = World({f"{origin}/.well-known/oauth-authorization-server": metadata(origin)})
     assert world.obtain().issuer == origin
@@ -341,7 +341,7 @@ def test_a_server_of_2025_03_26_is_its_own_issuer() -> None:
 
 
 def test_pkce_must_be_promised() -> None:
-    """A server that does not say S256 may ignore the challenge (AF-1, T90)."""
+    """A server that does not say S256 may ignore the challenge."""
     refused: list[dict[str, Any]] = [
         {"code_challenge_methods_supported": None},
         {"code_challenge_methods_supported": ["plain"]},
@@ -361,7 +361,7 @@ def test_pkce_must_be_promised() -> None:
     {PRM_URL: prm(), AS_URL: metadata(registration_endpoint="file:///x")},
 ])  # fmt: skip
 def test_no_discovered_url_leads_inside(documents: dict[str, Any]) -> None:
-    """Every URL and every redirect, not only the first (T98)."""
+    """Every URL and every redirect, not only the first."""
     world = World(documents)
     with pytest.raises(UnsafeUrl):
         world.obtain()
@@ -377,7 +377,7 @@ def test_redirects_end() -> None:
 
 
 def test_several_issuers_are_the_programs_choice() -> None:
-    """AC-5."""
+    """A resource may name several (RFC 9728, section 7.6), and which of them to trust only the program knows."""
     other = "https://other.example.com"
     documents = {
         PRM_URL: prm(authorization_servers=[ISSUER, other]),
@@ -405,14 +405,14 @@ def test_scopes_are_chosen_in_order(header: str | None, listed: list[str] | None
 
 
 def test_a_step_up_asks_for_the_union() -> None:
-    """What was granted before must not get lost (AF-7)."""
+    """What was granted before must not get lost."""
     found = run_flow(discover(SERVER, UrlPolicy()), World({PRM_URL: prm(scopes_supported=["x"]), AS_URL: metadata()}))
     challenge = Challenge("bearer", {"scope": "b c"})
     assert choose_scopes(challenge, found, own=("own",), previous=("a", "b")) == ("a", "b", "own", "c")
 
 
 def test_offline_access_is_asked_for_where_it_is_listed() -> None:
-    """AG-7; and never alone, which would unask the default scopes."""
+    """And never alone, which would unask the default scopes."""
     documents = {PRM_URL: prm(scopes_supported=["a"]), AS_URL: metadata(scopes_supported=["a", "offline_access"])}
     world = World(documents)
     world.obtain()
@@ -431,7 +431,7 @@ def test_offline_access_is_asked_for_where_it_is_listed() -> None:
     (True, f"{ISSUER}/", False), (True, ISSUER.upper(), False), (True, f"{ISSUER}:443", False),
 ])  # fmt: skip
 def test_the_issuer_of_a_response(promised: bool, said: str | None, accepted: bool) -> None:
-    """The table of AF-5, and before any token endpoint is touched."""
+    """The whole table, and before any token endpoint is touched."""
     documents = {PRM_URL: prm(), AS_URL: metadata(authorization_response_iss_parameter_supported=promised)}
     world = World(documents, {} if said is None else {"iss": said})
     if accepted:
@@ -471,7 +471,7 @@ def test_pasting_the_query_alone_will_do() -> None:
 
 
 def test_a_document_goes_before_registration() -> None:
-    """AG-1; the URL is the id, and no secret is made."""
+    """The URL is the id, and no secret is made."""
     url = "https://client.example.com/client.json"
     documents = {PRM_URL: prm(), AS_URL: metadata(client_id_metadata_document_supported=True)}
     world = World(documents)
@@ -484,7 +484,7 @@ def test_a_document_goes_before_registration() -> None:
 
 
 def test_a_registration_is_used_again_by_its_issuer_only() -> None:
-    """AG-6: another authorization server gets another one."""
+    """Another authorization server gets another one."""
     world = World(USUAL)
     world.obtain()
     world.obtain()
@@ -501,7 +501,7 @@ def test_a_registration_is_used_again_by_its_issuer_only() -> None:
 
 @pytest.mark.parametrize("bound", [True, False])
 def test_given_credentials_stay_with_their_issuer(bound: bool) -> None:
-    """A server that names another one must not get the secret there (AG-6)."""
+    """A server that names another one must not get the secret there."""
     identity = ClientIdentity("mine", "secret")
     grant = AuthorizationCodeGrant(identity=identity, issuer=None if bound else "https://first.example.com")
     world = World(USUAL)
@@ -513,13 +513,13 @@ def test_given_credentials_stay_with_their_issuer(bound: bool) -> None:
 
 
 def test_without_any_way_to_register_the_programmer_is_told_what_to_give() -> None:
-    """AG-1, last step."""
+    """After client metadata documents and dynamic registration there is only a client id of the program's."""
     with pytest.raises(RegistrationFailed, match="client_id="):
         World({PRM_URL: prm(), AS_URL: metadata(registration_endpoint=None)}).obtain()
 
 
 def test_the_kind_of_application_is_told_and_changed_once_if_refused() -> None:
-    """AG-5: loopback is native; a server that wants it otherwise says so."""
+    """Loopback is native; a server that wants it otherwise says so."""
     refused = {"error": "invalid_redirect_uri"}
     world = World(USUAL)
     bodies: list[Any] = []

@@ -143,7 +143,7 @@ async def test_a_browser_that_does_not_open_is_no_end(capfd: pytest.CaptureFixtu
     ],
 )
 async def test_only_web_addresses_are_opened(url: str) -> None:
-    """SB-6: what opens a URL opens anything."""
+    """What opens a URL opens anything."""
     opened: list[str] = []
     with pytest.raises(UnsafeUrl):
         check_openable(url)

@@ -88,7 +88,7 @@ class Visitor:
     "/tenant/.well-known/openid-configuration",
 ])  # fmt: skip
 async def test_the_metadata_are_where_clients_look(path: str) -> None:
-    """An issuer with a path: all three places (AC-2)."""
+    """An issuer with a path: all three places."""
     reply = await Visitor().get(path)
     assert decode(reply.body)["issuer"] == ISSUER
     assert decode(reply.body)["token_endpoint"] == f"{ISSUER}/token"
@@ -297,7 +297,7 @@ DOCUMENT_URL = "https://client.example.com/client.json"
     (None, False),
 ])  # fmt: skip
 async def test_a_client_may_be_its_document(document: Any, accepted: bool) -> None:
-    """It must name its own URL and the redirect URI (AG-3); fetched once in a while."""
+    """It must name its own URL and the redirect URI; fetched once in a while."""
     fetched: list[str] = []
 
     async def fetch(request: AuthRequest) -> AuthResponse:
@@ -315,7 +315,7 @@ async def test_a_client_may_be_its_document(document: Any, accepted: bool) -> No
     "url", ["https://127.0.0.1/c.json", "https://10.0.0.1/c.json", "http://e.com/c", "https://e.com"]
 )
 async def test_a_document_inside_is_not_fetched(url: str) -> None:
-    """SSRF from the other side (AG-3)."""
+    """SSRF from the other side."""
 
     async def fetch(request: AuthRequest) -> AuthResponse:
         raise AssertionError(request.url)

@@ -94,7 +94,8 @@ class World:
 
     def oauth(self, **options: Any) -> OAuth:
         options.setdefault("interaction", CallbackInteraction(REDIRECT_URI, self.user.visit))
-        return OAuth(**{"storage": self.storage, "clock": self.clock, **options})
+        given: dict[str, Any] = {"storage": self.storage, "clock": self.clock, **options}
+        return OAuth(**given)
 
     def client(self, mode: str = "2026-07-28", auth: Any = None, **options: Any) -> Client:
         return Client(self.url, auth=auth or self.oauth(), mode=mode, proxy=None, **options)
@@ -336,7 +337,7 @@ async def test_a_step_up_asks_for_the_union_and_is_kept(mode: str) -> None:
 
 
 async def test_a_step_up_that_does_not_help_ends() -> None:
-    """The issuer grants less than was asked for: the user is not asked for ever (AF-7)."""
+    """The issuer grants less than was asked for: the user is not asked for ever."""
     async with world() as w, w.client() as client:
         await client.call_tool("whoami")
         sign = w.issuer.settings.sign_access_token
@@ -362,7 +363,7 @@ class Stingy:
 
 
 async def test_a_server_that_moves_to_another_issuer_gets_new_credentials_there() -> None:
-    """And the old client id, its secret and the refresh token never reach the new one (AG-6)."""
+    """And the old client id, its secret and the refresh token never reach the new one."""
     async with world() as w, w.client() as client:
         await client.call_tool("whoami")
         relay = Relay()
@@ -460,7 +461,7 @@ async def test_calls_without_a_token_ask_the_user_once() -> None:
 
 
 async def test_what_was_cached_for_one_user_is_not_shown_to_the_next() -> None:
-    """A new sign-in may be another person's (T95)."""
+    """A new sign-in may be another person's."""
     async with world() as w, w.client() as client:
         await client.list_tools()
         session: Any = client._sessions.connector.auth
@@ -610,3 +611,15 @@ async def test_a_user_who_grants_less_is_asked_once() -> None:
                 await client.call_tool("whoami")
             assert len(w.user.visits) == 1
             assert w.user.scopes(0) == {"read", "write"}
+
+
+def test_a_misspelt_option_is_refused_with_the_one_that_was_meant() -> None:
+    """The options of the usual grant are carried in one value, which takes no others."""
+    with pytest.raises(TypeError, match=r"OAuth has no option 'client_uid'; did you mean 'client_id'\?"):
+        OAuth(client_uid="a")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def test_a_secret_needs_its_client_id_with_another_grant_too() -> None:
+    """Credentials that belong to nothing are a mistake, also where they would not be used."""
+    with pytest.raises(ValueError, match="belong to a client_id"):
+        OAuth(client_secret="s", grant=OAuth().grant)

@@ -134,7 +134,7 @@ async def test_a_token_signed_by_somebody_else_is_refused(server: Protected) -> 
 
 
 async def test_a_token_in_the_query_is_no_token(server: Protected) -> None:
-    """URLs end up in logs and referrers (RFC 6750, 5.3; AF-8)."""
+    """URLs end up in logs and referrers (RFC 6750, 5.3)."""
     token = server.token()
     reply = await server.call(None, url=f"{server.url}?access_token={token}")
     assert (reply.status, parse_challenges(reply.challenge)[0].error) == (401, "invalid_request")
@@ -175,7 +175,7 @@ async def test_no_verdict_is_no_refusal_of_the_token() -> None:
 
 @pytest.mark.parametrize("verb", ["POST", "GET", "DELETE"])
 async def test_a_session_belongs_to_who_opened_it(server: Protected, verb: str) -> None:
-    """A session id is no credential (SB-5): to anybody else it does not exist, and DELETE does not end it."""
+    """A session id is no credential: to anybody else it does not exist, and DELETE does not end it."""
     ada, eve = server.token(sub="ada"), server.token(sub="eve")
     session_id = await server.open_session(ada)
     message = request(2, "tools/list") if verb == "POST" else None
@@ -213,7 +213,7 @@ async def test_a_handler_sees_the_token_of_its_own_request(server: Protected) ->
 async def test_a_tool_that_needs_a_scope_says_so_and_is_served_with_it(
     server: Protected, tool: str, needed: str
 ) -> None:
-    """403 with all scopes of the operation in one challenge (AR-5), on both eras, so that a client can step up."""
+    """403 with all scopes of the operation in one challenge, on both eras, so that a client can step up."""
     reply = await server.call(server.token(), tool)
     assert reply.status == 403
     (challenge,) = parse_challenges(reply.challenge)
@@ -248,7 +248,7 @@ async def test_a_tool_that_is_not_allowed_does_not_exist(server: Protected) -> N
 
 
 async def test_a_scope_may_imply_others() -> None:
-    """Hierarchies are the server's to judge (AR-6)."""
+    """Hierarchies are the server's to judge."""
 
     def make(issuer: str, url: str) -> ResourceServer:
         return ResourceServer(JwtTokens(issuer), resource=url, implies={"admin": ["files"], "files": ["files:write"]})
@@ -406,7 +406,7 @@ async def test_a_nonce_is_demanded_and_given() -> None:
 
 
 async def test_the_metadata_are_at_both_forms(server: Protected) -> None:
-    """Clients try the path form first and the root form then (AR-2)."""
+    """Clients try the path form first and the root form then."""
     origin = server.url.removesuffix("/mcp")
     for path in ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"):
         reply = await server.send("GET", origin + path)

@@ -54,7 +54,7 @@ def test_the_rest_is_public(host: str) -> None:
     "https://127.0.0.1/", "https://10.1.1.1/", "https://169.254.169.254/latest", "https://[::1]/", "https://x.local/",
 ])  # fmt: skip
 def test_a_public_server_may_not_name_it(url: str) -> None:
-    """SSRF: the client stands inside the network that the server wants to reach (SB-3)."""
+    """SSRF: the client stands inside the network that the server wants to reach."""
     with pytest.raises(UnsafeUrl) as caught:
         UrlPolicy().check(url, HostClass.PUBLIC)
     assert "secret" not in str(caught.value)
@@ -97,7 +97,7 @@ def test_addresses_are_judged_by_themselves(address: str, expected: HostClass) -
     ("HTTPS://u:p@example.com/mcp", "https://example.com/mcp"),
 ])  # fmt: skip
 def test_the_canonical_resource(url: str, expected: str) -> None:
-    """AF-2: no fragment, no query, no bare slash; the path is the server's own."""
+    """No fragment, no query, no bare slash; the path is the server's own."""
     assert canonical_resource(url) == expected
 
 

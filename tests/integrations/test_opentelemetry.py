@@ -73,7 +73,7 @@ def app(recorder: Recorder) -> MCPServer:
 
 
 async def test_a_span_per_request_under_the_clients_trace(app, recorder):
-    """W3C context comes in `_meta`, unprefixed (OT-1, OT-2)."""
+    """W3C context comes in `_meta`, unprefixed."""
     await ask(app, "tools/call", {"name": "work", "_meta": {"traceparent": PARENT, "tracestate": "a=b"}})
     (span,) = recorder.spans
     assert span.name == "tools/call work"

@@ -25,6 +25,7 @@ __all__ = [
     "AskValue",
     "AuthRequest",
     "AuthResponse",
+    "Fetch",
     "Flow",
     "OpenRedirect",
     "Step",
@@ -128,6 +129,8 @@ class AskValue:
 Step: TypeAlias = AuthRequest | OpenRedirect | AskUser | AskValue
 Flow: TypeAlias = Generator[Step, Any, T]
 """A flow that ends with a ``T``."""
+Fetch: TypeAlias = Callable[[AuthRequest], Awaitable[AuthResponse]]
+"""Sends one request of a flow: no redirect is followed, the answer is read up to its bound, the address is judged."""
 
 
 def form_body(fields: Mapping[str, str | None]) -> bytes:

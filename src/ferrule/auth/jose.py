@@ -67,6 +67,7 @@ def import_private_key(key: str | bytes | Mapping[str, Any] | SigningKey) -> Sig
             raise ValueError("The private key is neither PEM nor a JWK") from None
     else:
         found = key
+    # Symmetric keys of joserfc do not say whether they are private.
     if not getattr(found, "is_private", False):
         raise ValueError("A private key is needed, and this is a public one")
     return found
@@ -99,6 +100,7 @@ def import_public_key(key: Mapping[str, Any]) -> VerifyingKey:
         found = jwk.import_key(dict(key))
     except Exception:
         raise ValueError("malformed JWK") from None
+    # Symmetric keys of joserfc do not say whether they are private: refused as well.
     if getattr(found, "is_private", True):
         raise ValueError("a public key is expected")
     return found
@@ -179,7 +181,7 @@ def client_assertion(
 
     issued = int(time.time() if now is None else now)
     header = {"alg": algorithm or algorithm_of(key), "typ": "JWT"}
-    kid = getattr(key, "kid", None)
+    kid = getattr(key, "kid", None)  # keys of joserfc have it, and others fit `SigningKey` without
     if kid:
         header["kid"] = kid
     claims = {

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 from ferrule import __version__
 from ferrule.app.application import application_of
@@ -50,6 +50,16 @@ _GAUGES: Final = {
     "listeners": ("{listener}", "Subscriptions and legacy clients that hear of changes."),
     "tasks": ("{task}", "Task bodies running in this process."),
 }
+
+
+@runtime_checkable
+class RunsTasks(Protocol):
+    """An extension that runs tasks in this process."""
+
+    @property
+    def running_here(self) -> int:
+        """How many run now."""
+        ...
 
 
 class Metrics:
@@ -162,5 +172,5 @@ def _count(name: str, server: Server[Any]) -> int:
     if name == "tasks":
         app = cast("MCPServer[Any] | None", application_of(server))
         extensions: Iterable[Any] = () if app is None else app.extensions.values()
-        return sum(getattr(extension, "running_here", 0) for extension in extensions)
+        return sum(extension.running_here for extension in extensions if isinstance(extension, RunsTasks))
     return gauges_of(server).read(name)

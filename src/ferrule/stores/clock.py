@@ -12,7 +12,7 @@ from typing import Final
 
 __all__ = ["boot_id", "steady_time", "uptime_s"]
 
-_BOOT_CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", -1)
+_BOOT_CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", -1)  # Linux has it
 
 _STARTED_AT: Final = time.time() - time.monotonic()
 

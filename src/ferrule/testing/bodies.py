@@ -21,7 +21,7 @@ from ferrule.kernel.dispatch import DispatchContext
 from ferrule.kernel.runner import ServerRunner, modern_on_request
 from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.protocol.errors import MCPError
-from ferrule.wire.types import ToolResult
+from ferrule.wire.types import InputRequiredResult, ToolResult
 
 __all__ = ["AnswerQuestion", "Body", "Outcome", "run_in_rounds", "run_pushed"]
 
@@ -64,7 +64,7 @@ def _server(body: Body, settings: RoundsSettings) -> Server[Any]:
             raise
         except Exception as error:
             return ToolResult(content=[], structured_content={"error": type(error).__name__}, is_error=True)
-        if hasattr(value, "input_requests"):
+        if isinstance(value, InputRequiredResult):
             return value
         return ToolResult(content=[], structured_content={"value": value})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ferrule.auth.client.discovery import Discovered
@@ -28,6 +28,7 @@ __all__ = [
     "Grant",
     "GrantContext",
     "Granted",
+    "IssuerBound",
     "WorkloadGrant",
     "read_callback",
 ]
@@ -106,6 +107,16 @@ class Grant(Protocol):
         Raises:
             AuthError: this grant failed; no other is tried.
         """
+        ...
+
+
+@runtime_checkable
+class IssuerBound(Protocol):
+    """A grant whose credentials may belong to one authorization server."""
+
+    @property
+    def issuer(self) -> str | None:
+        """That server; ``None`` if it takes the first one met."""
         ...
 
 

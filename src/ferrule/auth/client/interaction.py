@@ -271,8 +271,8 @@ class PasteInteraction:
             finally:
                 unwanted.set()  # or the thread would wait for a line, and the interpreter at its end for the thread
         else:
-            given: Any = self._ask(prompt)
-            line = await given if hasattr(given, "__await__") else given
+            given = self._ask(prompt)
+            line = given if isinstance(given, str) else await given
         if not line.strip():
             raise InteractionFailed("No address was given")
         return str(line.strip())

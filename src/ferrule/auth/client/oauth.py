@@ -15,31 +15,29 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypedDict, TypeVar, Unpack
 
 import anyio
 
+from ferrule._options import check_options
 from ferrule.auth.challenges import Challenge, parse_challenges
 from ferrule.auth.client.discovery import discover_resource
 from ferrule.auth.client.flow import FlowSettings, obtain_tokens, refresh_tokens, revoke_tokens, union_of_scopes
-from ferrule.auth.client.grants import AuthorizationCodeGrant, Grant
+from ferrule.auth.client.grants import AuthorizationCodeGrant, Grant, IssuerBound
 from ferrule.auth.client.interaction import Interaction, default_interaction
 from ferrule.auth.client.registration import ClientMetadata
 from ferrule.auth.client.storage import MemoryStorage, TokenStorage, storage_key
 from ferrule.auth.client.tokens import ClientIdentity, TokenSet
 from ferrule.auth.errors import AuthError, InteractionFailed, ScopeRefused, TokenRequestFailed
-from ferrule.auth.http import AskUser, AskValue, AuthRequest, AuthResponse, Flow, OpenRedirect, Step
+from ferrule.auth.http import AskUser, AskValue, AuthRequest, Fetch, Flow, OpenRedirect, Step
 from ferrule.auth.urls import UrlPolicy, canonical_resource, is_same_issuer, origin_of
 from ferrule.protocol.errors import LocalError
 
-__all__ = ["AuthorizedRequest", "Fetch", "OAuth", "OAuthSession"]
+__all__ = ["AuthorizedRequest", "CodeGrantOptions", "Fetch", "OAuth", "OAuthSession"]
 
 logger = logging.getLogger("ferrule.auth")
 
 T = TypeVar("T")
-
-Fetch = Callable[[AuthRequest], Awaitable[AuthResponse]]
-"""Sends one request of a flow: no redirect is followed, the answer is read up to its bound, the address is judged."""
 
 LEEWAY_S: Final = 30.0
 """Seconds before its end that a token is renewed; a tenth of its life if that is less."""
@@ -71,6 +69,51 @@ class AuthorizedRequest(Protocol):
         ...
 
 
+class CodeGrantOptions(TypedDict, total=False):
+    """Options of `OAuth` for the usual grant, with a person at a browser; another ``grant=`` takes its own."""
+
+    client_id: str | None
+    client_secret: str | None
+    private_key: Any
+    algorithm: str | None
+    issuer: str | None
+    client_metadata_url: str | None
+    redirect_uri: str | None
+
+
+_OTHER_OPTIONS: Final = (
+    "scopes",
+    "interaction",
+    "storage",
+    "grant",
+    "metadata",
+    "dpop",
+    "choose_issuer",
+    "policy",
+    "clock",
+)
+
+
+def _code_grant(
+    *,
+    client_id: str | None = None,
+    client_secret: str | None = None,
+    private_key: Any = None,
+    algorithm: str | None = None,
+    issuer: str | None = None,
+    client_metadata_url: str | None = None,
+    redirect_uri: str | None = None,
+) -> AuthorizationCodeGrant:
+    if client_id is None and (client_secret is not None or private_key is not None):
+        raise ValueError("client_secret and private_key belong to a client_id")
+    identity = None
+    if client_id is not None:
+        identity = ClientIdentity(client_id, client_secret, private_key=private_key, algorithm=algorithm)
+    return AuthorizationCodeGrant(
+        identity=identity, issuer=issuer, client_metadata_url=client_metadata_url, redirect_uri=redirect_uri
+    )
+
+
 class OAuth:
     """OAuth for a client: ``Client(url, auth=OAuth())``; the word ``"oauth"`` means the same.
 
@@ -94,13 +137,6 @@ class OAuth:
     def __init__(
         self,
         *,
-        client_id: str | None = None,
-        client_secret: str | None = None,
-        private_key: Any = None,
-        algorithm: str | None = None,
-        issuer: str | None = None,
-        client_metadata_url: str | None = None,
-        redirect_uri: str | None = None,
         scopes: Sequence[str] | str | None = None,
         interaction: Interaction | None = None,
         storage: TokenStorage | None = None,
@@ -110,15 +146,11 @@ class OAuth:
         choose_issuer: Callable[[Sequence[str]], str] | None = None,
         policy: UrlPolicy | None = None,
         clock: Callable[[], float] = time.time,
+        **options: Unpack[CodeGrantOptions],
     ) -> None:
-        if client_id is None and (client_secret is not None or private_key is not None):
-            raise ValueError("client_secret and private_key belong to a client_id")
-        identity = None
-        if client_id is not None:
-            identity = ClientIdentity(client_id, client_secret, private_key=private_key, algorithm=algorithm)
-        self.grant: Grant = grant or AuthorizationCodeGrant(
-            identity=identity, issuer=issuer, client_metadata_url=client_metadata_url, redirect_uri=redirect_uri
-        )
+        check_options("OAuth", options, CodeGrantOptions, *_OTHER_OPTIONS)
+        code_grant = _code_grant(**options)  # also where it is not used, so that what contradicts itself is refused
+        self.grant: Grant = grant or code_grant
         if isinstance(scopes, str):
             scopes = scopes.split()
         self.scopes = None if scopes is None else tuple(scopes)
@@ -539,8 +571,8 @@ class OAuthSession:
                         reply = await self._fetch(step)
                     elif isinstance(step, AskValue):
                         reply = step.function()
-                        if hasattr(reply, "__await__"):
-                            reply = await reply
+                        if isinstance(reply, Awaitable):
+                            reply = await reply  # pyright: ignore[reportUnknownVariableType]
                     elif isinstance(step, OpenRedirect):
                         interaction = self._oauth.interaction or default_interaction()
                         reply = await interaction.start(step.preferred)
@@ -587,7 +619,8 @@ class OAuthSession:
         """The program's choice; else the issuer that already knows us, if it is still listed; else the first."""
         if self._oauth.choose_issuer is not None:
             return self._oauth.choose_issuer(issuers)
-        given = getattr(self._oauth.grant, "issuer", None)
+        grant = self._oauth.grant
+        given = grant.issuer if isinstance(grant, IssuerBound) else None
         for known in (given, self._issuer):
             for issuer in issuers:
                 if known is not None and is_same_issuer(known, issuer):

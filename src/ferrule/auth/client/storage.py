@@ -22,7 +22,7 @@ from anyio import to_thread
 
 from ferrule.auth.errors import AuthError, MissingAuthExtra
 
-__all__ = ["EncryptedFileStorage", "KeyRing", "KeyringStorage", "MemoryStorage", "TokenStorage", "storage_key"]
+__all__ = ["EncryptedFileStorage", "KeyringBackend", "KeyringStorage", "MemoryStorage", "TokenStorage", "storage_key"]
 
 LOCK_WAIT_S: Final = 45.0
 """Longer than a token request may take; whoever dies with the lock held loses it with the process."""
@@ -247,7 +247,7 @@ def _default_directory() -> Path:
     return Path(base) / "ferrule" / "auth"
 
 
-class KeyRing(Protocol):
+class KeyringBackend(Protocol):
     """What is used of the `keyring` package, or of anything that looks like it."""
 
     def get_password(self, service: str, username: str, /) -> str | None:
@@ -273,7 +273,7 @@ class KeyringStorage:
     """
 
     def __init__(
-        self, service: str = "ferrule", *, ring: KeyRing | None = None, lock_directory: str | Path | None = None
+        self, service: str = "ferrule", *, ring: KeyringBackend | None = None, lock_directory: str | Path | None = None
     ) -> None:
         if ring is None:
             try:

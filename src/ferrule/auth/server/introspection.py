@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
 from ferrule.auth.client.tokens import ClientIdentity, authenticated_fields
-from ferrule.auth.http import AuthRequest, Flow, form_body
-from ferrule.auth.server.jwks import Fetch, drive
+from ferrule.auth.http import AuthRequest, Fetch, Flow, form_body
+from ferrule.auth.server.jwks import drive
 from ferrule.auth.server.principal import Principal
 from ferrule.auth.server.verifiers import InvalidToken, VerifierUnavailable, confirmation_of, scopes_of
 from ferrule.auth.urls import UrlPolicy

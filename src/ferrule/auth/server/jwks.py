@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import anyio
 
 from ferrule.auth.client.discovery import discover_authorization_server
 from ferrule.auth.errors import AuthError
-from ferrule.auth.http import AskUser, AskValue, AuthRequest, AuthResponse, Flow, OpenRedirect, get_json
+from ferrule.auth.http import AskUser, AskValue, Fetch, Flow, OpenRedirect, get_json
 from ferrule.auth.jose import VerifyingKey, import_public_key
 from ferrule.auth.server.verifiers import InvalidToken, VerifierUnavailable
 from ferrule.auth.urls import UrlPolicy
@@ -27,8 +27,6 @@ __all__ = ["KeySource", "drive"]
 T = TypeVar("T")
 
 log = logging.getLogger("ferrule.auth")
-
-Fetch = Callable[[AuthRequest], Awaitable[AuthResponse]]
 
 _KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 _MAX_KEYS = 64

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
+from ferrule.auth.http import Fetch
 from ferrule.auth.jose import ASYMMETRIC_ALGORITHMS, unverified_header, verify_jwt
 from ferrule.auth.server.jwks import KeySource
 from ferrule.auth.server.principal import Principal
@@ -66,6 +67,15 @@ class JwtTokens:
 
     def __repr__(self) -> str:
         return f"JwtTokens({self._issuer!r})"
+
+    @property
+    def fetch(self) -> Fetch | None:
+        """What the keys are fetched with; see `NeedsFetch`."""
+        return self.keys.fetch
+
+    @fetch.setter
+    def fetch(self, fetch: Fetch | None) -> None:
+        self.keys.fetch = fetch
 
     def may_know(self, token: str) -> bool:
         """See `TokenVerifier`: a JWT that says it is this issuer's (whether it is, `verify` finds out)."""

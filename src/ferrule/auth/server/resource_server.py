@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol, cast
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -29,7 +29,14 @@ from ferrule.auth.server.dpop import DpopPolicy, NonceNeeded
 from ferrule.auth.server.jwt_tokens import JwtTokens, unverified_claims
 from ferrule.auth.server.principal import Principal
 from ferrule.auth.server.refusals import AuthRefusal, InsufficientScope, challenge_headers
-from ferrule.auth.server.verifiers import InvalidToken, TokenVerifier, VerifierUnavailable
+from ferrule.auth.server.verifiers import (
+    InvalidToken,
+    NeedsFetch,
+    RemembersFor,
+    TakesAnyToken,
+    TokenVerifier,
+    VerifierUnavailable,
+)
 from ferrule.auth.urls import HostClass, class_of_host, origin_of
 from ferrule.wire.codec import encode
 
@@ -100,7 +107,7 @@ class ResourceServer:
         remember_s: float = 300.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        one = isinstance(verifiers, str) or hasattr(verifiers, "verify")
+        one = isinstance(verifiers, str) or not isinstance(verifiers, Iterable)
         given = cast("Sequence[str | TokenVerifier]", [verifiers] if one else verifiers)
         self.verifiers: list[TokenVerifier] = [
             JwtTokens(verifier) if isinstance(verifier, str) else verifier for verifier in given
@@ -130,9 +137,8 @@ class ResourceServer:
     def use(self, fetch: Callable[[AuthRequest], Awaitable[AuthResponse]]) -> None:
         """Give the verifiers what they fetch keys and ask with, where they have nothing yet."""
         for verifier in self.verifiers:
-            holder: Any = getattr(verifier, "keys", verifier)
-            if getattr(holder, "fetch", fetch) is None:
-                holder.fetch = fetch
+            if isinstance(verifier, NeedsFetch) and verifier.fetch is None:
+                verifier.fetch = fetch
 
     # -- one request ------------------------------------------------------------------------------------------------
 
@@ -224,7 +230,8 @@ class ResourceServer:
                 continue
             if not principal.token:
                 principal = replace(principal, token=token)
-            return self._with_implied(principal), getattr(verifier, "remember_s", self._remember_s)
+            remember_s = verifier.remember_s if isinstance(verifier, RemembersFor) else self._remember_s
+            return self._with_implied(principal), remember_s
         raise reason
 
     def _judges_of(self, token: str) -> Sequence[TokenVerifier]:
@@ -235,7 +242,9 @@ class ResourceServer:
             return knowing
         issuer = unverified_claims(token).get("iss")
         named = [verifier for verifier in knowing if issuer in verifier.issuers]
-        return named or sorted(knowing, key=lambda verifier: bool(getattr(verifier, "takes_any_token", False)))
+        return named or sorted(
+            knowing, key=lambda verifier: isinstance(verifier, TakesAnyToken) and verifier.takes_any_token
+        )
 
     def _with_implied(self, principal: Principal) -> Principal:
         if not self._implies:

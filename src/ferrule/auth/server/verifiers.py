@@ -9,13 +9,24 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from ferrule.auth.errors import AuthError
+from ferrule.auth.http import Fetch
 from ferrule.auth.server.principal import Principal
 from ferrule.wire.json_types import is_list
 
-__all__ = ["InvalidToken", "StaticTokens", "TokenVerifier", "VerifierUnavailable", "confirmation_of", "scopes_of"]
+__all__ = [
+    "InvalidToken",
+    "NeedsFetch",
+    "RemembersFor",
+    "StaticTokens",
+    "TakesAnyToken",
+    "TokenVerifier",
+    "VerifierUnavailable",
+    "confirmation_of",
+    "scopes_of",
+]
 
 
 class InvalidToken(AuthError):
@@ -26,11 +37,35 @@ class VerifierUnavailable(AuthError):
     """Whether the token is good cannot be found out at the moment (keys or introspection unreachable)."""
 
 
+@runtime_checkable
+class NeedsFetch(Protocol):
+    """A verifier that sends requests; `ResourceServer.use` gives it what to send them with, unless it has that."""
+
+    fetch: Fetch | None
+    """Sends one request and returns the response."""
+
+
+@runtime_checkable
+class TakesAnyToken(Protocol):
+    """A verifier that can ask elsewhere about any token."""
+
+    takes_any_token: bool
+    """Whether it does; then it is asked after the verifiers that know their own tokens."""
+
+
+@runtime_checkable
+class RemembersFor(Protocol):
+    """A verifier whose judgements hold for a time of their own."""
+
+    remember_s: float
+    """Seconds, instead of those of the `ResourceServer`."""
+
+
 class TokenVerifier(Protocol):
     """Judges tokens of one or several issuers.
 
     Of several verifiers those are asked that name the issuer of a JWT among their ``issuers``; about any other token
-    those that may know it, and last the ones with a true attribute ``takes_any_token``, which ask elsewhere.
+    those that may know it, and last the ones that ask elsewhere (`TakesAnyToken`).
     """
 
     @property

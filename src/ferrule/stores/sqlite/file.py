@@ -221,7 +221,7 @@ class SqliteFile:
         except sqlite3.DatabaseError as error:
             if isinstance(error, (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)):
                 raise  # a mistake of ours
-            if getattr(error, "sqlite_errorcode", 0) in _NOT_WRITABLE:
+            if getattr(error, "sqlite_errorcode", 0) in _NOT_WRITABLE:  # errors of the module itself have no code
                 raise StoreNotWritable(f"The store {self.path} cannot be written to: {error}") from error
             raise OSError(f"The store {self.path} cannot be used: {error}") from error
 
