@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Extension", "ExtensionMethod"]
 
-# A reverse-domain prefix, one slash, a name (the grammar of ``_meta`` keys with a mandatory prefix; EX-1).
+# A reverse-domain prefix, one slash, a name (the grammar of ``_meta`` keys with a mandatory prefix).
 _IDENTIFIER: Final = re.compile(
     r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?)*/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
 )

@@ -59,7 +59,7 @@ async def test_pushing_works_on_any_loop(app):
 
 
 async def test_a_timeout_is_an_expiry(app):
-    """One exception in both eras (rule 12)."""
+    """One exception in both eras."""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -149,7 +149,7 @@ async def test_cancelling_a_push_is_a_cancellation(app):
 
 
 async def test_a_method_that_cannot_ask_says_so_in_both_eras(app):
-    """A completer that asks would work for one client and not for the next (MR-10)."""
+    """A completer that asks would work for one client and not for the next."""
 
     @app.prompt
     async def greeting(name: str) -> str:

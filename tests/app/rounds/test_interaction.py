@@ -22,7 +22,7 @@ def app() -> MCPServer:
 
 
 async def test_a_page_is_asked_for_until_it_is_done(app):
-    """Accepting is consent to open it, not completion (EL-13)."""
+    """Accepting is consent to open it, not completion."""
     state = {"visits": 0}
 
     @app.tool
@@ -196,7 +196,7 @@ async def test_sampling_passes_its_options_under_wire_names(app):
 
 
 async def test_tools_for_the_model_need_their_own_capability(app):
-    """SA-4: a client that offers sampling may not know tools."""
+    """A client that offers sampling may not know tools."""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -210,7 +210,7 @@ async def test_tools_for_the_model_need_their_own_capability(app):
 
 
 async def test_a_wish_for_context_goes_to_clients_that_declare_it(app):
-    """SA-7: the client may ignore it, so it is no reason to fail."""
+    """The client may ignore it, so it is no reason to fail."""
 
     @app.tool
     async def body(ctx: Context) -> str:

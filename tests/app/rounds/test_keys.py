@@ -24,7 +24,7 @@ from tests.app.rounds.driving import Call, accept, both, served
 
 @pytest.mark.parametrize("key", ["", "k#1", "a/k", "step:k", "ü", "a b", "k" * 65, "k\n"])
 def test_keys_that_could_be_taken_for_another_are_refused(key):
-    """`k#2` would be the second `k`, `a/k` the `k` of scope `a` (rule 1)."""
+    """`k#2` would be the second `k`, `a/k` the `k` of scope `a`."""
     with pytest.raises(RoundsError):
         check_key(key)
 
@@ -48,7 +48,7 @@ def test_a_key_is_the_authors_or_method_and_digest():
 
 
 def test_one_and_one_point_zero_are_one_number():
-    """JSON of another client may write either (rule 13)."""
+    """JSON of another client may write either."""
     assert content_digest({"a": 1, "b": 2}) == content_digest({"b": 2.0, "a": 1.0})
     assert content_digest(1) != content_digest("1")
 

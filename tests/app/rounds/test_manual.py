@@ -73,7 +73,7 @@ async def test_an_undeclared_capability_is_refused():
 
 
 async def test_state_alone_sheds_load():
-    """`requestState` without questions: the client comes back at once, perhaps to another instance (MR-19)."""
+    """`requestState` without questions: the client comes back at once, perhaps to another instance."""
     app = served()
 
     @app.tool

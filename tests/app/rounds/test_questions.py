@@ -85,7 +85,7 @@ def test_a_schema_of_the_authors_own_is_asked_as_it_stands_and_enforced():
 
 @pytest.mark.parametrize("wanted", [Nested, dict[str, int], list[int], Any])
 def test_what_no_form_can_show_is_refused_when_asked(wanted):
-    """The author's mistake, before any user sees it (EL-3)."""
+    """The author's mistake, before any user sees it."""
     with pytest.raises(TypeError, match="cannot be asked for"):
         form_for(wanted)
 
@@ -105,7 +105,7 @@ def test_what_no_form_can_show_is_refused_when_asked(wanted):
     ],
 )
 def test_answers_that_do_not_fit_are_misfits(wanted, raw):
-    """Never a wrong value in the body, and never another exception (EL-16)."""
+    """Never a wrong value in the body, and never another exception."""
     with pytest.raises(MisfitAnswer):
         elicit_question("?", wanted).read(raw)
 
@@ -124,7 +124,7 @@ def test_a_form_is_made_once_per_type():
 
 
 def test_a_url_question_has_an_id_only_where_the_revision_wants_one():
-    """`elicitationId` is gone in 2026-07-28 (EL-1)."""
+    """`elicitationId` is gone in 2026-07-28."""
     assert elicit_url_question("m", "https://x", elicitation_id="i").params == {
         "mode": "url",
         "message": "m",

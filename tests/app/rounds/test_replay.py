@@ -1,4 +1,4 @@
-"""The modern era's rounds: every rule and every trap of its own (the numbers are those of the module's design)."""
+"""The modern era's rounds: every rule and every trap of its own."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_all_parked_questions_form_one_round(app):
 
 
 async def test_partial_answers_are_kept_and_the_rest_is_asked_again(app):
-    """Missing answers give a fresh request, not an error (MR-18); those given are final."""
+    """Missing answers give a fresh request, not an error; those given are final."""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -83,7 +83,7 @@ async def test_partial_answers_are_kept_and_the_rest_is_asked_again(app):
 
 
 async def test_answers_to_nothing_are_ignored(app):
-    """Only outstanding keys are taken: a client cannot answer a question before it was asked (rule 10)."""
+    """Only outstanding keys are taken: a client cannot answer a question before it was asked."""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -99,7 +99,7 @@ async def test_answers_to_nothing_are_ignored(app):
 
 
 async def test_changed_text_asks_again(app):
-    """Consent does not carry over to another text under the same key (rule 3)."""
+    """Consent does not carry over to another text under the same key."""
     texts = iter(["pay 1", "pay 1000", "pay 1000"])
 
     @app.tool
@@ -133,7 +133,7 @@ async def test_an_answer_that_came_with_a_changed_text_is_dropped(app):
 
 
 async def test_finishing_without_asking_again_is_legal(app):
-    """A branch of the world may have changed (rule 11)."""
+    """A branch of the world may have changed."""
     asks = iter([True, False])
 
     @app.tool
@@ -147,7 +147,7 @@ async def test_finishing_without_asking_again_is_legal(app):
 
 
 async def test_idle_rounds_end_the_call(app):
-    """A client that comes back without answers would loop for ever (rule 11)."""
+    """A client that comes back without answers would loop for ever."""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -171,7 +171,7 @@ async def test_rounds_are_capped():
 
 
 async def test_concurrent_roots_are_one_question(app):
-    """Three branches that want the roots ask once, in both eras (rule 2)."""
+    """Three branches that want the roots ask once, in both eras."""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -189,7 +189,7 @@ async def test_concurrent_roots_are_one_question(app):
 
 
 async def test_an_ambiguous_key_is_refused_in_both_eras(app):
-    """Whose answer would it be (rule 2)?"""
+    """Whose answer would it be?"""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -222,7 +222,7 @@ async def test_ambiguity_is_cured(app, cure):
 
 
 async def test_gather_raises_the_first_failure_by_index_after_all_ended(app):
-    """Which failure is seen must not depend on timing (rule 2)."""
+    """Which failure is seen must not depend on timing."""
     ended: list[int] = []
 
     @app.tool
@@ -246,7 +246,7 @@ async def test_gather_raises_the_first_failure_by_index_after_all_ended(app):
 
 
 async def test_branches_are_reenacted_not_shortcut(app):
-    """Who was answered first stays first in every later round (rule 4)."""
+    """Who was answered first stays first in every later round."""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -318,7 +318,7 @@ async def test_a_gather_that_collects_exceptions_does_not_go_on(app):
 
 
 async def test_a_body_that_swallows_its_suspension_cannot_answer_instead(app):
-    """The reply is decided out of band (rule 5)."""
+    """The reply is decided out of band."""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -343,7 +343,7 @@ async def test_a_body_that_raises_while_it_unwinds_cannot_fail_instead(app, capl
 
 
 async def test_a_body_that_asks_for_ever_while_unwinding_is_answered_without(app, caplog):
-    """`while True: try: ask() except BaseException: continue` must not hold the reply (rule 7)."""
+    """`while True: try: ask() except BaseException: continue` must not hold the reply."""
 
     test_is_over: list[bool] = []
     asked: list[int] = []
@@ -403,7 +403,7 @@ async def test_an_early_error_goes_out_too(app):
 
 
 async def test_every_context_call_is_cancelled_after_suspension(app):
-    """Nothing may be said any more for a round that is over (rule 7)."""
+    """Nothing may be said any more for a round that is over."""
     reached: list[str] = []
 
     @app.tool
@@ -517,7 +517,7 @@ async def test_a_timeout_that_expires_in_the_very_moment_leaves_no_mark(app):
 
 
 async def test_a_real_cancellation_during_a_question_is_not_a_suspension(app):
-    """The client went away while the body computes beside its question (rule 6)."""
+    """The client went away while the body computes beside its question."""
     seen: list[str] = []
     gate = asyncio.Event()
 
@@ -537,7 +537,7 @@ async def test_a_real_cancellation_during_a_question_is_not_a_suspension(app):
     await settled()
     task.cancel()
     await settled()
-    assert not task.done()  # a step is running, and is waited for (rule 8)
+    assert not task.done()  # a step is running, and is waited for
     gate.set()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -665,7 +665,7 @@ async def test_an_unawaited_task_runs_every_round(app):
 
 
 async def test_an_unawaited_step_is_waited_for_and_runs_once(app):
-    """A round that ended without it would charge again (rule 8)."""
+    """A round that ended without it would charge again."""
     effects: list[str] = []
 
     @app.tool
@@ -782,7 +782,7 @@ async def test_a_step_runs_once_however_many_rounds(app):
 
 
 async def test_other_arguments_than_recorded_diverge(app):
-    """Charging another amount is another effect: neither silently skipped nor run (rule 8)."""
+    """Charging another amount is another effect: neither silently skipped nor run."""
     amounts = iter([10, 20])
     charged: list[int] = []
 
@@ -797,7 +797,7 @@ async def test_other_arguments_than_recorded_diverge(app):
 
 
 async def test_a_renamed_step_is_not_run_before_the_old_one_was_replayed(app):
-    """A deployment that renames a step must not charge twice (rule 9)."""
+    """A deployment that renames a step must not charge twice."""
     names = iter(["charge", "charge_card"])
     charged: list[str] = []
 
@@ -954,7 +954,7 @@ async def test_a_failed_step_fails_the_same_in_every_round(app):
 
 
 async def test_a_step_ends_although_the_body_fails_or_is_cancelled(app):
-    """An effect that was begun is waited for and recorded (rule 8)."""
+    """An effect that was begun is waited for and recorded."""
     effects: list[str] = []
 
     @app.tool
@@ -1001,7 +1001,7 @@ async def test_a_pushed_step_ends_although_the_call_is_cancelled_twice(app):
 
 
 async def test_questions_and_steps_inside_a_step_are_refused(app):
-    """A step is atomic: it could not be replayed if it asked (rule 8)."""
+    """A step is atomic: it could not be replayed if it asked."""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -1105,7 +1105,7 @@ async def test_a_divergence_can_be_caught_but_nothing_ran(app):
 
 
 async def test_a_misfit_is_asked_again_and_the_third_is_the_authors(app):
-    """In both eras, and as often (rule 10)."""
+    """In both eras, and as often."""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -1169,7 +1169,7 @@ async def test_malformed_answers_are_misfits(app, raw):
 
 @pytest.mark.parametrize("raw", [None, 5, "x", []])
 async def test_answers_that_are_no_objects_are_invalid_params(app, raw):
-    """The request itself is malformed then (MR-18)."""
+    """The request itself is malformed then."""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -1191,7 +1191,7 @@ async def test_refusals_are_values(app, action):
 
 @pytest.mark.parametrize("answered", [True, False])
 async def test_a_question_expires(app, answered):
-    """Counted from the first time it was asked, by the clock of the operator (rule 12)."""
+    """Counted from the first time it was asked, by the clock of the operator."""
     now = [1000.0]
     settings_of(app).clock = lambda: now[0]
 
@@ -1234,7 +1234,7 @@ async def test_a_changed_question_has_its_time_anew(app):
 
 
 async def test_whoever_was_left_parked_is_released_at_once(app):
-    """A body that waits in its clean-up for a branch that asks must not hold the reply for the grace (rule 5)."""
+    """A body that waits in its clean-up for a branch that asks must not hold the reply for the grace."""
     settings_of(app).grace_s = 60
 
     @app.tool

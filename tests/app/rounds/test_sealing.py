@@ -32,7 +32,7 @@ def test_nothing_of_the_payload_shows():
 
 
 def test_length_tells_length_only():
-    """No compression: a state full of one letter is as long as a random one of its size (rule 13)."""
+    """No compression: a state full of one letter is as long as a random one of its size."""
     ring = AeadSealer([OLD])
     assert len(ring.seal("a" * 500)) == len(ring.seal(secrets.token_hex(250)))
 

@@ -1,4 +1,4 @@
-"""The state on its way through the client: each way to misuse it has an error of its own (rule 13, T70)."""
+"""The state on its way through the client: each way to misuse it has an error of its own."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_a_state_of_a_prompt_opens_no_tool():
 
 
 async def test_prompts_and_resources_ask_too():
-    """The three methods that may answer with input requests (MR-10)."""
+    """The three methods that may answer with input requests."""
     app = served()
 
     @app.prompt
@@ -163,7 +163,7 @@ async def test_a_state_that_the_store_forgot_has_expired():
 
 
 async def test_a_state_may_be_good_for_one_use():
-    """MR-16: a round that is sent again is refused, in another process and as another text of the same token, too."""
+    """A round that is sent again is refused, in another process and as another text of the same token, too."""
     store = open_store("memory:")
     apps = [asking(served(single_use_states=True, store=store)) for _ in range(2)]
     call = await Call(apps[0]).send()

@@ -63,7 +63,7 @@ async def until_over(client: Legacy, task_id: str) -> dict[str, Any]:
 
 
 async def test_the_handle_is_nested_and_the_result_is_the_calls_own() -> None:
-    """TA-1, TA-5, TA-8, TA-12."""
+    """The whole life as 2025-11-25, "Tasks", describes it."""
     client = Legacy(make())
     created = await client.start("add", {"a": 2, "b": 3}, ttl=60_000)
     task = created["task"]
@@ -82,7 +82,7 @@ async def test_the_handle_is_nested_and_the_result_is_the_calls_own() -> None:
 
 
 async def test_support_is_declared_and_enforced_per_tool() -> None:
-    """TA-2, TA-3."""
+    """2025-11-25, "Tasks": as the tool declares it in ``execution.taskSupport``."""
     app = make()
     client = Legacy(app)
     tools = {tool["name"]: tool for tool in (await client.ask("tools/list"))["tools"]}
@@ -111,7 +111,7 @@ async def test_older_revisions_have_no_tasks() -> None:
 
 
 async def test_a_tool_error_is_a_failed_task_and_its_result_is_still_given() -> None:
-    """TA-10: the other way round than in the extension."""
+    """The other way round than in the extension."""
     client = Legacy(make())
     task_id = (await client.start("fail", {"how": "tool"}))["task"]["taskId"]
     assert (await until_over(client, task_id))["status"] == "failed"
@@ -124,7 +124,7 @@ async def test_a_tool_error_is_a_failed_task_and_its_result_is_still_given() -> 
 
 
 async def test_questions_travel_on_the_stream_of_tasks_result() -> None:
-    """TA-8, TA-9: the status says input_required; the question carries the task."""
+    """The status says input_required; the question carries the task."""
     answered = asyncio.Event()
 
     def answer(method: str, params: Any) -> Any:
@@ -182,7 +182,7 @@ async def test_a_refused_question_is_a_cancelled_one() -> None:
 
 
 async def test_cancelling_answers_with_the_task_and_only_once() -> None:
-    """TA-11: status cancelled before the reply; -32602 on a finished task."""
+    """Status cancelled before the reply; -32602 on a finished task."""
     client = Legacy(make())
     task_id = (await client.start("slow"))["task"]["taskId"]
     waiting = asyncio.ensure_future(client.ask("tasks/result", taskId=task_id))
@@ -197,7 +197,7 @@ async def test_cancelling_answers_with_the_task_and_only_once() -> None:
 
 
 async def test_a_list_holds_the_callers_own_tasks_newest_first() -> None:
-    """TA-7: other connections have other lists; a cursor that is unknown is refused."""
+    """Other connections have other lists; a cursor that is unknown is refused."""
     app = make()
     one, two = Legacy(app), Legacy(app)
     ids = [(await one.start("add", {"a": 1, "b": n}))["task"]["taskId"] for n in range(60)]
@@ -213,7 +213,7 @@ async def test_a_list_holds_the_callers_own_tasks_newest_first() -> None:
 
 
 async def test_status_notifications_tell_the_whole_task() -> None:
-    """TA-5: optional, on the connection's standing channel."""
+    """Optional, on the connection's standing channel."""
     client = Legacy(make())
     task_id = (await client.start("add", {"a": 1, "b": 1}))["task"]["taskId"]
     await client.ask("tasks/result", taskId=task_id)
@@ -233,7 +233,7 @@ async def test_a_task_of_the_old_wire_can_be_looked_at_on_the_new_one() -> None:
 
 
 async def test_without_the_extension_the_task_param_is_ignored() -> None:
-    """TA-4."""
+    """2025-11-25, "Tasks": a receiver that declares no tasks serves the request as if the param were absent."""
     app = MCPServer("plain")
 
     @app.tool

@@ -23,7 +23,7 @@ def make(**options: Any) -> MCPServer[Any]:
 
 
 async def test_a_task_is_found_as_soon_as_its_handle_is_out_and_ends_with_the_result() -> None:
-    """TX-4 to TX-7: a flat handle without outcome; then the result inside ``tasks/get``."""
+    """A flat handle without outcome; then the result inside ``tasks/get``."""
     app = make()
     go = asyncio.Event()
 
@@ -48,7 +48,7 @@ async def test_a_task_is_found_as_soon_as_its_handle_is_out_and_ends_with_the_re
 
 
 async def test_a_client_without_the_extension_gets_the_result_itself() -> None:
-    """TX-2: never a task for a request that did not declare it, whatever earlier ones did."""
+    """Never a task for a request that did not declare it, whatever earlier ones did."""
     app = make()
 
     @app.tool(task="optional")
@@ -60,7 +60,7 @@ async def test_a_client_without_the_extension_gets_the_result_itself() -> None:
 
 
 async def test_a_required_task_without_the_extension_is_refused() -> None:
-    """TX-2: -32021, naming the extension."""
+    """-32021, naming the extension."""
     app = make()
 
     @app.tool(task="required")
@@ -73,7 +73,7 @@ async def test_a_required_task_without_the_extension_is_refused() -> None:
 
 
 async def test_methods_need_the_declaration_and_the_legacy_ones_do_not_exist() -> None:
-    """TX-12, TX-17."""
+    """-32021 without the declaration, -32602 for an unknown task, -32601 for methods of 2025-11-25 only."""
     app = make()
 
     @app.tool(task="optional")
@@ -92,7 +92,7 @@ async def test_methods_need_the_declaration_and_the_legacy_ones_do_not_exist() -
 
 
 async def test_a_tool_error_completes_a_task_and_a_protocol_error_fails_it() -> None:
-    """TX-10."""
+    """A failed tool is a completed task whose result has ``isError``."""
     app = make()
 
     @app.tool(task="required")
@@ -114,7 +114,7 @@ async def test_a_tool_error_completes_a_task_and_a_protocol_error_fails_it() -> 
 
 
 async def test_questions_wait_in_the_task_and_partial_answers_make_keys_disappear() -> None:
-    """TX-7, TX-8: all that is open is shown; an answered key is gone; unknown and answered ones are ignored."""
+    """All that is open is shown; an answered key is gone; unknown and answered ones are ignored."""
     app = make()
 
     @app.tool(task="optional")
@@ -145,7 +145,7 @@ async def test_questions_wait_in_the_task_and_partial_answers_make_keys_disappea
 
 
 async def test_a_misfit_answer_is_asked_again_under_a_new_key() -> None:
-    """TX-11: a key is never used for a second question, not even for the same one."""
+    """A key is never used for a second question, not even for the same one."""
     app = make()
 
     @app.tool(task="optional")
@@ -166,7 +166,7 @@ async def test_a_misfit_answer_is_asked_again_under_a_new_key() -> None:
 
 
 async def test_questions_before_begin_task_are_rounds_of_the_call() -> None:
-    """MR-22: the first question without a task id; the handle once it is answered; the rest inside the task."""
+    """The first question without a task id; the handle once it is answered; the rest inside the task."""
     app = make()
 
     @app.tool(task="required", task_after_s=None)
@@ -217,7 +217,7 @@ async def test_a_call_that_outlasts_its_threshold_becomes_a_task_and_a_quick_one
 
 
 async def test_cancelling_runs_finally_and_stays_cancelled() -> None:
-    """TX-9: cooperative; an acknowledgement for a finished task too."""
+    """Cooperative; an acknowledgement for a finished task too."""
     app = make()
     cleaned = asyncio.Event()
 
@@ -242,7 +242,7 @@ async def test_cancelling_runs_finally_and_stays_cancelled() -> None:
 
 
 async def test_a_task_of_somebody_else_does_not_exist() -> None:
-    """TX-16: access is the principal's; the answer does not tell that there is one."""
+    """Access is the principal's; the answer does not tell that there is one."""
     app = make()
 
     @app.tool(task="optional")
@@ -298,7 +298,7 @@ async def test_what_a_call_said_before_it_was_a_task_is_the_task_s_first_word() 
 
 
 async def test_an_expired_task_is_cancelled_and_gone() -> None:
-    """TX-15: the life counts from the creation."""
+    """The life counts from the creation."""
     now = 1000.0
     from ferrule.stores.tasks import MemoryTasks
 
@@ -350,7 +350,7 @@ async def test_a_call_that_cannot_become_a_task_is_waited_for() -> None:
 
 
 async def test_listeners_hear_of_the_tasks_they_named() -> None:
-    """TX-13: the whole task on each change; undeclared is -32021; foreign ids are not granted."""
+    """The whole task on each change; undeclared is -32021; foreign ids are not granted."""
     app = make()
     go = asyncio.Event()
 
@@ -379,7 +379,7 @@ async def test_listeners_hear_of_the_tasks_they_named() -> None:
 
 
 async def test_nothing_is_announced_twice_and_legacy_capabilities_stay_legacy() -> None:
-    """TX-1, TX-17: the extension in ``server/discover``, no ``capabilities.tasks``."""
+    """The extension in ``server/discover``, no ``capabilities.tasks``."""
     app = make()
     found = await Modern(app).ask("server/discover")
     assert found["capabilities"]["extensions"] == {TASKS: {}}

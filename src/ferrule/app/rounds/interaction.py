@@ -156,7 +156,7 @@ class InteractionMixin:
             messages: one user text, or sampling messages.
             max_tokens: a limit the client must respect.
             include_context: other than ``"none"``, a wish that the client may ignore; left out where it does not
-                declare ``sampling.context`` (2025-11-25 on; SA-7).
+                declare ``sampling.context`` (2025-11-25 on).
             tools: definitions that the model may use; the client must have declared ``sampling.tools``.
             key, timeout_s: as in `elicit`.
 

@@ -1,6 +1,6 @@
 """Tasks as revision 2025-11-25 has them: what its four methods answer, and how a task asks its client.
 
-A question goes out on the stream of ``tasks/result``, which a client should open when a task needs input (TA-9). One
+A question goes out on the stream of ``tasks/result``, which a client should open when a task needs input. One
 that only looks with ``tasks/get`` is asked on its connection's own stream, when it looks at a question again.
 
 Source: 2025-11-25 "Tasks".
@@ -163,7 +163,7 @@ class LegacyTasks:
 
     @staticmethod
     def _outcome(record: TaskRecord) -> dict[str, Any]:
-        """Exactly what the request would have been answered, and whose it is (TA-8, TA-10)."""
+        """Return what the request would have been answered, with the task's id in ``_meta`` (2025-11-25, "Tasks")."""
         if record.result is not None:
             own: dict[str, Any] = record.result.get("_meta") or {}
             meta = {**own, **related_meta(record.task_id)}
