@@ -49,7 +49,7 @@ HANDLERS = [ask_at_terminal, fill_defaults, decline]
 
 
 # --8<-- [start:hand]
-from ferrule.errors import InputRequired
+from ferrule.errors import InputRequiredError
 
 
 async def by_hand(target) -> str:
@@ -60,7 +60,7 @@ async def by_hand(target) -> str:
             try:
                 done = await client.call_tool("order", input_responses=responses, request_state=state)
                 return done.text
-            except InputRequired as asked:
+            except InputRequiredError as asked:
                 state = asked.result.get("requestState")
                 responses = {
                     key: {"action": "accept", "content": {"value": "M"}}

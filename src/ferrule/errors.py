@@ -3,9 +3,9 @@
 `FerruleError` is the root. An `MCPError` is what a peer is told or tells (`RemoteError`); a `LocalError` never leaves
 the process. Authorization has its own: ``ferrule.auth``.
 
-One class shares a name with something else: `InputRequired` here is what a client raises that was told not to answer
-questions, not the value that a tool returns (``ferrule.InputRequired``). `TooManyRounds` is a client's; a server that
-asks in more rounds than it allows answers with `RoundLimitExceeded`.
+A client that does not answer questions (``max_rounds=0``) raises `InputRequiredError`; ``ferrule.InputRequired`` is the
+value that a tool returns. `TooManyRounds` is a client's; a server that asks in more rounds than it allows answers with
+`RoundLimitExceeded`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ferrule.client.connection.negotiation import NegotiationFailed as NegotiationFailed
     from ferrule.client.errors import BadServerResponse as BadServerResponse
     from ferrule.client.errors import InputNotProvided as InputNotProvided
-    from ferrule.client.errors import InputRequired as InputRequired
+    from ferrule.client.errors import InputRequiredError as InputRequiredError
     from ferrule.client.errors import InvalidToolOutput as InvalidToolOutput
     from ferrule.client.errors import OutputNotCheckable as OutputNotCheckable
     from ferrule.client.errors import TooManyPages as TooManyPages
@@ -105,7 +105,7 @@ _MODULES: dict[str, str] = {
     "HttpRemoteError": "ferrule.transports.http.errors",
     "HttpStatusError": "ferrule.transports.http.errors",
     "InputNotProvided": "ferrule.client.errors",
-    "InputRequired": "ferrule.client.errors",
+    "InputRequiredError": "ferrule.client.errors",
     "InternalError": "ferrule.protocol.errors",
     "InvalidAnswer": "ferrule.app.rounds.errors",
     "InvalidMessage": "ferrule.wire.jsonrpc",
@@ -158,6 +158,9 @@ _MODULES: dict[str, str] = {
     "WorkerError": "ferrule.transports.hosting.workers",
 }
 
+# Name until 0.2 -> its name now.
+_RENAMED = {"Divergence": "NonDeterminismError", "InputRequired": "InputRequiredError"}
+
 __all__ = [
     "AmbiguousKey",
     "BadServerResponse",
@@ -177,7 +180,7 @@ __all__ = [
     "HttpRemoteError",
     "HttpStatusError",
     "InputNotProvided",
-    "InputRequired",
+    "InputRequiredError",
     "InternalError",
     "InvalidAnswer",
     "InvalidMessage",
@@ -234,9 +237,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Load a public name from its module, once."""
     module = _MODULES.get(name)
-    if module is None and name == "Divergence":
-        warn("ferrule.errors.Divergence is now NonDeterminismError; the old name goes with 0.3", DeprecationWarning, 2)
-        return __getattr__("NonDeterminismError")
+    if module is None and (renamed := _RENAMED.get(name)) is not None:
+        warn(f"ferrule.errors.{name} is now {renamed}; the old name goes with 0.3", DeprecationWarning, 2)
+        return __getattr__(renamed)
     if module is None:
         raise AttributeError(f"module 'ferrule.errors' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(module), name)

@@ -533,7 +533,7 @@ async def test_an_open_get_stream_stands_in_no_calls_way() -> None:
         async with w.client("legacy") as client:
             await client.call_tool("whoami")
         async with w.client("legacy") as client:
-            link: Any = client.session.link
+            link: Any = client.session.channel
             await link.wait_listening(5)
             assert link._listening is not None
             async with asyncio.timeout(10):

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from ferrule import Client, MCPError
-from ferrule.errors import InputRequired, LocalError
+from ferrule.errors import InputRequiredError, LocalError
 from tests.cli.support import FERRULE, LIMIT_S, PROBE, ferrule, serving
 
 SERVER = """\
@@ -199,7 +199,7 @@ def test_a_session_outlives_its_worker(tmp_path: Path, source: Path) -> None:
 
         async def kill_mine() -> bool:
             async with Client(server.url, mode="legacy") as client:
-                link: Any = client.session.link
+                link: Any = client.session.channel
                 before = link.session_id
                 os.kill(int((await client.call_tool("version")).text.split()[1]), signal.SIGKILL)
                 with anyio.fail_after(LIMIT_S):
@@ -209,7 +209,7 @@ def test_a_session_outlives_its_worker(tmp_path: Path, source: Path) -> None:
                             break
                         except (LocalError, MCPError):
                             await anyio.sleep(0.05)
-                link = client.session.link
+                link = client.session.channel
                 return bool(link.session_id == before)
 
         assert anyio.run(kill_mine)
@@ -259,7 +259,7 @@ def test_workers_open_each_others_states_without_a_key_of_the_authors(tmp_path: 
             with anyio.fail_after(LIMIT_S):
                 while True:
                     async with client() as first:
-                        with pytest.raises(InputRequired) as asked:
+                        with pytest.raises(InputRequiredError) as asked:
                             await first.call_tool("where")
                     (key,) = asked.value.result["inputRequests"]
                     answers = {key: {"action": "accept", "content": {"value": True}}}

@@ -200,7 +200,7 @@ async def test_progress_keeps_a_slow_tool_alive(target: Any) -> None:
 async def test_dead_server_fails_pending_calls_at_once_and_is_restarted() -> None:
     """Case 15: the error holds exit status and last words; the next call has a new process."""
     async with Client(program()) as client:
-        before = client.session.link.process.pid  # type: ignore[attr-defined]
+        before = client.session.channel.process.pid  # type: ignore[attr-defined]
         errors: list[Exception] = []
 
         async def pending() -> None:
@@ -220,7 +220,7 @@ async def test_dead_server_fails_pending_calls_at_once_and_is_restarted() -> Non
         assert not hasattr(caught.value, "code")
         assert len(errors) == 3
         assert (await client.call_tool("echo", {"text": "again"})).text == "again"
-        assert client.session.link.process.pid != before  # type: ignore[attr-defined]
+        assert client.session.channel.process.pid != before  # type: ignore[attr-defined]
 
 
 async def test_restart_can_be_switched_off() -> None:

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from ferrule import Client, Context, MCPServer, StdioServer
-from ferrule.client.connection.channels import StdioLink
+from ferrule.client.connection.channels import StdioChannel
 from ferrule.client.core import ClientCore
 from ferrule.client.sync import SyncClient
 from ferrule.protocol.errors import ConnectionClosed, FerruleError, LocalError
@@ -58,8 +58,8 @@ async def test_a_scope_around_the_client_that_ends_leaves_no_process(mode: str) 
 
             group.start_soon(cancel)
             async with client:
-                link = client.session.link
-                assert isinstance(link, StdioLink)
+                link = client.session.channel
+                assert isinstance(link, StdioChannel)
                 processes.append(link.process)
                 called.set()
                 await client.call_tool("sleep", {"seconds": 60})
@@ -72,7 +72,7 @@ async def test_a_scope_around_the_client_that_ends_leaves_no_process(mode: str) 
 async def test_a_connect_that_is_cancelled_leaves_nothing() -> None:
     """The program never answers; the scope ends while its answer is awaited."""
     started: list[Any] = []
-    open_link = StdioLink.open
+    open_link = StdioChannel.open
 
     async def note(*args: Any, **options: Any) -> Any:
         started.append(await open_link(*args, **options))
@@ -81,7 +81,7 @@ async def test_a_connect_that_is_cancelled_leaves_nothing() -> None:
 
     client = Client(StdioServer(sys.executable, ["-c", "import sys\nfor line in sys.stdin: pass"]))
     with pytest.MonkeyPatch.context() as patch, anyio.CancelScope() as scope:
-        patch.setattr(StdioLink, "open", note)
+        patch.setattr(StdioChannel, "open", note)
         await client.connect()
     assert scope.cancelled_caught
     assert [link.process.returncode is not None for link in started] == [True]
@@ -113,8 +113,8 @@ async def test_closing_ends_a_connect_in_another_task() -> None:
 async def test_a_close_cancelled_by_asyncio_itself_is_complete(mode: str) -> None:
     """``task.cancel()`` passes every scope; each step of the close follows all the same."""
     client = await Client(program(), mode=mode).connect()
-    link = client.session.link
-    assert isinstance(link, StdioLink)
+    link = client.session.channel
+    assert isinstance(link, StdioChannel)
     closing = asyncio.create_task(client.aclose())
     while not link.process.is_closing:
         await asyncio.sleep(0)

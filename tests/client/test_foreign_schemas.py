@@ -8,13 +8,13 @@ import pytest
 
 from ferrule.client.calls.results import ToolCallResult
 from ferrule.client.calls.schema_types import type_from_schema
-from ferrule.client.calls.tool_metadata import ToolBook
+from ferrule.client.calls.tool_metadata import ToolMetadata
 from ferrule.client.errors import InvalidToolOutput, OutputNotCheckable
 from ferrule.wire.types import Tool, ToolResult
 
 
-def book_of(schema: dict[str, Any]) -> ToolBook:
-    book = ToolBook()
+def book_of(schema: dict[str, Any]) -> ToolMetadata:
+    book = ToolMetadata()
     book.learn([Tool(name="t", input_schema={"type": "object"}, output_schema=schema)], checks_headers=False)
     return book
 

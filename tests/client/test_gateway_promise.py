@@ -333,7 +333,7 @@ async def test_every_notification_of_a_legacy_client_passes() -> None:
         await client.request("tools/list")
         end.seen.clear()
         for method, params in {**said, "notifications/x": {"a": 1, **UNKNOWN}}.items():
-            await client.session.link.notify(method, params)
+            await client.session.channel.notify(method, params)
         with anyio.fail_after(10):
             while len(end.seen) < len(said) + 1:
                 await anyio.sleep(0.01)

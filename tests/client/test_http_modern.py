@@ -11,7 +11,7 @@ import pytest
 from ferrule import Client, MCPError
 from ferrule.client.calls.subscriptions import ChangeEvent
 from ferrule.client.connection.connector import forget_eras
-from ferrule.client.errors import InputNotProvided, InputRequired, InvalidToolOutput, TooManyRounds
+from ferrule.client.errors import InputNotProvided, InputRequiredError, InvalidToolOutput, TooManyRounds
 from ferrule.protocol.errors import ConnectionClosed, RequestTimeout
 from ferrule.wire.types import ElicitResult
 from tests.peers.scripted_http import CACHED, COMPLETE, DISCOVERED, META, Exchange, ScriptedServer, legacy_basics
@@ -323,7 +323,7 @@ async def test_unanswerable_question_ends_the_call_with_its_reason() -> None:
             with pytest.raises(InputNotProvided, match=r"no user here|no handler"):
                 await client.call_tool("t")
         async with Client(server.url, max_rounds=0) as client:
-            with pytest.raises(InputRequired) as caught:
+            with pytest.raises(InputRequiredError) as caught:
                 await client.call_tool("t")
             assert set(caught.value.result["inputRequests"]) == {"k", "s"}
 

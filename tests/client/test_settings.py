@@ -42,6 +42,13 @@ def test_the_core_takes_at_most_twelve_parameters() -> None:
     assert len(inspect.signature(ClientCore.__init__).parameters) - 1 <= 12
 
 
+def test_the_old_name_of_the_tool_metadata_warns() -> None:
+    """Programs for 0.1 that looked at it work for one more release."""
+    client = Client(URL)
+    with pytest.warns(DeprecationWarning, match=r"Client\.tool_metadata"):
+        assert client.toolbook is client.tool_metadata
+
+
 def test_a_call_into_this_process_has_no_bound_unless_one_is_given() -> None:
     """It is a function call; a program that wants a bound says so."""
     app = MCPServer("local")

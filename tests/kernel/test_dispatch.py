@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ferrule.client.connection.channels import DirectLink, MemoryLink, PairLink, StdioLink
+from ferrule.client.connection.channels import DirectChannel, MemoryPairChannel, PairChannel, StdioChannel
 from ferrule.kernel.connection import Connection, GuardedDispatch, NotifyOnly
 from ferrule.kernel.direct import DirectDispatcher
 from ferrule.kernel.dispatch import (
@@ -35,7 +35,8 @@ from tests.kernel.harness import FakeDispatch
 
 CHANNELS = [
     Outbound, DispatchContext, Connection, GuardedDispatch, NotifyOnly, DirectDispatcher, JSONRPCDispatcher,
-    ModernExchange, LegacyExchange, StreamableHttp, DirectLink, MemoryLink, PairLink, StdioLink, FakeDispatch,
+    ModernExchange, LegacyExchange, StreamableHttp, DirectChannel, MemoryPairChannel, PairChannel, StdioChannel,
+    FakeDispatch,
 ]  # fmt: skip
 
 

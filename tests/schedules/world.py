@@ -208,7 +208,7 @@ class World:
         began = anyio.current_time()
         what = self.rng.choice((self.call, self.call, self.call, self.reported, self.asked, self.failed, self.listened))
         if client._sessions.current is not None:
-            self.links.append(client._sessions.current.link)
+            self.links.append(client._sessions.current.channel)
         try:
             if self.rng.random() < 0.3:
                 with anyio.move_on_after(self.rng.choice((0, 0.001, 0.05, 0.3))):
@@ -300,9 +300,9 @@ class World:
     def kill_one(self) -> None:
         """One process is killed."""
         processes = [
-            client._sessions.current.link.process
+            client._sessions.current.channel.process
             for client in self.clients
-            if client._sessions.current is not None and hasattr(client._sessions.current.link, "process")
+            if client._sessions.current is not None and hasattr(client._sessions.current.channel, "process")
         ]
         alive = [process for process in processes if process.returncode is None and not process.is_closing]
         if alive:

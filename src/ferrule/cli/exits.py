@@ -70,9 +70,9 @@ def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
-        from ferrule.client.calls.terminal_text import harmless
+        from ferrule.client.calls.terminal_text import terminal_safe
 
-        vars(error)["message"] = harmless(error.message)  # it may name what stands in somebody's configuration
+        vars(error)["message"] = terminal_safe(error.message)  # it may name what stands in somebody's configuration
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -101,28 +101,28 @@ def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
 
 def explain(error: Exception) -> tuple[int, str]:
     """The status and the sentence for an exception."""
-    from ferrule.cli.output import harmless
+    from ferrule.cli.output import terminal_safe
     from ferrule.client.calls.results import ToolFailed
     from ferrule.client.connection.authorization import NO_AUTH
-    from ferrule.client.errors import InputNotProvided, InputRequired
+    from ferrule.client.errors import InputNotProvided, InputRequiredError
     from ferrule.protocol.errors import LocalError, MCPError, RemoteError, RequestTimeout
     from ferrule.wire.faults import FerruleError
     from ferrule.wire.jsonrpc import JsonRpcErrorCode
 
-    text = harmless(str(error)) or type(error).__name__
+    text = terminal_safe(str(error)) or type(error).__name__
     if _http_status(error) == 401:
         how = "--token TOKEN takes one, --oauth signs in through the browser"
         return EXIT_REFUSED, text.replace(NO_AUTH, how) if NO_AUTH in text else f"{text}: it wants a token. {how}"
     if isinstance(error, ToolFailed):
         return EXIT_FAILED, text
-    if isinstance(error, InputRequired | InputNotProvided):
+    if isinstance(error, InputRequiredError | InputNotProvided):
         return EXIT_NO_ANSWER, text
     if isinstance(error, RequestTimeout | TimeoutError):
         return EXIT_TIMEOUT, text
     if isinstance(error, RemoteError) and error.code == JsonRpcErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY:
         return EXIT_NO_ANSWER, f"{text}. Questions are asked where stdin and stderr are a terminal"
     if isinstance(error, RemoteError):
-        sentence = f"the server answered with the error {error.code}: {harmless(error.message)}"
+        sentence = f"the server answered with the error {error.code}: {terminal_safe(error.message)}"
         if _http_status(error) == 404 and error.code != JsonRpcErrorCode.METHOD_NOT_FOUND:  # that is a 404 by the book
             sentence += ". Is the path right, such as /mcp? `ferrule doctor URL` looks for it"
         return EXIT_REFUSED, sentence
@@ -168,10 +168,10 @@ def _http_status(error: BaseException | None) -> int | None:
 
 
 def _complain(sentence: str) -> None:
-    from ferrule.client.calls.terminal_text import harmless
+    from ferrule.client.calls.terminal_text import terminal_safe
 
     try:
-        click.echo(f"ferrule: {harmless(sentence)}", err=True)
+        click.echo(f"ferrule: {terminal_safe(sentence)}", err=True)
     except (OSError, ValueError):  # nobody listens
         pass
 
@@ -182,9 +182,9 @@ def _log_harmlessly() -> None:
 
     class Harmless(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
-            from ferrule.client.calls.terminal_text import harmless
+            from ferrule.client.calls.terminal_text import terminal_safe
 
-            return harmless(super().format(record))
+            return terminal_safe(super().format(record))
 
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(Harmless())

@@ -1,8 +1,8 @@
 """What the commands print: tables and text for people, JSON for programs.
 
 Results go to stdout, everything else (progress, logs, questions, complaints) to stderr, so a pipe carries results only.
-Text that a server chose is made `harmless` before it reaches a terminal: an escape sequence in a tool's description
-could otherwise rewrite what is on the screen.
+Text that a server chose goes through `terminal_safe` before it reaches a terminal: an escape sequence in a tool's
+description could otherwise rewrite what is on the screen.
 
 rich is used for tables if it is installed and stdout is a terminal, and nowhere else.
 """
@@ -17,9 +17,18 @@ from typing import Any, TextIO
 
 import click
 
-from ferrule.client.calls.terminal_text import harmless
+from ferrule.client.calls.terminal_text import terminal_safe
 
-__all__ = ["Progress", "harmless", "is_terminal", "print_json", "print_json_line", "print_rows", "print_text", "say"]
+__all__ = [
+    "Progress",
+    "is_terminal",
+    "print_json",
+    "print_json_line",
+    "print_rows",
+    "print_text",
+    "say",
+    "terminal_safe",
+]
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
@@ -33,12 +42,12 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 def print_text(text: str) -> None:
     """A server's text on stdout: harmless on a terminal, as it is in a pipe."""
-    click.echo(harmless(text) if is_terminal() else text, color=True)  # or click strips escapes
+    click.echo(terminal_safe(text) if is_terminal() else text, color=True)  # or click strips escapes
 
 
 def say(text: str) -> None:
     """Something beside the result, on stderr."""
-    click.echo(harmless(text) if is_terminal(sys.stderr) else text, err=True)
+    click.echo(terminal_safe(text) if is_terminal(sys.stderr) else text, err=True)
 
 
 def print_json(value: Any) -> None:
@@ -46,7 +55,7 @@ def print_json(value: Any) -> None:
     from ferrule.wire.codec import to_builtins
 
     text = json.dumps(to_builtins(value), indent=2, ensure_ascii=False)
-    click.echo(harmless(text) if is_terminal() else text)
+    click.echo(terminal_safe(text) if is_terminal() else text)
 
 
 def print_json_line(value: Any) -> None:
@@ -54,13 +63,13 @@ def print_json_line(value: Any) -> None:
     from ferrule.wire.codec import to_builtins
 
     text = json.dumps(to_builtins(value), ensure_ascii=False, separators=(",", ":"))
-    click.echo(harmless(text) if is_terminal() else text)
+    click.echo(terminal_safe(text) if is_terminal() else text)
     sys.stdout.flush()
 
 
 def print_rows(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """A table: rich's on a terminal where rich is installed, aligned text otherwise. Nothing is printed for no rows."""
-    cells = [[harmless(_one_line(value)) for value in row] for row in rows]
+    cells = [[terminal_safe(_one_line(value)) for value in row] for row in rows]
     if not cells:
         return
     if is_terminal() and _print_rich(title, columns, cells):
@@ -106,7 +115,7 @@ class Progress:
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
         """For ``on_progress``."""
-        words = harmless(_one_line(message))
+        words = terminal_safe(_one_line(message))
         if not self._is_bar:
             if self._verbose:
                 click.echo(f"progress {_count(progress, total)} {words}".rstrip(), err=True)

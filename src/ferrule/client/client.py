@@ -34,7 +34,7 @@ class Client(ClientTasks):
             of this process; ``None``: no bound. max_total_s: absolute bound in seconds.
         reset_on_progress: progress restarts ``timeout_s``.
         connect_timeout_s: bounds each step of connecting. probe_timeout_s: bounds the probe; by transport if ``None``.
-        max_rounds: rounds of questions that one call may take; 0: raise `InputRequired` instead.
+        max_rounds: rounds of questions that one call may take; 0: raise `InputRequiredError` instead.
         raise_on_error: failed tools raise `ToolFailed`.
         validate_output: check structured results of tools that the program has listed against their schemas.
         cache: keep what the server allows to keep; ``False``, or a `CacheStore` to share.

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def gather(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Their results in order. When one fails the others are cancelled, have ended, and its error is raised alone."""
+    """Return their results in order. When one fails, the others are cancelled and awaited, and its error is raised."""
     works = list(coroutines)
     if len(works) == 1:
         return [await works[0]]
@@ -39,7 +39,7 @@ async def gather(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
             await asyncio.wait(running)
     for task in tasks:
         if task is not failed and not task.cancelled():
-            task.exception()  # seen: it is not the one that is told
+            task.exception()  # read, so that asyncio does not log it: another error is raised
     error = failed.exception()
     assert error is not None
     raise error

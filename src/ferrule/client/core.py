@@ -18,7 +18,7 @@ from ferrule.client.calls.notifications import NotificationQueue
 from ferrule.client.calls.rounds import is_input_required, run_rounds
 from ferrule.client.calls.subscriptions import SubscriptionSet
 from ferrule.client.connection.authorization import bind_auth, explain_refusal
-from ferrule.client.connection.connector import Opener, Session
+from ferrule.client.connection.connector import Connector, Session
 from ferrule.client.connection.http import HttpOfClient
 from ferrule.client.connection.sessions import SessionHooks, SessionManager
 from ferrule.client.errors import BadServerResponse, InputNotProvided, has_facts, note_facts
@@ -37,7 +37,7 @@ from ferrule.wire.types import DiscoverResult, Implementation, LoggingMessageNot
 if TYPE_CHECKING:
     from ferrule.transports.background import BackgroundTask
 
-__all__ = ["UNSAID", "ClientCore"]
+__all__ = ["NOT_GIVEN", "ClientCore"]
 
 logger = logging.getLogger("ferrule.client")
 
@@ -51,7 +51,7 @@ _LISTS: Final = {
     "notifications/resources/list_changed": ("resources/list", "resources/templates/list", "resources/read"),
     "notifications/resources/updated": ("resources/read",),
 }
-UNSAID: Any = object()
+NOT_GIVEN: Any = object()
 """Stands for "not given" where ``None`` means something."""
 
 
@@ -99,7 +99,7 @@ class ClientCore:
         if isinstance(prior_discover, DiscoverResult):
             prior_discover = cast("Mapping[str, Any]", to_builtins(prior_discover))
         auth = bind_auth(http.auth, target, self._http.client, self._forget_results, self._spawn, self._http.user_agent)
-        connector = Opener(
+        connector = Connector(
             target=cast("Any", target),
             mode=mode,
             client_info=client_info or _default_info(),
@@ -121,7 +121,7 @@ class ClientCore:
             label=lambda: self.label,
             prepare=self._prepare_session,
             before_renewal=self._forget_results,
-            after_renewal=self.subscriptions.tell_gap,
+            after_renewal=self.subscriptions.put_gap,
             explain_failure=self._explain_failure,
             close_subscriptions=self.subscriptions.aclose,
             close_http=self._http.aclose,
@@ -234,14 +234,14 @@ class ClientCore:
     async def _prepare(self, session: Session, method: str, params: Mapping[str, Any]) -> None:
         options: CallOptions = {"timeout_s": min(PREPARE_TIMEOUT_S, self.timeouts.connect_timeout_s)}
         try:
-            await session.link.send_raw_request(method, params, options)
+            await session.channel.send_raw_request(method, params, options)
         except (MCPError, LocalError) as error:
-            if session.link.is_closed:
+            if session.channel.is_closed:
                 raise
             logger.warning("%s did not take %s: %s", self.label, method, error)
 
     async def _send_level(self, session: Session, level: str) -> None:
-        await session.link.send_raw_request("logging/setLevel", {"level": level}, {"timeout_s": 30})
+        await session.channel.send_raw_request("logging/setLevel", {"level": level}, {"timeout_s": 30})
 
     async def _explain_failure(self, error: BaseException) -> None:
         """Add to the error of a client without credentials that it can be given some."""
@@ -258,18 +258,18 @@ class ClientCore:
         method: str,
         params: Mapping[str, Any] | None = None,
         *,
-        timeout_s: float | None = UNSAID,
+        timeout_s: float | None = NOT_GIVEN,
         max_total_s: float | None = None,
         on_progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
         headers: Callable[[], Mapping[str, str]] | None = None,
     ) -> dict[str, Any]:
-        """Any request as JSON: envelope, time-outs, recovery and input rounds included.
+        """Send any request and return its result as JSON: with envelope, time-outs, recovery and rounds of input.
 
         Args:
             timeout_s: seconds without an answer or progress; the client's if not given; ``None``: no bound.
             max_total_s: absolute bound in seconds, progress or not.
-            on_progress: is told of progress.
+            on_progress: called with each progress: ``(progress, total, message)``; sync or async.
             meta: further keys of ``_meta``, beside those that ``params`` has and before them.
             headers: gives further HTTP headers (mirrored parameters), anew for each attempt.
 
@@ -281,7 +281,7 @@ class ClientCore:
         session = self._sessions.current
         started = time.monotonic()
         try:
-            if session is None or session.link.is_closed or session.is_lost:
+            if session is None or session.channel.is_closed or session.is_lost:
                 session = await self._sessions.ensure()
             options = self._options(timeout_s, max_total_s, on_progress)
             result = await self._send(session, method, params, meta, options, headers)
@@ -296,7 +296,7 @@ class ClientCore:
 
     def _options(self, timeout_s: Any, max_total_s: float | None, on_progress: OnProgress | None) -> CallOptions:
         options: CallOptions = {}
-        if timeout_s is UNSAID:
+        if timeout_s is NOT_GIVEN:
             timeout_s = self.timeouts.timeout_s
         if timeout_s is not None:
             options["timeout_s"] = timeout_s
@@ -320,7 +320,7 @@ class ClientCore:
         options: CallOptions,
         headers: Callable[[], Mapping[str, str]] | None,
     ) -> dict[str, Any]:
-        """One exchange, with the recovery that one exchange may need."""
+        """Send a request once, and once more after the recovery of a lost session or a refused revision."""
         try:
             return await self._send_once(session, method, params, meta, options, headers)
         except SessionLost as lost:
@@ -360,7 +360,7 @@ class ClientCore:
             sent = {**(params or {}), "_meta": dict(meta)}
         else:
             sent = cast("dict[str, Any]", params)
-        result = await session.link.send_raw_request(method, sent, options)
+        result = await session.channel.send_raw_request(method, sent, options)
         if type(result) is not dict:
             raise BadServerResponse(f"The result of {method} is no object")
         if revision.renamed_fields:
@@ -376,7 +376,7 @@ class ClientCore:
         options: CallOptions,
         headers: Callable[[], Mapping[str, str]] | None,
     ) -> dict[str, Any]:
-        """A result that is not the end: questions, or an extension's kind."""
+        """Go on from a result that is not final: a round of questions, or a type that an extension defines."""
         if is_input_required(result):
 
             async def send(sent: dict[str, Any]) -> dict[str, Any]:
@@ -391,7 +391,7 @@ class ClientCore:
             raise BadServerResponse(f"The server answered {method} with a result of the unknown type {kind!r}")
         return await handle(self, method, params, result)
 
-    # -- what the server asks and says ------------------------------------------------------------------------------
+    # -- requests and notifications of the server ---------------------------------------------------------------------
 
     def _capabilities(self, is_modern: bool) -> dict[str, Any]:
         found = self._questions.capabilities(is_modern=is_modern)
@@ -409,7 +409,7 @@ class ClientCore:
         return await self._questions.answer(method, params, question)
 
     async def _answer(self, key: str, method: str, params: Mapping[str, Any] | None) -> Any:
-        """A modern server's question: there is no way to report a failure to it, so the call ends with it."""
+        """Answer a modern server's question. A failure cannot be reported to it, so the call ends with the error."""
         question = ServerQuestion(self.label, self.protocol_version, key, _meta_of(params))
         try:
             return await self._questions.answer(method, params, question)
@@ -423,7 +423,7 @@ class ClientCore:
             raise InputNotProvided(key, method, f"the handler failed: {error!r}") from error
 
     async def _on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
-        """Runs in a reading loop: what may wait, or call this client, is handed to a task."""
+        """Take a notification. This runs in the loop that reads: what may wait, or call this client, goes to a task."""
         session = self._sessions.current
         if session is not None and session.revision.renamed_fields:
             params = cast("Mapping[str, Any] | None", read_params(session.revision, method, params))

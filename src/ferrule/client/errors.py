@@ -14,7 +14,7 @@ from ferrule.protocol.errors import FerruleError, LocalError
 __all__ = [
     "BadServerResponse",
     "InputNotProvided",
-    "InputRequired",
+    "InputRequiredError",
     "InvalidToolOutput",
     "OutputNotCheckable",
     "TooManyPages",
@@ -61,8 +61,8 @@ class OutputNotCheckable(InvalidToolOutput):
         self.path = path
 
 
-class InputRequired(LocalError):
-    """The server asks for input, and this client was told not to answer (``max_rounds=0``).
+class InputRequiredError(LocalError):
+    """The server asks for input, and this client does not answer (``max_rounds=0``).
 
     Attributes:
         result: the raw `InputRequiredResult` as JSON. Call again with ``input_responses`` and ``request_state``.
@@ -102,7 +102,7 @@ class UnknownServer(LocalError):
 
 
 def has_facts(error: BaseException) -> bool:
-    """Whether the error has passed through a client."""
+    """Return whether the error has passed through a client."""
     return isinstance(error, FerruleError) and error.has_call_facts
 
 

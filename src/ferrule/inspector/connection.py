@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ferrule.client.client import Client
-from ferrule.client.connection.channels import Link, StdioLink, StreamLink
-from ferrule.client.connection.connector import Opener
+from ferrule.client.connection.channels import ClientChannel, StdioChannel, StreamChannel
+from ferrule.client.connection.connector import Connector
 from ferrule.client.targets import StdioTarget
 from ferrule.inspector.trace import LaneTrace, TracedInput, TracedOutput, TracingHttpClient
 from ferrule.protocol.errors import ConnectionClosed
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
 __all__ = ["Lane", "TracedClient"]
 
 
-class _TracedStdioLink(StdioLink):
+class _TracedStdioChannel(StdioChannel):
     """A server process whose streams are watched."""
 
     def __init__(self, process: ServerProcess, trace: LaneTrace, **options: Any) -> None:
         self.process = process
         streams = TracedOutput(process.read_stream, trace), TracedInput(process.write_stream, trace)
-        StreamLink.__init__(self, *streams, **options)
+        StreamChannel.__init__(self, *streams, **options)
 
 
-class _TracedOpener(Opener):
+class _TracedConnector(Connector):
     """Opens watched links."""
 
     trace: LaneTrace
 
     @classmethod
-    def instead_of(cls, opener: Opener, trace: LaneTrace) -> _TracedOpener:
-        """The same opener, watching."""
-        made = cls(**{field.name: getattr(opener, field.name) for field in fields(opener)})
+    def instead_of(cls, connector: Connector, trace: LaneTrace) -> _TracedConnector:
+        """The same connector, watching."""
+        made = cls(**{field.name: getattr(connector, field.name) for field in fields(connector)})
         made.trace = trace
         return made
 
-    async def _make_link(self, background: Background) -> Link:
+    async def _make_channel(self, background: Background) -> ClientChannel:
         if isinstance(self.target, StdioTarget):
             process = await connect_stdio(self.target.server)
-            return _TracedStdioLink(process, self.trace, **self._stream_options(background))
-        return await Opener._make_link(self, background)
+            return _TracedStdioChannel(process, self.trace, **self._stream_options(background))
+        return await Connector._make_channel(self, background)
 
 
 class TracedClient(Client):
@@ -72,7 +72,7 @@ class TracedClient(Client):
 
     def _set_up(self) -> None:
         super()._set_up()
-        self._sessions.connector = _TracedOpener.instead_of(self._sessions.connector, self._trace)
+        self._sessions.connector = _TracedConnector.instead_of(self._sessions.connector, self._trace)
 
 
 class Lane:

@@ -320,7 +320,7 @@ def _problem(client: TracedClient, tool: str, result: Any) -> str:
     if result.is_error:
         return ""
     try:
-        client.toolbook.validate(tool, result.structured_content)
+        client.tool_metadata.validate(tool, result.structured_content)
     except InvalidToolOutput as error:
         return str(error)
     return ""

@@ -303,7 +303,7 @@ def _curl(target: InspectedTarget, lane: Lane, op: str, params: Mapping[str, Any
         if isinstance(subject, str):
             headers[MCP_NAME_HEADER] = encode_header_value(subject)
         if op == "call":
-            headers |= lane.client.toolbook.headers(str(params["tool"]), params.get("arguments"))
+            headers |= lane.client.tool_metadata.headers(str(params["tool"]), params.get("arguments"))
         return "\n".join([*lines, _curl_post(url, headers, credentials, _body(method, sent, 1))]) + "\n"
     version = session.version
     hello = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "curl", "version": "1"}}

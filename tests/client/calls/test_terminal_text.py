@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.client.calls.terminal_text import harmless
+from ferrule.client.calls.terminal_text import terminal_safe
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ from ferrule.client.calls.terminal_text import harmless
 )
 def test_what_steers_is_written_out(text: str, shown: str) -> None:
     """Escape sequences, carriage returns and direction marks; letters of any script stay as they are."""
-    assert harmless(text) == shown
+    assert terminal_safe(text) == shown
 
 
 @given(st.text())
 def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
     """Only line ends and tabs; and what is harmless already is not changed again."""
-    shown = harmless(text)
+    shown = terminal_safe(text)
     assert not any((ord(each) < 32 and each not in "\n\t") or 0x7F <= ord(each) < 0xA0 for each in shown)
-    assert harmless(shown) == shown
+    assert terminal_safe(shown) == shown

@@ -17,7 +17,7 @@ from ferrule.client.connection.negotiation import (
     OpenSse,
     Outcome,
     Probe,
-    Refused,
+    RpcRefused,
     Settled,
     Silent,
     SseOpened,
@@ -31,8 +31,8 @@ DISCOVERED = {"supportedVersions": [MODERN], "capabilities": {}}
 INITIALIZED = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
 
 
-def refused(code: int, data: Any = None, status: int | None = None) -> Refused:
-    return Refused(code, ERROR, data, status)
+def refused(code: int, data: Any = None, status: int | None = None) -> RpcRefused:
+    return RpcRefused(code, ERROR, data, status)
 
 
 def test_discover_result_settles_modern() -> None:

@@ -48,7 +48,7 @@ class _Connector:
 
     async def reinitialize(self, lost: Session) -> Session:
         self.renewed += 1
-        return Session(lost.link, lost.revision, lost.capabilities, None, None, {})
+        return Session(lost.channel, lost.revision, lost.capabilities, None, None, {})
 
 
 def _session() -> Session:
@@ -82,6 +82,13 @@ class _Rig:
             self.calls.append(name)
 
         return note
+
+
+async def test_the_old_name_of_the_channel_warns() -> None:
+    """Programs for 0.1 that looked at it work for one more release."""
+    session = _session()
+    with pytest.warns(DeprecationWarning, match=r"Session\.channel"):
+        assert session.link is session.channel
 
 
 async def test_callers_at_the_same_time_share_one_session() -> None:
@@ -119,7 +126,7 @@ async def test_a_session_that_cannot_be_prepared_is_closed() -> None:
     rig.prepare = fails
     with pytest.raises(ConnectionClosed):
         await rig.manager.connect()
-    assert rig.connector.opened[0].link.is_closed
+    assert rig.connector.opened[0].channel.is_closed
 
 
 async def test_closing_gives_up_an_attempt_to_connect() -> None:
@@ -146,7 +153,7 @@ async def test_a_session_that_has_ended_is_replaced_by_the_next_call() -> None:
     rig = _Rig()
     rig.connector.gate.set()
     await rig.manager.connect()
-    await rig.connector.opened[0].link.aclose()
+    await rig.connector.opened[0].channel.aclose()
     assert rig.manager.working() is None
     first, second = await rig.manager.ensure(), await rig.manager.ensure()
     assert first is second is rig.connector.opened[1]
@@ -160,7 +167,7 @@ async def test_without_restarts_a_session_that_has_ended_stays_ended() -> None:
     rig = _Rig(restarts=False)
     rig.connector.gate.set()
     await rig.manager.connect()
-    await rig.connector.opened[0].link.aclose()
+    await rig.connector.opened[0].channel.aclose()
     with pytest.raises(ConnectionClosed, match="restart is off"):
         await rig.manager.ensure()
     await rig.manager.aclose()
@@ -174,7 +181,7 @@ async def test_a_lost_session_is_renewed_on_its_channel() -> None:
     lost = rig.manager.required()
     lost.is_lost = True
     renewed = await rig.manager.ensure()
-    assert (renewed.link is lost.link, rig.connector.renewed) == (True, 1)
+    assert (renewed.channel is lost.channel, rig.connector.renewed) == (True, 1)
     assert rig.calls == ["before_renewal", "after_renewal"]
     await rig.manager.aclose()
 

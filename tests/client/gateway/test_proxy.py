@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from ferrule import Client, MCPError, Server
-from ferrule.client.errors import InputRequired
+from ferrule.client.errors import InputRequiredError
 from ferrule.client.gateway.proxy import proxy
 from ferrule.wire.types import ElicitResult, ListToolsResult, Tool, ToolResult, text_block
 from tests.client.server_program import make_app
@@ -139,7 +139,7 @@ async def test_state_of_a_parked_call_serves_once_and_only_its_own_request() -> 
     async with Client(
         proxy(asking_server(), mode=ERAS[1]), mode=ERAS[0], elicitation_handler=lambda p: {"name": "x"}, max_rounds=0
     ) as client:
-        with pytest.raises(InputRequired) as asked:
+        with pytest.raises(InputRequiredError) as asked:
             await client.call_tool("greet")
         round_ = asked.value.result
         (key,) = round_["inputRequests"]

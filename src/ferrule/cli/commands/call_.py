@@ -14,7 +14,7 @@ from ferrule.cli.arguments import read_arguments, read_json_option
 from ferrule.cli.connect import Connection, connection_options, run_async
 from ferrule.cli.content import print_blocks
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
-from ferrule.cli.output import harmless, print_json, print_json_line, print_text, say
+from ferrule.cli.output import print_json, print_json_line, print_text, say, terminal_safe
 
 __all__ = ["command"]
 
@@ -63,7 +63,7 @@ async def _call(
             if found is None:
                 near = difflib.get_close_matches(tool, [each.name for each in tools], n=3)
                 hint = f"did you mean {' or '.join(near)}?" if near else f"it has {len(tools)}: see ferrule list"
-                raise click.UsageError(harmless(f"The server has no tool {tool!r}; {hint}"))
+                raise click.UsageError(terminal_safe(f"The server has no tool {tool!r}; {hint}"))
             schema = found.input_schema
         arguments = {**given, **read_arguments(pairs, schema)}
         if as_task:

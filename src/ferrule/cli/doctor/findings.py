@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
-from ferrule.cli.output import harmless
+from ferrule.cli.output import terminal_safe
 
 __all__ = ["Finding", "Level", "Report"]
 
@@ -36,9 +36,9 @@ class Finding:
 
     def lines(self) -> list[str]:
         """For people."""
-        first, *rest = harmless(self.says).split("\n")
+        first, *rest = terminal_safe(self.says).split("\n")
         made = [f"{_MARKS[self.level]}  {first}", *(f"      {line}" for line in rest)]
-        return [*made, f"      fix: {harmless(self.fix)}"] if self.fix else made
+        return [*made, f"      fix: {terminal_safe(self.fix)}"] if self.fix else made
 
 
 class Report:

@@ -1,7 +1,7 @@
 """Results that a server allows to be kept: for how long, and for whom (2026-07-28, "Caching").
 
-Kept are bytes, so whoever gets a cached result gets values of their own. A key is method and params; a ``private``
-result also belongs to one authorization context, a ``public`` one to whoever shares the store. A change notification
+Results are kept as bytes, so every caller gets values of its own. A key is method and params; a ``private`` result
+also belongs to one authorization context, a ``public`` one to every client that shares the store. A change notification
 drops what it is about, and a result that was asked for before the change is not kept after it.
 
 The store may be one that several processes share (``Client(…, cache=open_store("redis://…").cache)``). One that cannot
@@ -50,11 +50,12 @@ class HasCacheKey(Protocol):
 def context_of(
     target: Target, auth: object, headers: Mapping[str, str], http: object, tls: TlsOptions | ssl.SSLContext | None
 ) -> tuple[str, str]:
-    """What a client's results are kept under: the server that gave them, and the authorization context.
+    """Return what a client's results are kept under: the server that gave them, and the authorization context.
 
     The context is all that may tell a server who asks: the whole URL with user and query, every header (cookies are
-    among them), the credential. What cannot be looked into (an ``auth=`` object without ``cache_key``, an HTTP client
-    of the program's own, TLS settings with a certificate) nobody else has, so nothing private is shared.
+    among them), the credential. A client has a context of its own, and shares nothing private, where a part of that
+    cannot be looked into: an ``auth=`` object without ``cache_key``, an HTTP client of the program's own, TLS settings
+    with a certificate.
 
     Args:
         target: what is called.
@@ -69,20 +70,20 @@ def context_of(
     from hashlib import sha256
 
     if not isinstance(target, HttpTarget):  # a server of this client's own
-        return f"{target.label}#{_nobody_else()}", "owner"
+        return f"{target.label}#{_unique_name()}", "owner"
     credential = auth.cache_key if isinstance(auth, HasCacheKey) else None
     address = sha256(target.url.encode()).hexdigest()[:32]
     server = f"{target.label}#{address}" if "?" in target.url else target.label  # a query may name another server
     # An SSL context of the program's own does not say whether it holds a certificate.
     has_certificate = tls.client_cert_file is not None if isinstance(tls, TlsOptions) else tls is not None
     if (auth is not None and credential is None) or http is not None or has_certificate:
-        return server, f"client-{_nobody_else()}"
+        return server, f"client-{_unique_name()}"
     sent = sorted((name.lower(), value) for name, value in {**target.headers, **headers}.items())
     return server, sha256(repr((target.url, credential, sent)).encode()).hexdigest()[:32]
 
 
-def _nobody_else() -> str:
-    """A name that is given once, over all processes: a store may be shared by several."""
+def _unique_name() -> str:
+    """Return a name that is used once, over all processes: a store may be shared by several."""
     return f"{_PROCESS_WORD}-{os.getpid()}-{next(_NUMBERS)}"
 
 
@@ -102,7 +103,7 @@ class ResultCache:
         self._changes: dict[str, int] = {}
 
     async def get(self, method: str, params: Mapping[str, Any] | None) -> Any:
-        """A fresh result as JSON of the caller's own; ``None`` if none is kept."""
+        """Return a fresh result as JSON of the caller's own; ``None`` if none is kept."""
         suffix = self._suffix(method, params)
         try:
             for owner in (self.partition, ""):
@@ -114,7 +115,7 @@ class ResultCache:
         return None
 
     def before(self, method: str) -> int:
-        """A mark to take before asking, for `put`."""
+        """Return a mark to take before asking, for `put`."""
         return self._changes.get(method, 0)
 
     async def put(self, method: str, params: Mapping[str, Any] | None, result: Mapping[str, Any], mark: int) -> None:
@@ -137,13 +138,15 @@ class ResultCache:
             logger.warning("The cache cannot be reached: %s", error)
 
     async def invalidate(self, *methods: str) -> None:
-        """Something changed: forget what these methods gave, and what is under way."""
+        """Drop the results of these methods, and keep none of those that are being asked for now."""
         for method in methods:
             self._changes[method] = self._changes.get(method, 0) + 1
             try:
                 await self._store.drop(self._group(method))
             except OSError as error:
-                logger.warning("The cache cannot be told that %s changed: %s", method, error)
+                logger.warning(
+                    "The cache kept results of %s that have changed, since it cannot be reached: %s", method, error
+                )
 
     def _group(self, method: str) -> str:
         return f"{self._server}\n{method}"

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import anyio.to_thread
 
 from ferrule.client.calls.callbacks import SamplingRefused, ServerQuestion
-from ferrule.client.calls.terminal_text import harmless
+from ferrule.client.calls.terminal_text import terminal_safe
 from ferrule.wire.types import CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ToolContentBlock
 
 __all__ = ["ask_at_terminal", "decline", "fill_defaults", "sample_at_terminal"]
@@ -44,7 +44,7 @@ async def ask_at_terminal(params: ElicitRequestParams, question: ServerQuestion)
     """Ask on stderr and read from stdin, field by field; an empty line takes the default, Ctrl-D cancels.
 
     Serves forms and URLs: a URL is shown in full, never opened. Two questions at once wait for each other. What the
-    server wrote cannot steer the terminal: control characters are written out (see `harmless`).
+    server wrote cannot steer the terminal: control characters are written out (see `terminal_safe`).
     """
     return cast("ElicitResult", await _in_turn("ask", params, question))
 
@@ -167,7 +167,7 @@ def _words(block: ToolContentBlock) -> str:
 
 
 def _print(text: str) -> None:
-    print(harmless(text), end="", file=sys.stderr, flush=True)
+    print(terminal_safe(text), end="", file=sys.stderr, flush=True)
 
 
 def _choices(field: Mapping[str, Any]) -> list[str]:

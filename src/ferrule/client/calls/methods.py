@@ -10,14 +10,15 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
+from warnings import warn
 
 from ferrule._options import explains_arguments
 from ferrule.client.calls.results import ToolCallResult
 from ferrule.client.calls.rounds import DEFAULT_MAX_ROUNDS
 from ferrule.client.calls.subscriptions import Subscription
-from ferrule.client.calls.tool_metadata import ToolBook
+from ferrule.client.calls.tool_metadata import ToolMetadata
 from ferrule.client.config import read_target
-from ferrule.client.core import UNSAID, ClientCore
+from ferrule.client.core import NOT_GIVEN, ClientCore
 from ferrule.client.errors import BadServerResponse, TooManyPages
 from ferrule.client.settings import (
     DEFAULT_TIMEOUT_S,
@@ -76,8 +77,8 @@ T = TypeVar("T")
 
 MAX_PAGES: Final = 1000
 """Pages that a list may have; a server that hands out cursors without end is stopped here."""
-MAX_TOLD: Final = 256
-"""Malformed members of lists that are named in the log, per client; each is named once."""
+MAX_REPORTED: Final = 256
+"""Malformed members of lists that a client reports in its log; each is reported once."""
 
 _LISTED: Final[Mapping[str, tuple[str, Any, str]]] = {
     "tools/list": ("tools", Tool, "name"),
@@ -108,7 +109,7 @@ class ClientCalls(ClientCore):
         progress_handler: OnProgress | None = None,
         message_handler: MessageHandler | None = None,
         extensions: Mapping[str, Mapping[str, Any]] | None = None,
-        timeout_s: float | None = UNSAID,
+        timeout_s: float | None = NOT_GIVEN,
         max_total_s: float | None = None,
         reset_on_progress: bool = True,
         connect_timeout_s: float = 60.0,
@@ -131,7 +132,7 @@ class ClientCalls(ClientCore):
         max_message_bytes: int = 64 << 20,
     ) -> None:
         found = read_target(target)
-        if timeout_s is UNSAID:
+        if timeout_s is NOT_GIVEN:
             # A call into this process is a function call, which has no bound unless the program sets one.
             timeout_s = None if isinstance(found, InProcessTarget) else DEFAULT_TIMEOUT_S
         self.raise_on_error = raise_on_error
@@ -175,17 +176,25 @@ class ClientCalls(ClientCore):
             prior_discover=prior_discover,
         )
 
+    @property
+    def toolbook(self) -> ToolMetadata:
+        """`tool_metadata` by its name until 0.2; deprecated, goes with 0.3."""
+        warn(
+            "Client.toolbook is now Client.tool_metadata; the old name goes with 0.3", DeprecationWarning, stacklevel=2
+        )
+        return self.tool_metadata
+
     def _set_up(self) -> None:
         super()._set_up()
-        self.toolbook = ToolBook()
-        self._told: set[str] = set()
+        self.tool_metadata = ToolMetadata()
+        self._reported: set[str] = set()
 
     # -- tools ------------------------------------------------------------------------------------------------------
 
     async def list_tools(self) -> list[Tool]:
         """Every tool, all pages. Over modern HTTP without those whose header annotations are invalid."""
         tools = await self._all_tools()
-        self.toolbook.show(tools)
+        self.tool_metadata.show(tools)
         return tools
 
     async def _all_tools(self) -> list[Tool]:
@@ -194,7 +203,7 @@ class ClientCalls(ClientCore):
     async def list_tools_page(self, cursor: str | None = None) -> ListToolsResult:
         """One page of tools; ``cursor`` is the last page's ``next_cursor``."""
         page = await self._page("tools/list", ListToolsResult, cursor)
-        self.toolbook.show(page.tools)
+        self.tool_metadata.show(page.tools)
         return page
 
     async def call_tool(
@@ -202,7 +211,7 @@ class ClientCalls(ClientCore):
         name: str,
         arguments: Mapping[str, Any] | None = None,
         *,
-        timeout_s: float | None = UNSAID,
+        timeout_s: float | None = NOT_GIVEN,
         max_total_s: float | None = None,
         on_progress: OnProgress | None = None,
         result_type: Any = None,
@@ -222,7 +231,7 @@ class ClientCalls(ClientCore):
             result_type: class of ``.data``, if not the one of the tool's output schema.
             raise_on_error: raise `ToolFailed` where the tool failed; the client's setting if not given.
             meta: further keys of ``_meta``.
-            input_responses, request_state: go on from an `InputRequired` that the client did not answer.
+            input_responses, request_state: go on from an `InputRequiredError` that the client did not answer.
 
         Raises:
             ToolFailed, InvalidToolOutput, RemoteError, RequestTimeout, ConnectionClosed: see `request`.
@@ -236,7 +245,7 @@ class ClientCalls(ClientCore):
             params["requestState"] = request_state
 
         def mirrored() -> Mapping[str, str]:
-            return self.toolbook.headers(name, arguments)
+            return self.tool_metadata.headers(name, arguments)
 
         mirrors = mirrored if self._mirrors_headers else None
         options: dict[str, Any] = {
@@ -268,14 +277,14 @@ class ClientCalls(ClientCore):
     async def _made_result(self, name: str, result: ToolResult, result_type: Any) -> ToolCallResult:
         """A successful or failed result for the program, checked against the schema that it has seen."""
         await self._learn_wrapping(name, result.structured_content)
-        schema = self.toolbook.output_schema(name)
-        is_shown = self.toolbook.is_shown(name)
+        schema = self.tool_metadata.output_schema(name)
+        is_shown = self.tool_metadata.is_shown(name)
         if is_shown and schema is not None and self.validate_output and not result.is_error:
-            self.toolbook.validate(name, result.structured_content)
+            self.tool_metadata.validate(name, result.structured_content)
         return ToolCallResult(name, result, result_type=result_type, output_schema=schema, is_typed=is_shown)
 
     async def _learn_wrapping(self, name: str, value: Any) -> None:
-        if _may_be_wrapped(value) and not self.toolbook.knows(name):
+        if _may_be_wrapped(value) and not self.tool_metadata.knows(name):
             await self._look_up(name)
 
     async def _look_up(self, name: str) -> None:
@@ -284,7 +293,7 @@ class ClientCalls(ClientCore):
             await self._all_tools()
         except (FerruleError, OSError) as error:
             logger.debug("The tools of %s could not be listed: %s", self.label, error)
-        self.toolbook.note_unlisted(name)
+        self.tool_metadata.note_unlisted(name)
 
     @property
     def _mirrors_headers(self) -> bool:
@@ -315,7 +324,7 @@ class ClientCalls(ClientCore):
         self,
         uri: str,
         *,
-        timeout_s: float | None = UNSAID,
+        timeout_s: float | None = NOT_GIVEN,
         on_progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> ReadResourceResult:
@@ -344,7 +353,7 @@ class ClientCalls(ClientCore):
         name: str,
         arguments: Mapping[str, Any] | None = None,
         *,
-        timeout_s: float | None = UNSAID,
+        timeout_s: float | None = NOT_GIVEN,
         meta: Mapping[str, Any] | None = None,
     ) -> GetPromptResult:
         """Fill in a prompt. Arguments are text on the wire; other values are sent as JSON."""
@@ -363,7 +372,7 @@ class ClientCalls(ClientCore):
         value: str,
         *,
         context: Mapping[str, str] | None = None,
-        timeout_s: float | None = UNSAID,
+        timeout_s: float | None = NOT_GIVEN,
     ) -> Completion:
         """Suggestions for an argument of a prompt or a variable of a resource template.
 
@@ -379,7 +388,7 @@ class ClientCalls(ClientCore):
         raw = await self.request("completion/complete", params, timeout_s=timeout_s)
         return self._typed(raw, CompleteResult, "completion/complete").completion
 
-    # -- the small ones -----------------------------------------------------------------------------------------------
+    # -- ping, log level, changes -------------------------------------------------------------------------------------
 
     async def ping(self, *, timeout_s: float | None = 10.0) -> None:
         """Find out whether the server answers: ``ping``, or in the modern era, which has none, ``server/discover``."""
@@ -403,7 +412,7 @@ class ClientCalls(ClientCore):
     async def notify_roots_changed(self) -> None:
         """Tell the server that the roots have changed; does nothing in revisions without that notification."""
         if "notifications/roots/list_changed" in self.session.revision.notifications:
-            await self.session.link.notify("notifications/roots/list_changed")
+            await self.session.channel.notify("notifications/roots/list_changed")
 
     def listen(
         self,
@@ -414,7 +423,7 @@ class ClientCalls(ClientCore):
         uris: Iterable[str] = (),
         more: Mapping[str, Any] | None = None,
     ) -> Subscription:
-        """Hear of changes: ``async for event in client.listen(tools=True, uris=[…])``.
+        """Return changes as they come: ``async for event in client.listen(tools=True, uris=[…])``.
 
         Args:
             tools, prompts, resources: changes of these lists.
@@ -479,7 +488,7 @@ class ClientCalls(ClientCore):
 
     def _seen(self, page: Any) -> Any:
         """Remember what tools declare; on HTTP leave out those that cannot be called."""
-        refused = self.toolbook.learn(page.tools, checks_headers=self._mirrors_headers)
+        refused = self.tool_metadata.learn(page.tools, checks_headers=self._mirrors_headers)
         for name, why in refused.items():
             logger.warning("The tool %r of %s is left out: %s", name, self.label, why)
         if not refused:
@@ -527,15 +536,15 @@ class ClientCalls(ClientCore):
             try:
                 convert(item, type_)
             except ConvertError as error:
-                self._tell_malformed(method, item.get(name) if is_mapping(item) else None, error)
+                self._report_malformed(method, item.get(name) if is_mapping(item) else None, error)
             else:
                 good.append(item)
         return raw if len(good) == len(items) else {**raw, key: good}
 
-    def _tell_malformed(self, method: str, name: Any, error: ConvertError) -> None:
-        said = f"{method} {name!r:.200}: {error}"
-        if said not in self._told and len(self._told) < MAX_TOLD:
-            self._told.add(said)
+    def _report_malformed(self, method: str, name: Any, error: ConvertError) -> None:
+        report = f"{method} {name!r:.200}: {error}"
+        if report not in self._reported and len(self._reported) < MAX_REPORTED:
+            self._reported.add(report)
             logger.warning("%r is left out of %s of %s: %s", name, method, self.label, error)
 
 

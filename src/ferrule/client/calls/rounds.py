@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, cast
 import anyio
 
 from ferrule.client.concurrent import gather
-from ferrule.client.errors import BadServerResponse, InputRequired, TooManyRounds
+from ferrule.client.errors import BadServerResponse, InputRequiredError, TooManyRounds
 
 __all__ = ["DEFAULT_MAX_ROUNDS", "Answer", "Send", "run_rounds"]
 
@@ -45,7 +45,7 @@ async def run_rounds(
         max_rounds: how many rounds to answer; 0 answers none.
 
     Raises:
-        InputRequired: ``max_rounds`` is 0.
+        InputRequiredError: ``max_rounds`` is 0.
         TooManyRounds: the bound is reached.
         InputNotProvided: a question could not be answered.
         BadServerResponse: a round without questions and without state.
@@ -65,7 +65,7 @@ async def run_rounds(
         if not is_input_required(result):
             return result
     if not max_rounds:
-        raise InputRequired(method, result)
+        raise InputRequiredError(method, result)
     raise TooManyRounds(f"{method} still asks for input after {max_rounds} rounds")
 
 

@@ -1,8 +1,8 @@
-"""Hearing of changes: one iterator over ``subscriptions/listen`` (modern) and over the old notifications (legacy).
+"""Changes as they come: one iterator over ``subscriptions/listen`` (modern) and over the old notifications (legacy).
 
 A modern subscription is a request that stays open. When it breaks it is made again with a growing pause, and the
 listener gets an event of kind ``"gap"``: something may have been missed in between, so look again at what you care
-about. A legacy server tells everybody everything; here the filter is applied on this side.
+about. A legacy server sends every change to every client; there the filter is applied on this side.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Subscription:
         await self.aclose()
 
     async def ready(self) -> None:
-        """Wait until the server has granted it: changes from now on are heard.
+        """Wait until the server has granted it: changes from now on come as events.
 
         Raises:
             RemoteError: the server refuses subscriptions.
@@ -162,7 +162,7 @@ class Subscription:
             self.put(event)
 
     def put(self, event: ChangeEvent) -> None:
-        """Queue an event; a listener that does not listen loses the oldest and hears of it."""
+        """Queue an event; a listener that does not read loses the oldest ones and gets a gap instead."""
         if len(self._events) >= MAX_WAITING_EVENTS:
             self._events.clear()
             event = ChangeEvent("gap")
@@ -280,7 +280,7 @@ class SubscriptionSet:
         return self._host.label
 
     def uris(self) -> set[str]:
-        """The single resources that somebody listens to."""
+        """Return the single resources that open subscriptions are about."""
         return {uri for subscription in self._open for uri in subscription.uris}
 
     def take(self, method: str, params: Mapping[str, Any] | None) -> None:
@@ -288,7 +288,7 @@ class SubscriptionSet:
         for subscription in list(self._open):
             subscription.take(method, params)
 
-    def tell_gap(self) -> None:
+    def put_gap(self) -> None:
         """Something may have been missed."""
         for subscription in self._open:
             subscription.put(ChangeEvent("gap"))
@@ -304,7 +304,7 @@ class SubscriptionSet:
         return self._host.start_task(run, "ferrule-subscription")
 
     async def drop(self, subscription: Subscription) -> None:
-        """A subscription was closed: a legacy server is told what nobody listens to any more."""
+        """A subscription was closed: unsubscribe from what no other one is about (legacy)."""
         if subscription not in self._open:
             return
         self._open.remove(subscription)
@@ -315,7 +315,7 @@ class SubscriptionSet:
         for uri in subscription.uris:
             if uri not in kept:
                 try:
-                    await session.link.send_raw_request("resources/unsubscribe", {"uri": uri}, {"timeout_s": 10})
+                    await session.channel.send_raw_request("resources/unsubscribe", {"uri": uri}, {"timeout_s": 10})
                 except (FerruleError, OSError) as error:
                     logger.debug("Unsubscribing from %s failed: %s", uri, error)
 
@@ -335,7 +335,7 @@ class SubscriptionSet:
             return
         if self._lock is None:
             self._lock = anyio.Lock()
-        # The acknowledgement names the id; asking one at a time tells whose it is, on every link alike.
+        # The acknowledgement names the id; asking one at a time tells whose it is, on every kind of channel alike.
         async with self._lock:
             self._asking = subscription
             task = self._host.start_task(self._listen(session, subscription, wanted), "ferrule-listen")
@@ -363,11 +363,11 @@ class SubscriptionSet:
         subscription.note_ended(error)
 
     async def _run_legacy(self, session: Session, subscription: Subscription, wanted: Mapping[str, Any]) -> None:
-        """Everybody is told everything; only single resources must be asked for. Ends when the link does."""
+        """Subscribe to single resources (a legacy server sends other changes by itself), until the channel ends."""
         for uri in subscription.uris:
-            await session.link.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
+            await session.channel.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
         subscription.acknowledge(wanted)
-        await session.link.wait_closed()
+        await session.channel.wait_closed()
         raise ConnectionClosed("The connection ended")
 
 

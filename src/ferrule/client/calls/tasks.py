@@ -25,7 +25,7 @@ from ferrule.client.calls.rounds import is_input_required, run_rounds
 from ferrule.client.calls.subscriptions import Subscription
 from ferrule.client.concurrent import gather
 from ferrule.client.connection.connector import Session
-from ferrule.client.core import UNSAID, ClientCore
+from ferrule.client.core import NOT_GIVEN, ClientCore
 from ferrule.client.errors import BadServerResponse
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY
@@ -48,7 +48,7 @@ _MIN_POLL_S: Final = 0.02
 _MAX_POLL_S: Final = 60.0
 _LOST_TRIES: Final = 8
 _LISTENING_POLL_S: Final = 15.0
-"""A word of the server may be lost: who listens looks as often all the same."""
+"""Seconds between two looks at a task whose changes are subscribed to: a notification may be lost."""
 
 
 class TaskCancelled(LocalError):
@@ -211,7 +211,7 @@ class TaskHandle:
         return await self._client.ask_task(method, {"taskId": self.task_id, **params})
 
     async def _persistently(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        """A task outlives connections: when one breaks, ask again on the next."""
+        """Make a call, and again on the next connection where one breaks: a task outlives connections."""
         for attempt in range(_LOST_TRIES):
             try:
                 return await call()
@@ -275,10 +275,12 @@ def _outcome(raw: Mapping[str, Any]) -> dict[str, Any]:
     if raw["status"] == "cancelled":
         raise TaskCancelled(f"The task {raw['taskId']} was cancelled")
     error: Any = raw.get("error")
-    told = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
-    raised = RemoteError(str(told.get("message", raw.get("statusMessage") or "The task failed")), code=told.get("code"))
-    if "data" in told:
-        raised.data = told["data"]
+    found = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
+    raised = RemoteError(
+        str(found.get("message", raw.get("statusMessage") or "The task failed")), code=found.get("code")
+    )
+    if "data" in found:
+        raised.data = found["data"]
     raise raised
 
 
@@ -296,12 +298,12 @@ class _Pause:
         self._subscription: Subscription | None = None
 
     async def wait(self, poll_s: float) -> None:
-        """Until the next look is due."""
+        """Wait until the task is to be looked at again."""
         subscription = self._subscription
         if subscription is not None:
             granted: Any = (subscription.granted or {}).get("taskIds") or ()
             longest_s = max(poll_s, _LISTENING_POLL_S) if self._task_id in granted else poll_s
-            await self._heard(subscription.__anext__(), longest_s)
+            await self._wait_for(subscription.__anext__(), longest_s)
             return
         if self._is_first or not self._may_listen:
             before_s = min(poll_s, _DEFAULT_POLL_S) if self._may_listen else poll_s
@@ -310,20 +312,22 @@ class _Pause:
             if before_s == poll_s:
                 return
         self._subscription = self._client.listen(more={"taskIds": [self._task_id]})
-        await self._heard(self._subscription.ready(), poll_s)  # what was before is not heard of: look then
+        await self._wait_for(
+            self._subscription.ready(), poll_s
+        )  # changes before it came are not sent: look at the task then
 
-    async def _heard(self, word: Awaitable[object], at_most_s: float) -> None:
+    async def _wait_for(self, event: Awaitable[object], at_most_s: float) -> None:
         with anyio.move_on_after(at_most_s):
             try:
-                await word
+                await event
             except (FerruleError, OSError, StopAsyncIteration) as error:
-                logger.debug("Task %s is polled, since its server does not tell: %r", self._task_id, error)
+                logger.debug("Task %s is polled, since its server sends no changes of it: %r", self._task_id, error)
                 self._may_listen = False
                 await self.aclose()
                 await anyio.sleep(at_most_s)
 
     async def aclose(self) -> None:
-        """Listen no more."""
+        """End the subscription."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             await subscription.aclose()
@@ -343,7 +347,7 @@ class ClientTasks(ClientCalls):
         arguments: Mapping[str, Any] | None = None,
         *,
         ttl_s: float | None = None,
-        timeout_s: float | None = UNSAID,
+        timeout_s: float | None = NOT_GIVEN,
         result_type: Any = None,
         meta: Mapping[str, Any] | None = None,
     ) -> TaskHandle:
@@ -367,7 +371,7 @@ class ClientTasks(ClientCalls):
             params["task"] = {} if ttl_s is None else {"ttl": int(ttl_s * 1000)}
         mirrors = None
         if self._mirrors_headers:
-            mirrors = lambda: self.toolbook.headers(name, arguments)  # noqa: E731
+            mirrors = lambda: self.tool_metadata.headers(name, arguments)  # noqa: E731
         options = self._options(timeout_s, None, None)
         sent_meta = {**(meta or {}), **self._task_meta()}
 
@@ -436,7 +440,7 @@ class ClientTasks(ClientCalls):
 
     async def ask_task(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """One of the task methods, with the declaration that it needs."""
-        timeout_s = None if method == "tasks/result" else UNSAID
+        timeout_s = None if method == "tasks/result" else NOT_GIVEN
         return await self.request(method, params, timeout_s=timeout_s, meta=self._task_meta())
 
     async def answer_question(self, key: str, method: str, params: Mapping[str, Any] | None) -> Any:

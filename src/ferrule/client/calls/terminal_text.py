@@ -1,7 +1,7 @@
 """Text that a server chose, made fit for a terminal.
 
 An escape sequence in a tool's description or in a question could otherwise rewrite what is on the screen, and a
-direction mark could hide what a URL really says. Nothing here knows a terminal: whoever prints decides.
+direction mark could hide what a URL really says. The caller decides what is printed on a terminal.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-__all__ = ["harmless"]
+__all__ = ["terminal_safe"]
 
 _UNSEEN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Controls, marks without a shape that reorder or hide text, halves of pairs, and separators of lines."""
@@ -18,7 +18,7 @@ _SEEN: Final = frozenset("\u00ad\u200c\u200d\u0600\u0601\u0602\u0603\u0604\u0605
 """Characters of category Cf that words and emoji need: they neither hide text nor turn it around."""
 
 
-def harmless(text: str) -> str:
+def terminal_safe(text: str) -> str:
     """Text with control and direction characters written out, so that a terminal shows them instead of obeying."""
     if text.isascii() and text.isprintable():
         return text

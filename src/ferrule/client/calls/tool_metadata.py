@@ -16,7 +16,7 @@ from ferrule.wire.types import Tool
 if TYPE_CHECKING:
     from ferrule.client.calls.schema_check import SchemaCheck
 
-__all__ = ["ToolBook"]
+__all__ = ["ToolMetadata"]
 
 logger = logging.getLogger("ferrule.client")
 
@@ -39,7 +39,7 @@ class _Known:
         return self._check
 
 
-class ToolBook:
+class ToolMetadata:
     """Tools by name, as last listed."""
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""What a client stands on: a link to one server, whatever carries it.
+"""Channels: how a client reaches one server, whatever carries the messages.
 
-A `Link` sends requests and notifications and says whether it still works. HTTP's is
-`ferrule.transports.http.client.StreamableHttp` itself; here are the links over a stream pair (a server process,
+A `ClientChannel` sends requests and notifications and says whether it still works. HTTP's is
+`ferrule.transports.http.client.StreamableHttp` itself; here are the channels over a stream pair (a server process,
 or the memory pair) and the direct one, where a call to a server in this process is a call.
 """
 
@@ -47,7 +47,16 @@ if TYPE_CHECKING:
     from ferrule.transports.sse.client import SseConnection
     from ferrule.transports.stdio.client import ServerProcess, StdioServer
 
-__all__ = ["DirectLink", "Link", "MemoryLink", "PairLink", "ServerLife", "SseLink", "StdioLink", "StreamLink"]
+__all__ = [
+    "ClientChannel",
+    "DirectChannel",
+    "MemoryPairChannel",
+    "PairChannel",
+    "ServerLifespan",
+    "SseChannel",
+    "StdioChannel",
+    "StreamChannel",
+]
 
 logger = logging.getLogger("ferrule.client")
 
@@ -58,8 +67,8 @@ _CLOSED_HERE: Final = "The connection to the server in this process is closed"
 _NO_META: Mapping[str, Any] = {}
 
 
-class Link(Protocol):
-    """A way to one server."""
+class ClientChannel(Protocol):
+    """One connection to one server, as the client uses it."""
 
     @property
     def is_closed(self) -> bool:
@@ -73,7 +82,7 @@ class Link(Protocol):
         ...
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Tell the server something."""
+        """Send a notification to the server."""
         ...
 
     async def wait_closed(self) -> None:
@@ -81,7 +90,7 @@ class Link(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let go; any task, idempotent."""
+        """Close the connection and what was opened for it; from any task, idempotent."""
         ...
 
 
@@ -93,7 +102,7 @@ def _always() -> bool:
     return True
 
 
-class StreamLink:
+class StreamChannel:
     """A stream pair, driven by a dispatcher in a background task."""
 
     def __init__(
@@ -106,7 +115,7 @@ class StreamLink:
         background: Background,
     ) -> None:
         self._dispatcher = JSONRPCDispatcher(read_stream, write_stream, drain_s=0)
-        self._dispatcher.spawns_notification = _never  # the client's own taking of them waits for nobody
+        self._dispatcher.spawns_notification = _never  # the client's own handler returns at once
         self._dispatcher.accepts_batches = _always  # of 2025-03-26; no other revision's server sends any
         self._ended = anyio.Event()
         self._is_ending = False
@@ -125,13 +134,13 @@ class StreamLink:
 
     @property
     def is_closed(self) -> bool:
-        """See `Link`."""
+        """See `ClientChannel`."""
         return self._is_ending or self._ended.is_set() or self._dispatcher.is_closed
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> Any:
-        """See `Link`."""
+        """See `ClientChannel`."""
         try:
             return await self._dispatcher.send_raw_request(method, params, opts)
         except ConnectionClosed as error:
@@ -144,11 +153,11 @@ class StreamLink:
         return error
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """See `Link`."""
+        """See `ClientChannel`."""
         await self._dispatcher.notify(method, params)
 
     async def wait_closed(self) -> None:
-        """See `Link`."""
+        """See `ClientChannel`."""
         await self._ended.wait()
 
     async def aclose(self) -> None:
@@ -159,8 +168,8 @@ class StreamLink:
             await self._ended.wait()
 
 
-class PairLink(StreamLink):
-    """A stream pair that was given, or made by a transport without a process; closed with the link."""
+class PairChannel(StreamChannel):
+    """A stream pair that was given, or made by a transport without a process; closed with the channel."""
 
     def __init__(self, pair: Any, **options: Any) -> None:
         self._pair = pair
@@ -173,7 +182,7 @@ class PairLink(StreamLink):
         await super().aclose()
 
 
-class SseLink(PairLink):
+class SseChannel(PairChannel):
     """The event stream and the POST endpoint of the transport of 2024-11-05."""
 
     def __init__(self, connection: SseConnection, **options: Any) -> None:
@@ -182,7 +191,7 @@ class SseLink(PairLink):
 
     @property
     def is_closed(self) -> bool:
-        """See `Link`."""
+        """See `ClientChannel`."""
         return super().is_closed or self._connection.ended is not None
 
     async def _why_closed(self, error: ConnectionClosed) -> Exception:
@@ -190,7 +199,7 @@ class SseLink(PairLink):
         return ended if isinstance(ended, LocalError) else error
 
 
-class StdioLink(StreamLink):
+class StdioChannel(StreamChannel):
     """A server process."""
 
     def __init__(self, process: ServerProcess, **options: Any) -> None:
@@ -198,7 +207,7 @@ class StdioLink(StreamLink):
         super().__init__(process.read_stream, process.write_stream, **options)
 
     @classmethod
-    async def open(cls, server: StdioServer, **options: Any) -> StdioLink:
+    async def open(cls, server: StdioServer, **options: Any) -> StdioChannel:
         """Start the process."""
         from ferrule.transports.stdio.client import connect_stdio
 
@@ -206,7 +215,7 @@ class StdioLink(StreamLink):
 
     @property
     def is_closed(self) -> bool:
-        """See `Link`."""
+        """See `ClientChannel`."""
         return super().is_closed or self.process.returncode is not None or self.process.is_deaf
 
     async def _why_closed(self, error: ConnectionClosed) -> ConnectionClosed:
@@ -218,10 +227,10 @@ class StdioLink(StreamLink):
         await super().aclose()
 
 
-class MemoryLink(StreamLink):
+class MemoryPairChannel(StreamChannel):
     """A server in this process behind a pair of streams: the legacy era in memory, byte for byte as elsewhere."""
 
-    def __init__(self, server: Server[Any], life: ServerLife, *, background: Background, **options: Any) -> None:
+    def __init__(self, server: Server[Any], life: ServerLifespan, *, background: Background, **options: Any) -> None:
         from ferrule.transports.memory import memory_pair
 
         self._ours, theirs = memory_pair()
@@ -253,7 +262,7 @@ class MemoryLink(StreamLink):
                     await self._served.wait()
 
 
-class ServerLife:
+class ServerLifespan:
     """The lifespan of a server in this process, entered and left by one background task of its own."""
 
     def __init__(self, server: Server[Any]) -> None:
@@ -298,15 +307,15 @@ class ServerLife:
 class _Call(ProgressSender):
     """The server's side of one direct call."""
 
-    __slots__ = ("_link", "can_send_request", "cancel_requested", "is_cut", "on_progress", "request_id", "transport")
+    __slots__ = ("_channel", "can_send_request", "cancel_requested", "is_cut", "on_progress", "request_id", "transport")
 
-    def __init__(self, link: DirectLink, request_id: RequestId, on_progress: OnProgress | None) -> None:
-        self._link = link
+    def __init__(self, channel: DirectChannel, request_id: RequestId, on_progress: OnProgress | None) -> None:
+        self._channel = channel
         self._gate = None
         self.interruption = None
         self.foreign_cancels = 0
         self.left_over = 0
-        self.transport: TransportContext = _DIRECT if link.origin is None else link.origin() or _DIRECT
+        self.transport: TransportContext = _DIRECT if channel.origin is None else channel.origin() or _DIRECT
         self.can_send_request = False
         self.cancel_requested = False
         self.is_cut = False
@@ -317,7 +326,7 @@ class _Call(ProgressSender):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        raise LocalError("A server asks nothing in this era")  # the connection refuses before this
+        raise LocalError("A server sends no requests in this era")  # the connection refuses before this
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         if self.cancel_requested:
@@ -328,10 +337,10 @@ class _Call(ProgressSender):
             if waiting is not None:
                 await waiting
             return
-        await self._link.tell(self, method, raw)
+        await self._channel.take_notification(self, method, raw)
 
 
-class DirectLink:
+class DirectChannel:
     """A server in this process, modern era: the caller's task runs the handler; no bytes, no task, no queue.
 
     What either side sends, the other gets as builtins, as if it had been on a wire.
@@ -346,7 +355,7 @@ class DirectLink:
     def __init__(
         self,
         server: Server[Any],
-        life: ServerLife,
+        life: ServerLifespan,
         *,
         on_notify: OnNotify,
         origin: Callable[[], TransportContext | None] | None = None,
@@ -363,13 +372,13 @@ class DirectLink:
 
     @property
     def is_closed(self) -> bool:
-        """See `Link`."""
+        """See `ClientChannel`."""
         return self._is_closed
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> Any:
-        """See `Link`."""
+        """See `ClientChannel`."""
         if self._is_closed:
             raise ConnectionClosed(_CLOSED_HERE)
         id = self._ids.next()
@@ -388,10 +397,10 @@ class DirectLink:
         given_s, cap_s = opts.get("timeout_s"), opts.get("max_total_s")
         timeout_s = float("inf") if given_s is None else given_s
         cap_at = float("inf") if cap_s is None else anyio.current_time() + cap_s
-        told, resets = opts.get("on_progress"), opts.get("reset_on_progress", False)
+        given, resets = opts.get("on_progress"), opts.get("reset_on_progress", False)
         with anyio.CancelScope(deadline=min(cap_at, anyio.current_time() + timeout_s)) as scope:
-            on_progress = progress_off_the_clock(scope, timeout_s, cap_at, resets, told)
-            call = _Call(self, id, on_progress if told is not None or resets else None)
+            on_progress = progress_off_the_clock(scope, timeout_s, cap_at, resets, given)
+            call = _Call(self, id, on_progress if given is not None or resets else None)
             return await self._call(call, method, raw)
         is_cap = cap_s is not None and scope.deadline == cap_at
         raise RequestTimeout(method, cast("float", cap_s) if is_cap else timeout_s, is_cap=is_cap)
@@ -459,18 +468,18 @@ class DirectLink:
             call.cancel_requested = True
             await aclose_shielded(connection)
 
-    async def tell(self, call: _Call, method: str, params: Mapping[str, Any] | None) -> None:
-        """A notification of the server."""
+    async def take_notification(self, call: _Call, method: str, params: Mapping[str, Any] | None) -> None:
+        """Hand a notification of the server to the client; its failure ends no call."""
         try:
             await self._on_notify(cast("Any", call), method, params)
         except BaseException as error:
             logger.error("The handling of %s failed", method, exc_info=failure_of(error, call))
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """In this era a client has nothing to tell a server in its own process: cancelling is cancelling."""
+        """Do nothing: a server in this process needs no notification of this era; to cancel a call, cancel its task."""
 
     async def wait_closed(self) -> None:
-        """See `Link`."""
+        """See `ClientChannel`."""
         await anyio.sleep_forever()
 
     async def aclose(self) -> None:

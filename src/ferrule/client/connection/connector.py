@@ -1,7 +1,7 @@
-"""From a target to a settled session: make the link, negotiate over it, say hello.
+"""From a target to a settled session: make the channel, negotiate over it, complete the handshake.
 
 The decisions are `ferrule.client.connection.negotiation`'s; this module carries them out and knows what can go wrong on
-each kind of link. Remembered eras are an assumption with an expiry: a failure probes again.
+each kind of channel. Remembered eras are an assumption with an expiry: a failure probes again.
 """
 
 from __future__ import annotations
@@ -11,10 +11,19 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
+from warnings import warn
 
 import anyio
 
-from ferrule.client.connection.channels import DirectLink, Link, MemoryLink, PairLink, ServerLife, SseLink, StdioLink
+from ferrule.client.connection.channels import (
+    ClientChannel,
+    DirectChannel,
+    MemoryPairChannel,
+    PairChannel,
+    ServerLifespan,
+    SseChannel,
+    StdioChannel,
+)
 from ferrule.client.connection.negotiation import (
     Answered,
     Closed,
@@ -26,7 +35,7 @@ from ferrule.client.connection.negotiation import (
     OpenSse,
     Outcome,
     Probe,
-    Refused,
+    RpcRefused,
     Settled,
     Silent,
     SseOpened,
@@ -49,7 +58,7 @@ if TYPE_CHECKING:
     from ferrule.transports.http.backend import HttpClient
     from ferrule.transports.http.client import HttpAuth
 
-__all__ = ["Opener", "Session", "forget_eras"]
+__all__ = ["Connector", "Session", "forget_eras"]
 
 logger = logging.getLogger("ferrule.client")
 
@@ -70,20 +79,20 @@ def forget_eras() -> None:
 
 @dataclass(slots=True)
 class Session:
-    """A negotiated link.
+    """A channel to a server, and what was negotiated over it.
 
     Attributes:
-        link: carries the messages.
-        revision: what holds.
-        capabilities: the server's.
+        channel: carries the messages.
+        revision: the one in use.
+        capabilities: those of the server.
         server_info: the server's name and version; ``None`` if it does not say.
         instructions: for the model, from the server.
         raw: the `DiscoverResult` or `InitializeResult` as JSON.
         meta: the envelope that every modern request carries; empty in the legacy era.
-        is_lost: the server has forgotten it (legacy HTTP); the link may get another.
+        is_lost: the server has forgotten it (legacy HTTP); the channel may get another.
     """
 
-    link: Link
+    channel: ClientChannel
     revision: Revision
     capabilities: ServerCapabilities
     server_info: Implementation | None
@@ -103,22 +112,28 @@ class Session:
         return self.revision.version
 
     @property
+    def link(self) -> ClientChannel:
+        """`channel` by its name until 0.2; deprecated, goes with 0.3."""
+        warn("Session.link is now Session.channel; the old name goes with 0.3", DeprecationWarning, stacklevel=2)
+        return self.channel
+
+    @property
     def session_id(self) -> str | None:
         """The id of a legacy session over HTTP; ``None`` elsewhere."""
         from ferrule.transports.http.client import StreamableHttp
 
-        return self.link.session_id if isinstance(self.link, StreamableHttp) else None
+        return self.channel.session_id if isinstance(self.channel, StreamableHttp) else None
 
 
 @dataclass(slots=True)
-class Opener:
+class Connector:
     """Opens sessions with one server.
 
     Attributes:
         target: what to connect to (never a group).
         mode: ``"auto"``, ``"legacy"`` or a revision.
-        client_info: who we are.
-        capabilities: what we declare, by era: ``capabilities(is_modern)``.
+        client_info: name and version of this program.
+        capabilities: returns what to declare: ``capabilities(is_modern)``.
         on_request, on_notify: take what the server sends.
         connect_timeout_s: bounds each step.
         probe_timeout_s: bounds the probe instead; ``None`` takes the transport's default if that is less.
@@ -141,7 +156,7 @@ class Opener:
     max_message_bytes: int
     listens: bool
     prior_discover: Mapping[str, Any] | None = None
-    life: ServerLife | None = None
+    life: ServerLifespan | None = None
 
     async def open(self, background: Background) -> Session:
         """Connect and negotiate.
@@ -150,33 +165,33 @@ class Opener:
             LocalError: no connection, or no revision in common.
             RemoteError: the server refused the handshake.
         """
-        link: Link | None = None
+        channel: ClientChannel | None = None
         try:
-            link = await self._make_link(background)
-            return await self._negotiate(link, background)
+            channel = await self._make_channel(background)
+            return await self._negotiate(channel, background)
         except BaseException:
-            if link is not None:
-                await _let_go(link)
+            if channel is not None:
+                await _let_go(channel)
             raise
 
     async def reinitialize(self, session: Session) -> Session:
-        """A new legacy handshake on the same HTTP link, after its session was lost."""
+        """A new legacy handshake on the same HTTP channel, after its session was lost."""
         from ferrule.transports.http.client import StreamableHttp
 
-        link = session.link
-        assert isinstance(link, StreamableHttp)
-        link.stop_listening()
-        link.session_id = None
-        link.version = None
-        outcome = await self._handshake(link, session.version)
+        channel = session.channel
+        assert isinstance(channel, StreamableHttp)
+        channel.stop_listening()
+        channel.session_id = None
+        channel.version = None
+        outcome = await self._handshake(channel, session.version)
         if not isinstance(outcome, Answered):
             raise error_of(outcome) or BadServerResponse("No handshake")
         version = cast("Mapping[str, Any]", outcome.result).get("protocolVersion")
         if version not in REVISIONS or REVISIONS[cast("str", version)].is_modern:
             raise NegotiationFailed(f"The server now answers with the revision {version!r}", [session.version])
-        return await self._settle(link, Settled(cast("str", version), outcome.result))
+        return await self._settle(channel, Settled(cast("str", version), outcome.result))
 
-    # -- links ------------------------------------------------------------------------------------------------------
+    # -- channels ------------------------------------------------------------------------------------------------------
 
     def _stream_options(self, background: Background) -> dict[str, Any]:
         return {
@@ -185,26 +200,28 @@ class Opener:
             "background": background,
         }
 
-    async def _make_link(self, background: Background) -> Link:
+    async def _make_channel(self, background: Background) -> ClientChannel:
         target = self.target
         if isinstance(target, HttpTarget):
-            return self._http_link(target, background)
+            return self._http_channel(target, background)
         if isinstance(target, StdioTarget):
-            return await StdioLink.open(target.server, **self._stream_options(background))
+            return await StdioChannel.open(target.server, **self._stream_options(background))
         if isinstance(target, PairTarget):
-            return PairLink(target, **self._stream_options(background))
+            return PairChannel(target, **self._stream_options(background))
         if self.life is None:
-            self.life = ServerLife(target.server)
+            self.life = ServerLifespan(target.server)
             try:
                 await self.life.start(background)
             except BaseException:
                 self.life = None
                 raise
         if self._is_direct(target):
-            return DirectLink(target.server, self.life, on_notify=self.on_notify, origin=target.origin)
+            return DirectChannel(target.server, self.life, on_notify=self.on_notify, origin=target.origin)
         if target.origin is not None:
-            raise LocalError("A session in this process belongs to one caller: nobody else's requests go over it")
-        return MemoryLink(target.server, self.life, **self._stream_options(background))
+            raise LocalError(
+                "A legacy session in this process belongs to one caller and cannot carry the requests of others"
+            )
+        return MemoryPairChannel(target.server, self.life, **self._stream_options(background))
 
     def _is_direct(self, target: InProcessTarget) -> bool:
         if self.mode == "auto":
@@ -212,7 +229,7 @@ class Opener:
         revision = REVISIONS.get(self.mode)
         return revision is not None and revision.is_modern
 
-    def _http_link(self, target: HttpTarget, background: Background) -> Link:
+    def _http_channel(self, target: HttpTarget, background: Background) -> ClientChannel:
         from ferrule.transports.http.client import StreamableHttp
 
         return StreamableHttp(
@@ -226,7 +243,7 @@ class Opener:
             max_message_bytes=self.max_message_bytes,
         )
 
-    async def _open_sse(self, background: Background) -> Link:
+    async def _open_sse(self, background: Background) -> ClientChannel:
         from ferrule.transports.sse.client import connect_sse
 
         target = cast("HttpTarget", self.target)
@@ -239,7 +256,7 @@ class Opener:
             max_message_bytes=self.max_message_bytes,
             timeout_s=self.connect_timeout_s,
         )
-        return SseLink(connection, **self._stream_options(background))
+        return SseChannel(connection, **self._stream_options(background))
 
     # -- negotiation ------------------------------------------------------------------------------------------------
 
@@ -261,34 +278,34 @@ class Opener:
         known = key is not None and _legacy_until.get(key, 0.0) > time.monotonic()
         return Negotiator.for_mode(self.mode, has_sse=isinstance(self.target, HttpTarget), known_legacy=known)
 
-    async def _negotiate(self, link: Link, background: Background) -> Session:
+    async def _negotiate(self, channel: ClientChannel, background: Background) -> Session:
         if self.prior_discover is not None:
-            return await self._settle(link, self._from_prior(self.prior_discover))
+            return await self._settle(channel, self._from_prior(self.prior_discover))
         negotiator = self._negotiator()
         target = self.target
-        if isinstance(link, DirectLink):
-            negotiator.legacy = ()  # there is nothing to fall back to on a link that knows one era
+        if isinstance(channel, DirectChannel):
+            negotiator.legacy = ()  # there is nothing to fall back to on a channel that knows one era
         if isinstance(target, HttpTarget) and target.is_sse:
-            link = await self._open_sse(background)
+            channel = await self._open_sse(background)
             negotiator = Negotiator(modern=(), legacy=negotiator.legacy or ("2024-11-05",))
         step = negotiator.start()
         try:
             while not isinstance(step, Settled | Failed):
                 if isinstance(step, OpenSse):
-                    link, outcome = await self._try_sse(link, background)
+                    channel, outcome = await self._try_sse(channel, background)
                 elif isinstance(step, Handshake) and step.fresh:
-                    await link.aclose()
-                    link = await self._make_link(background)
-                    outcome = await self._handshake(link, step.version)
+                    await channel.aclose()
+                    channel = await self._make_channel(background)
+                    outcome = await self._handshake(channel, step.version)
                 else:
-                    outcome = await self._do(link, step)
+                    outcome = await self._do(channel, step)
                 logger.debug("%s: %s -> %s", target.label, step, outcome)
                 step = negotiator.next_step(outcome)
             if isinstance(step, Failed):
                 raise step.error
-            return await self._settle(link, step)
+            return await self._settle(channel, step)
         except BaseException:
-            await _let_go(link)
+            await _let_go(channel)
             raise
 
     def _from_prior(self, prior: Mapping[str, Any]) -> Settled:
@@ -300,29 +317,29 @@ class Opener:
                 return Settled(version, prior)
         raise NegotiationFailed("prior_discover names no revision of this client", offered, supported)
 
-    async def _do(self, link: Link, step: Step) -> Outcome:
+    async def _do(self, channel: ClientChannel, step: Step) -> Outcome:
         if isinstance(step, Handshake):
-            return await self._handshake(link, step.version)
+            return await self._handshake(channel, step.version)
         assert isinstance(step, Probe)
         kind = "http" if isinstance(self.target, HttpTarget) else "stdio"
         timeout_s = self.probe_timeout_s or min(PROBE_TIMEOUT_S[kind], self.connect_timeout_s)
         params = {"_meta": self._envelope(step.version)}
-        return await _outcome(link, "server/discover", params, timeout_s, is_probe=True)
+        return await _outcome(channel, "server/discover", params, timeout_s, is_probe=True)
 
-    async def _handshake(self, link: Link, version: str) -> Outcome:
+    async def _handshake(self, channel: ClientChannel, version: str) -> Outcome:
         params = {
             "protocolVersion": version,
             "capabilities": self.capabilities(False),
             "clientInfo": to_builtins(self.client_info),
         }
-        return await _outcome(link, "initialize", params, self.connect_timeout_s, is_probe=False)
+        return await _outcome(channel, "initialize", params, self.connect_timeout_s, is_probe=False)
 
-    async def _try_sse(self, link: Link, background: Background) -> tuple[Link, Outcome]:
+    async def _try_sse(self, channel: ClientChannel, background: Background) -> tuple[ClientChannel, Outcome]:
         try:
             opened = await self._open_sse(background)
         except (FerruleError, OSError) as error:
-            return link, Closed(error)
-        await link.aclose()
+            return channel, Closed(error)
+        await channel.aclose()
         return opened, SseOpened()
 
     def _envelope(self, version: str) -> dict[str, Any]:
@@ -332,7 +349,7 @@ class Opener:
             CLIENT_INFO_KEY: to_builtins(self.client_info),
         }
 
-    async def _settle(self, link: Link, settled: Settled) -> Session:
+    async def _settle(self, channel: ClientChannel, settled: Settled) -> Session:
         from ferrule.transports.http.client import StreamableHttp
 
         raw = settled.result
@@ -342,13 +359,13 @@ class Opener:
                 _legacy_until.pop(self._era_key, None)
             elif self.mode == "auto":  # only the search finds out what a server cannot do
                 _legacy_until[self._era_key] = time.monotonic() + ERA_TTL_S
-        if isinstance(link, StreamableHttp):
-            link.version = settled.version
+        if isinstance(channel, StreamableHttp):
+            channel.version = settled.version
         try:
             meta = cast("Mapping[str, Any]", raw.get("_meta") or {})
             info = meta.get(META_SERVER_INFO) if revision.is_modern else raw.get("serverInfo")
             session = Session(
-                link,
+                channel,
                 revision,
                 convert(raw.get("capabilities") or {}, ServerCapabilities),
                 None if info is None else convert(info, Implementation),
@@ -361,29 +378,33 @@ class Opener:
             session.meta = self._envelope(settled.version)
         else:
             with anyio.move_on_after(self.connect_timeout_s):
-                await link.notify("notifications/initialized")
-            if self.listens and isinstance(link, StreamableHttp):
-                link.start_listening()
+                await channel.notify("notifications/initialized")
+            if self.listens and isinstance(channel, StreamableHttp):
+                channel.start_listening()
                 if self.capabilities(False):
-                    await link.wait_listening(min(LISTEN_WAIT_S, self.connect_timeout_s))
+                    await channel.wait_listening(min(LISTEN_WAIT_S, self.connect_timeout_s))
         return session
 
 
-async def _let_go(link: Link) -> None:
-    """Close a link, also where the caller was cancelled: a process and its pipes must not outlive the attempt."""
+async def _let_go(channel: ClientChannel) -> None:
+    """Close a channel, also where the caller was cancelled: a process and its pipes must not outlive the attempt."""
     with anyio.CancelScope(shield=True):
-        await link.aclose()
+        await channel.aclose()
 
 
-async def _outcome(link: Link, method: str, params: dict[str, Any], timeout_s: float, *, is_probe: bool) -> Outcome:
+async def _outcome(
+    channel: ClientChannel, method: str, params: dict[str, Any], timeout_s: float, *, is_probe: bool
+) -> Outcome:
     """Send one message of the negotiation and say what came of it."""
     from ferrule.transports.http.backend import HttpConnectFailed
     from ferrule.transports.http.errors import HttpRemoteError, HttpStatusError, SessionLost
 
     try:
-        return Answered(await link.send_raw_request(method, params, {"timeout_s": timeout_s}))
+        return Answered(await channel.send_raw_request(method, params, {"timeout_s": timeout_s}))
     except RemoteError as error:
-        return Refused(error.code, error, error.data, error.http_status if isinstance(error, HttpRemoteError) else None)
+        return RpcRefused(
+            error.code, error, error.data, error.http_status if isinstance(error, HttpRemoteError) else None
+        )
     except HttpStatusError as error:
         return HttpRefused(error.status, error)
     except SessionLost as error:

@@ -36,7 +36,7 @@ __all__ = [
     "OpenSse",
     "Outcome",
     "Probe",
-    "Refused",
+    "RpcRefused",
     "Settled",
     "Silent",
     "SseOpened",
@@ -120,7 +120,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RpcRefused:
     """The server sent a JSON-RPC error; over HTTP with this status."""
 
     code: int
@@ -163,7 +163,7 @@ class SseOpened:
     """The two-endpoint transport is open."""
 
 
-Outcome: TypeAlias = Answered | Refused | HttpRefused | Silent | Closed | Unreachable | SseOpened
+Outcome: TypeAlias = Answered | RpcRefused | HttpRefused | Silent | Closed | Unreachable | SseOpened
 
 
 def error_of(outcome: Outcome) -> Exception | None:
@@ -175,7 +175,7 @@ def _status_of(outcome: Outcome) -> int | None:
     """Return the HTTP status under which the server refused; ``None`` where there is none."""
     if isinstance(outcome, HttpRefused):
         return outcome.status
-    return outcome.http_status if isinstance(outcome, Refused) else None
+    return outcome.http_status if isinstance(outcome, RpcRefused) else None
 
 
 class NegotiationFailed(LocalError):
@@ -292,11 +292,11 @@ class Negotiator:
             versions = named.get("supportedVersions")
             if _is_list_of_text(versions):
                 return self._from_supported(last, versions, named)
-        elif isinstance(outcome, Refused) and is_modern_error(outcome.code, outcome.data):
+        elif isinstance(outcome, RpcRefused) and is_modern_error(outcome.code, outcome.data):
             if outcome.code == JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION:
                 return self._from_supported(last, outcome.data["supported"], None)
             return self._fail(outcome.error)
-        elif isinstance(outcome, HttpRefused | Refused) and _status_of(outcome) in _NOT_ABOUT_ERAS:
+        elif isinstance(outcome, HttpRefused | RpcRefused) and _status_of(outcome) in _NOT_ABOUT_ERAS:
             return self._fail(outcome.error)
         return self._fall_back(outcome)
 
@@ -333,11 +333,11 @@ class Negotiator:
         if isinstance(outcome, Answered):
             return self._initialized(outcome.result)
         error = error_of(outcome)
-        data = outcome.data if isinstance(outcome, Refused) else None
+        data = outcome.data if isinstance(outcome, RpcRefused) else None
         if is_mapping(data) and (retry := self._other_version(data)):
             return retry
         status = _status_of(outcome)
-        is_modern = isinstance(outcome, Refused) and is_modern_error(outcome.code, outcome.data)
+        is_modern = isinstance(outcome, RpcRefused) and is_modern_error(outcome.code, outcome.data)
         if status in _NOT_ABOUT_ERAS:
             return self._fail(error)
         self._looks_like_sse = self.has_sse and status is not None and 400 <= status < 500 and not is_modern

@@ -30,7 +30,7 @@ from ferrule.transports.http.errors import SessionLost
 from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, REVISIONS
 
 if TYPE_CHECKING:
-    from ferrule.client.connection.connector import Opener, Session
+    from ferrule.client.connection.connector import Connector, Session
 
 __all__ = ["SessionHooks", "SessionManager"]
 
@@ -74,7 +74,7 @@ class SessionManager:
         is_open: whether the program wants the client connected.
     """
 
-    def __init__(self, connector: Opener, hooks: SessionHooks, *, restarts: bool) -> None:
+    def __init__(self, connector: Connector, hooks: SessionHooks, *, restarts: bool) -> None:
         self.connector = connector
         self.current: Session | None = None
         self.background = Background()
@@ -93,7 +93,7 @@ class SessionManager:
     def working(self) -> Session | None:
         """Return the session in use, if requests can be sent over it."""
         session = self.current
-        return None if session is None or session.link.is_closed or session.is_lost else session
+        return None if session is None or session.channel.is_closed or session.is_lost else session
 
     def required(self) -> Session:
         """Return the session in use.
@@ -158,13 +158,13 @@ class SessionManager:
             session = self.current
             if not self.is_open:
                 raise ConnectionClosed(f"The client of {label} is closed")
-            if session is not None and not session.link.is_closed:
+            if session is not None and not session.channel.is_closed:
                 return await self._renew(session) if session.is_lost else session
             if session is not None:
                 if not self._restarts:
                     raise ConnectionClosed(f"The connection to {label} has ended, and restart is off")
                 logger.warning("The connection to %s has ended; connecting again", label)
-                await session.link.aclose()
+                await session.channel.aclose()
             self.current = await self._open()
             return self.current
 
@@ -175,7 +175,7 @@ class SessionManager:
         one in use any more.
         """
         current = self.current
-        if current is not None and current.link is session.link and current.session_id == lost.session_id:
+        if current is not None and current.channel is session.channel and current.session_id == lost.session_id:
             current.is_lost = True
 
     def switch_revision(self, session: Session, error: RemoteError) -> Session | None:
@@ -225,7 +225,7 @@ class SessionManager:
             except BaseException:
                 if session is not None and lost is None:
                     with anyio.CancelScope(shield=True):
-                        await session.link.aclose()
+                        await session.channel.aclose()
                 raise
             finally:
                 self._connecting = None
@@ -248,7 +248,7 @@ class SessionManager:
         finally:
             try:
                 if session is not None:
-                    await session.link.aclose()
+                    await session.channel.aclose()
             finally:
                 await self._release()
 
@@ -286,5 +286,5 @@ class SessionManager:
                 with anyio.CancelScope(shield=True):
                     await self._hooks.close_subscriptions()
                     if session is not None:
-                        await session.link.aclose()
+                        await session.channel.aclose()
                     await self._release()

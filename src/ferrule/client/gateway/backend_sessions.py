@@ -114,7 +114,7 @@ class Behind(ClientCalls):
         """What gives the headers that repeat the arguments of a call; ``None`` where there are no such headers."""
         if not self._mirrors_headers or not isinstance(name, str):
             return None
-        return lambda: self.toolbook.headers(name, arguments if is_mapping(arguments) else None)
+        return lambda: self.tool_metadata.headers(name, arguments if is_mapping(arguments) else None)
 
     async def learn_headers(self) -> bool:
         """Read the tools for their headers; whether there are such headers."""
@@ -143,7 +143,7 @@ class Behind(ClientCalls):
         await super()._prepare_session(session)
         if not session.is_modern:
             for uri in list(self.lane.watched):
-                await session.link.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
+                await session.channel.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
 
 
 class Lane:

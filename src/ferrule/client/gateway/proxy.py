@@ -555,7 +555,7 @@ class Proxy:
             return
         try:
             lane = await self.own_lane(connection)
-            await lane.client.session.link.notify(ctx.method, ctx.params or None)
+            await lane.client.session.channel.notify(ctx.method, ctx.params or None)
         except (FerruleError, OSError) as error:
             logger.warning("%s did not reach %s: %s", ctx.method, self.main.label, error)
 
