@@ -22,7 +22,7 @@ import anyio
 from ferrule.client.concurrent import gather
 from ferrule.client.gateway.proxy import Proxy, proxy
 from ferrule.client.groups.names import NameBook, UriBook
-from ferrule.client.groups.supervisor import Keeper, Sleep
+from ferrule.client.groups.supervisor import ConnectionSupervisor, Sleep
 from ferrule.kernel.builtin import listen as builtin_listen
 from ferrule.kernel.builtin import set_level as builtin_set_level
 from ferrule.kernel.changes.bus import Event
@@ -47,7 +47,7 @@ __all__ = ["gateway"]
 logger = logging.getLogger("ferrule.cli.gateway")
 
 OPEN_S: Final = 10.0
-"""Seconds that the start waits for servers that do not answer; one that comes later is there from then on."""
+"""Seconds that the start waits for servers that do not answer; one that connects later is used from then on."""
 LIST_S: Final = 30.0
 """Seconds that a list waits for a server; one that needs longer counts as away until it answers."""
 MAX_PAGES: Final = 1000
@@ -62,11 +62,11 @@ _UNKNOWN: Final = (JsonRpcErrorCode.METHOD_NOT_FOUND, JsonRpcErrorCode.INVALID_P
 
 
 @dataclass(slots=True)
-class _Member:
+class _GatewayMember:
     name: str
     prefix: str
     proxy: Proxy | None
-    keeper: Keeper
+    keeper: ConnectionSupervisor
     life: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     @property
@@ -115,8 +115,8 @@ class _Gateway:
         self._list_s = list_s
         self._sleep = sleep
         self._background = Background()
-        self._templates: list[tuple[UriTemplate | None, str, _Member]] = []
-        self._members: dict[str, _Member] = {}
+        self._templates: list[tuple[UriTemplate | None, str, _GatewayMember]] = []
+        self._members: dict[str, _GatewayMember] = {}
         taken: set[str] = set()
         for label, target in targets.items():
             prefix = wanted = (
@@ -132,7 +132,7 @@ class _Gateway:
         self._names = {"tools": NameBook("tool", prefixes), "prompts": NameBook("prompt", prefixes)}
         self._uris = {"resources": UriBook("resource"), "resourceTemplates": UriBook("template")}
 
-    def _member(self, label: str, prefix: str, target: Any, options: Mapping[str, Any]) -> _Member:
+    def _member(self, label: str, prefix: str, target: Any, options: Mapping[str, Any]) -> _GatewayMember:
         try:
             if isinstance(target, Exception):
                 raise target
@@ -143,16 +143,16 @@ class _Gateway:
                 )
         except (TypeError, ValueError, KeyError, OSError) as error:
             logger.warning("The server %r is left out: %s", label, error)
-            keeper = Keeper(label, _never)
+            keeper = ConnectionSupervisor(label, _never)
             keeper.error = error
-            return _Member(label, prefix, None, keeper)
+            return _GatewayMember(label, prefix, None, keeper)
         server.bus = self.server.bus  # what changes behind is heard in front
 
         async def bring_up() -> None:
             await self._bring_up(member)
 
         made = Proxy.of(server)
-        member = _Member(label, prefix, made, Keeper(label, bring_up, sleep=self._sleep))
+        member = _GatewayMember(label, prefix, made, ConnectionSupervisor(label, bring_up, sleep=self._sleep))
         made.use_bus(self.server.bus)
         return member
 
@@ -172,7 +172,7 @@ class _Gateway:
                     await self._one_is_up(members)
                 if not any(member.is_up for member in members):
                     why = "; ".join(f"{member.name}: {member.error}" for member in self._members.values())
-                    raise LocalError(f"None of the servers is there: {why}")
+                    raise LocalError(f"None of the servers can be reached: {why}")
             yield
         finally:
             with anyio.CancelScope(shield=True):
@@ -180,11 +180,11 @@ class _Gateway:
                 for member in members:
                     await member.life.aclose()
 
-    async def _one_is_up(self, members: list[_Member]) -> None:
-        """Wait until one server is there, or none will be by itself."""
+    async def _one_is_up(self, members: list[_GatewayMember]) -> None:
+        """Wait until one server is connected, or every first attempt has failed."""
         await gather([member.keeper.first_attempt() for member in members])
 
-    async def _bring_up(self, member: _Member) -> None:
+    async def _bring_up(self, member: _GatewayMember) -> None:
         assert member.proxy is not None
         server = member.proxy.server
         await member.life.aclose()
@@ -224,14 +224,14 @@ class _Gateway:
         ]
         return "\n\n".join(parts) or None
 
-    def _up(self) -> list[_Member]:
+    def _up(self) -> list[_GatewayMember]:
         """Those that are there."""
         return [member for member in self._members.values() if member.is_up]
 
     # -- lists ------------------------------------------------------------------------------------------------------
 
     async def _list(self, ctx: ServerRequestContext[Any]) -> Any:
-        """Every page of every server that is there, as one page."""
+        """Return every page of every connected server as one page."""
         key, name = _LISTS[ctx.method]
         pages = [(member, items) for member, items in await self._ask_all(ctx, key) if items is not None]
         made: list[Any] = []
@@ -249,10 +249,12 @@ class _Gateway:
                 self._templates = [(_compiled(item[name]), item[name], self._members[server]) for server, item in kept]
         return {key: made}
 
-    async def _ask_all(self, ctx: ServerRequestContext[Any], key: str) -> list[tuple[_Member, list[Any] | None]]:
+    async def _ask_all(self, ctx: ServerRequestContext[Any], key: str) -> list[tuple[_GatewayMember, list[Any] | None]]:
         return await gather([self._ask(member, ctx, key) for member in self._up()])
 
-    async def _ask(self, member: _Member, ctx: ServerRequestContext[Any], key: str) -> tuple[_Member, list[Any] | None]:
+    async def _ask(
+        self, member: _GatewayMember, ctx: ServerRequestContext[Any], key: str
+    ) -> tuple[_GatewayMember, list[Any] | None]:
         """Every page of one server; ``None`` where it fails."""
         try:
             with anyio.fail_after(self._list_s):
@@ -267,7 +269,7 @@ class _Gateway:
             member.keeper.lose(error, self._answers(member))
         return member, None
 
-    def _answers(self, member: _Member) -> Callable[[], Any]:
+    def _answers(self, member: _GatewayMember) -> Callable[[], Any]:
         """An attempt that succeeds once a server answers again."""
 
         async def attempt() -> None:
@@ -276,7 +278,7 @@ class _Gateway:
 
         return attempt
 
-    async def _pages(self, member: _Member, ctx: ServerRequestContext[Any], key: str) -> list[Any]:
+    async def _pages(self, member: _GatewayMember, ctx: ServerRequestContext[Any], key: str) -> list[Any]:
         _, name = _LISTS[ctx.method]
         items: list[Any] = []
         seen: set[str] = set()
@@ -304,7 +306,7 @@ class _Gateway:
         member, own = await self._split(ctx, kind, ctx.params.get("name"))
         return await _hand_on(member, replace(ctx, params={**ctx.params, "name": own}))
 
-    async def _split(self, ctx: ServerRequestContext[Any], kind: str, name: Any) -> tuple[_Member, str]:
+    async def _split(self, ctx: ServerRequestContext[Any], kind: str, name: Any) -> tuple[_GatewayMember, str]:
         if not isinstance(name, str):
             raise InvalidParams(f"Invalid params for {ctx.method}: a name is text")
         names = self._names[kind]
@@ -317,7 +319,7 @@ class _Gateway:
         await self._reach(member)
         return member, found[1]
 
-    async def _reach(self, member: _Member) -> None:
+    async def _reach(self, member: _GatewayMember) -> None:
         """A server that is away is tried once more for whoever needs that very one."""
         if not member.is_up and member.proxy is not None:
             with anyio.move_on_after(self._open_s):
@@ -326,7 +328,7 @@ class _Gateway:
                 except Exception as error:
                     logger.debug("The server %r cannot be reached: %s", member.name, error)
         if not member.is_up:
-            raise MCPError(f"The server {member.name!r} is not there", code=JsonRpcErrorCode.INTERNAL_ERROR)
+            raise MCPError(f"The server {member.name!r} cannot be reached", code=JsonRpcErrorCode.INTERNAL_ERROR)
 
     async def _to_owner(self, ctx: ServerRequestContext[Any]) -> Any:
         """To the server whose resource it is: as listed, or as a template says, or whichever has it."""
@@ -353,7 +355,7 @@ class _Gateway:
                 return found
         raise last or ResourceNotFound(uri, code=ctx.revision.missing_resource_code)
 
-    def _owner(self, uri: str) -> _Member | None:
+    def _owner(self, uri: str) -> _GatewayMember | None:
         name = self._uris["resources"].owner(uri)
         owner = self._members.get(name) if name is not None else None
         if owner is None:
@@ -395,9 +397,9 @@ class _Gateway:
                 if not member.proxy.server.resource_updates:
                     uris = []
                 try:
-                    await stack.enter_async_context(member.proxy.hearing.hearing(ctx, uris))
+                    await stack.enter_async_context(member.proxy.changes.forwarding(ctx, uris))
                 except FerruleError as error:
-                    logger.warning("Changes of the server %r will not be heard: %s", member.name, error)
+                    logger.warning("Changes of the server %r will not be forwarded: %s", member.name, error)
             return await builtin_listen(ctx)
 
     async def _pass_notifications(self, ctx: ServerRequestContext[Any], call_next: CallNext) -> Any:
@@ -414,7 +416,7 @@ async def _never() -> None:
     raise LocalError("Its entry in the configuration is wrong")
 
 
-async def _hand_on(member: _Member, ctx: ServerRequestContext[Any]) -> Any:
+async def _hand_on(member: _GatewayMember, ctx: ServerRequestContext[Any]) -> Any:
     assert member.proxy is not None
     entry = member.proxy.server.get_request_handler(ctx.method)
     if entry is None:

@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, sys.argv[1])
 
 from ferrule import Client, Context, MCPServer
+from ferrule.client.gateway.proxy import proxy
 from ferrule.protocol.errors import LocalError, MCPError, MethodNotFound
 from ferrule.testing.carriers import open_carrier
 from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
@@ -100,6 +101,21 @@ async def refuse_questions_by_prompt() -> None:
             assert ("result" in answer) is accepted, answer
 
 
+async def forward(behind: str, before: str) -> None:
+    """The proxy's role: a method exists when it exists in the revisions of both of its sides."""
+    backend = proxy(make_server(), mode=behind)
+    async with Client(backend, mode=before) as client:
+        (tool,) = await client.list_tools()
+        assert tool.title == "Add numbers", tool
+        if before == behind == NEW:
+            result = await client.request("tools/archive", {"toolName": "add"})
+            assert result["tool"]["title"] == "Add numbers", result
+            return
+        with pytest.raises(MCPError) as raised:
+            await client.request("tools/archive", {"toolName": "add"})
+        assert raised.value.code == MethodNotFound("").code
+
+
 async def call(mode: str, expected: str) -> None:
     """The client's role: against a server that speaks every revision."""
     async with Client(make_server(), mode=mode) as client:
@@ -141,6 +157,9 @@ async def main() -> None:
         for carrier in CARRIERS:
             await serve(carrier, version)
     await refuse_questions_by_prompt()
+    for behind in (NEW, OLD, LEGACY):
+        for before in (NEW, OLD, LEGACY):
+            await forward(behind, before)
     for mode, expected in ((NEW, NEW), ("auto", NEW), (OLD, OLD), (LEGACY, LEGACY), ("legacy", LEGACY)):
         await call(mode, expected)
     await notify_what_is_gone()

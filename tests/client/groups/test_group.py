@@ -76,8 +76,8 @@ async def test_no_list_waits_a_second_time_for_a_server_that_hangs(caplog: pytes
         assert "slow_late" in {tool.name for tool in await group.list_tools()}
     told = [record.message for record in caplog.records if "'slow'" in record.message]
     assert [line.partition(":")[0] for line in told] == [
-        "The server 'slow' is not there any more",
-        "The server 'slow' is there again",
+        "The server 'slow' does not answer any more",
+        "The server 'slow' can be reached again",
     ]
 
 
@@ -102,7 +102,7 @@ async def test_a_server_that_was_away_comes_back_by_itself(caplog: pytest.LogCap
         await pauses.begun()
         assert pauses.asked == [1, 2, 4, 8, 16, 32, 60, 60, 60]
         assert state["starts"] == 9
-        assert caplog.text.count("'late' is not there") == 1
+        assert caplog.text.count("'late' cannot be reached") == 1
         state["broken"] = False
         await pauses.end()
         assert group.servers["late"].is_up

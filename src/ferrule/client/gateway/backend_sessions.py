@@ -1,11 +1,12 @@
-"""Sessions behind a proxy: whom each serves, and where goes what comes from it.
+"""Sessions of a proxy with its backend: which clients each one serves, and where messages of the backend go.
 
-A legacy server knows its client by the session. A legacy client before has one session behind (`Lane.owner`), for
-everything that it asks, from its handshake to its end. Modern clients have no sessions: whoever is the same party and
-declares the same has one in common (`LanePool`), and a further one while a call that may ask something uses that.
+A legacy server knows its client by the session. Each legacy client of the proxy therefore has its own session with the
+backend (`BackendSession.owner`), from its handshake to its end. Modern clients have no sessions: those with the same
+principal and the same capabilities share one (`BackendSessionPool`). A call during which the backend may ask something
+uses one exclusively.
 
-What a server sends goes on as it came. It belongs to the call on whose stream it came, where the transport tells
-that; else to the latest call on the session; else, in the legacy era, to the client itself.
+A message of the backend is forwarded unchanged. It belongs to the call on whose stream it came, if the transport has
+streams for calls; else to the latest call on the session; else, for a legacy client, to the client outside any call.
 """
 
 from __future__ import annotations
@@ -42,17 +43,17 @@ from ferrule.wire.types import (
 
 if TYPE_CHECKING:
     from ferrule.client.connection.connector import Session
-    from ferrule.client.gateway.parked_calls import Parked
+    from ferrule.client.gateway.parked_calls import ParkedCall
     from ferrule.kernel.connection import Connection
     from ferrule.kernel.dispatch import CallOptions, DispatchContext
     from ferrule.kernel.server import ServerRequestContext
 
-__all__ = ["MAX_IDLE_SESSIONS", "MAX_SESSIONS", "Behind", "Lane", "LanePool"]
+__all__ = ["MAX_IDLE_SESSIONS", "MAX_SESSIONS", "BackendClient", "BackendSession", "BackendSessionPool"]
 
 logger = logging.getLogger("ferrule.client.gateway.proxy")
 
 MAX_SESSIONS: Final = 64
-"""Sessions behind that modern clients before hold at once; a request that needs another one waits."""
+"""Sessions with the backend that modern clients use at once; a request that needs another one waits."""
 MAX_IDLE_SESSIONS: Final = 8
 """Sessions of modern clients that stay open without a request; the one that was used longest ago is closed first."""
 
@@ -64,25 +65,25 @@ _PAGES: Final[Mapping[str, Any]] = {
     "resources/list": ListResourcesResult,
     "resources/templates/list": ListResourceTemplatesResult,
 }
-_OWN: Final = frozenset(
+_HOP_NOTIFICATIONS: Final = frozenset(
     {"notifications/cancelled", "notifications/progress", "notifications/subscriptions/acknowledged"}
 )
-"""What belongs to the exchange behind and means nothing before: the layers below have acted on it."""
+"""Notifications that belong to one exchange with the backend; the layers below have handled them."""
 
 _serving: ContextVar[Any] = ContextVar("ferrule_proxy_serving", default=None)
-"""What this task passes on: lane, request, and what it passed on before (one proxy may stand behind another)."""
+"""What this task forwards: session, request, and the same of an outer proxy (a proxy may be the backend of one)."""
 
 
-class Behind(ClientCalls):
-    """A client that declares what somebody else declared, and hands on what the server says and asks, as it came.
+class BackendClient(ClientCalls):
+    """The client of one session: it declares the capabilities of the proxy's client and forwards every message.
 
     Attributes:
         declared: the capabilities to declare.
-        lane: takes what the server says.
+        backend: receives the notifications and requests of the server.
     """
 
     declared: Mapping[str, Any]
-    lane: Lane
+    backend: BackendSession
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -92,12 +93,12 @@ class Behind(ClientCalls):
         return dict(self.declared)
 
     async def _on_request(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Any:
-        return {} if method == "ping" else await self.lane.ask(dctx, method, params)
+        return {} if method == "ping" else await self.backend.forward_request(dctx, method, params)
 
     async def _on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
         await super()._on_notify(dctx, method, params)
-        if method not in _OWN:
-            await self.lane.tell(method, params or {})
+        if method not in _HOP_NOTIFICATIONS:
+            await self.backend.forward_notification(method, params or {})
 
     async def _continue(
         self,
@@ -108,22 +109,22 @@ class Behind(ClientCalls):
         options: CallOptions,
         headers: Callable[[], Mapping[str, str]] | None,
     ) -> dict[str, Any]:
-        return result  # questions, or an extension's kind: the client before knows what to do
+        return result  # input requests, or a result of an extension: the proxy's client handles it
 
     def mirrored(self, name: Any, arguments: Any) -> Callable[[], Mapping[str, str]] | None:
-        """What gives the headers that repeat the arguments of a call; ``None`` where there are no such headers."""
+        """Return a function for the headers that mirror the arguments of a call; ``None`` where there are none."""
         if not self._mirrors_headers or not isinstance(name, str):
             return None
         return lambda: self.tool_metadata.headers(name, arguments if is_mapping(arguments) else None)
 
     async def learn_headers(self) -> bool:
-        """Read the tools for their headers; whether there are such headers."""
+        """Read the list of tools for mirrored headers; return whether this session has such headers."""
         if self._mirrors_headers:
             await self._all_tools()
         return self._mirrors_headers
 
     def usable_page(self, method: str, raw: dict[str, Any]) -> dict[str, Any]:
-        """The raw page of a list without what no client could use; any other result as it is."""
+        """Return the raw page of a list without members that are malformed; any other result unchanged."""
         if method not in _PAGES:
             return raw
         try:
@@ -133,7 +134,7 @@ class Behind(ClientCalls):
             try:
                 page = convert(raw, _PAGES[method])
             except ConvertError:
-                return raw  # malformed beyond its members: for the client before to judge
+                return raw  # malformed beyond its members: the proxy's client reports it
         if method != "tools/list" or not self._mirrors_headers:
             return raw
         kept = {tool.name for tool in self._seen(page).tools}
@@ -142,53 +143,54 @@ class Behind(ClientCalls):
     async def _prepare_session(self, session: Session) -> None:
         await super()._prepare_session(session)
         if not session.is_modern:
-            for uri in list(self.lane.watched):
+            for uri in list(self.backend.subscribed):
                 await session.channel.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
 
 
-class Lane:
-    """One session behind, and who uses it.
+class BackendSession:
+    """One session with the backend, and the calls that use it.
 
     Args:
-        client: leads to the server.
+        client: the connection to the backend.
         bus: see below.
-        owner: the legacy connection before that it belongs to; ``None``: it is shared.
-        key: of the party that shares it.
+        owner: the legacy connection that the session belongs to; ``None``: it is shared.
+        key: identifies the principal and capabilities that share it.
 
     Attributes:
-        active: the requests that it carries now.
-        parked: the call that has it for itself; see `ferrule.client.gateway.parked_calls`.
-        is_taken: whether some call has it for itself.
-        watched: URI → how many listen to it.
+        active: the requests in progress.
+        parked: the call that uses it exclusively; see `ferrule.client.gateway.parked_calls`.
+        is_exclusive: whether a call uses it exclusively.
+        users: calls and subscriptions that use it now.
+        subscribed: URI → number of subscribers.
         bus: where changes are published for modern clients.
     """
 
-    def __init__(self, client: Behind, bus: SubscriptionBus, *, owner: Connection | None = None, key: str = "") -> None:
+    def __init__(
+        self, client: BackendClient, bus: SubscriptionBus, *, owner: Connection | None = None, key: str = ""
+    ) -> None:
         self.client = client
         self.owner = owner
         self.key = key
         self.active: list[ServerRequestContext[Any]] = []
-        self.parked: Parked | None = None
-        self.is_taken = False
+        self.parked: ParkedCall | None = None
+        self.is_exclusive = False
         self.users = 0
-        self.watched: dict[str, int] = {}
+        self.subscribed: dict[str, int] = {}
         self.bus = bus
-        client.lane = self
+        client.backend = self
 
-    # -- requests ---------------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------------
 
     async def connect(self) -> None:
         """Open the session, if it is not open."""
-        token = _serving.set(None)  # what is started here outlives the request that it is started for
+        token = _serving.set(None)  # tasks started here outlive the request
         try:
             await self.client.connect()
         finally:
             _serving.reset(token)
 
-    async def carry(
-        self, ctx: ServerRequestContext[Any], method: str, params: Mapping[str, Any], **options: Any
-    ) -> Any:
-        """Pass one request on; what the server says meanwhile goes to whoever sent it."""
+    async def call(self, ctx: ServerRequestContext[Any], method: str, params: Mapping[str, Any], **options: Any) -> Any:
+        """Forward one request; messages of the backend meanwhile go to the client that sent it."""
         token = _serving.set((self, ctx, _serving.get()))
         self.active.append(ctx)
         try:
@@ -200,74 +202,75 @@ class Lane:
                     break
             _serving.reset(token)
 
-    def _asking(self) -> ServerRequestContext[Any] | None:
-        """The request on whose stream something came; ``None`` where the transport does not tell."""
+    def _request_of_stream(self) -> ServerRequestContext[Any] | None:
+        """Return the request on whose stream a message came; ``None`` where the transport has no such streams."""
         found: Any = _serving.get()
         while found is not None:
-            lane, ctx, found = found
-            if lane is self:
+            backend, ctx, found = found
+            if backend is self:
                 return ctx if any(other is ctx for other in self.active) else None
         return None
 
-    def _session(self) -> ServerSession | None:
-        """The way to the client before that something from behind belongs to."""
+    def _client_session(self) -> ServerSession | None:
+        """Return the session of the client that a message of the backend belongs to; ``None`` where there is none."""
         if self.parked is not None:
             return None if self.parked.ctx is None else self.parked.ctx.session
-        ctx = self._asking() or (self.active[-1] if self.active else None)
+        ctx = self._request_of_stream() or (self.active[-1] if self.active else None)
         if ctx is not None:
             return ctx.session
-        return self._standing()
+        return self._owner_session()
 
-    def _standing(self) -> ServerSession | None:
-        """The way to the owner, outside its requests."""
+    def _owner_session(self) -> ServerSession | None:
+        """Return the session of the owner outside its requests; ``None`` for a shared session."""
         owner = self.owner
         return None if owner is None else ServerSession(owner, cast("Any", owner.outbound), {})
 
-    # -- what the server asks -----------------------------------------------------------------------------------------
+    # -- requests of the backend --------------------------------------------------------------------------------------
 
-    async def ask(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Any:
-        """Ask the client before, and give what it answers.
+    async def forward_request(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Any:
+        """Forward a request of the backend to the client, and return its result.
 
         Raises:
-            MCPError: it answered with an error, cannot be asked that, or there is nobody to ask.
+            MCPError: the client answered with an error or cannot be asked that.
+            InvalidParams: no call is in progress that the request could belong to.
         """
         sent, options = _with_own_progress(dctx, params)
         if self.parked is not None:
             return await self.parked.ask(method, sent)
-        session = self._session()
+        session = self._client_session()
         if session is None:
-            raise InvalidParams("The client has no call under way that this question could belong to")
+            raise InvalidParams("The client has no call in progress that this request could belong to")
         try:
             return await session.send_request(method, sent, options)
         except RemoteError as error:
             raise MCPError(error.message, code=error.code, data=error.data) from error
         except (CapabilityNotDeclared, NoBackChannel) as error:
-            logger.debug("%s cannot be passed on: %s", method, error)
+            logger.debug("%s cannot be forwarded: %s", method, error)
             raise MethodNotFound(method) from error
 
-    # -- what the server says -----------------------------------------------------------------------------------------
+    # -- notifications of the backend ---------------------------------------------------------------------------------
 
-    async def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """Pass a notification on, as it came. What cannot be said in the other era is dropped."""
+    async def forward_notification(self, method: str, params: Mapping[str, Any]) -> None:
+        """Forward a notification. One that the revision of the client does not have is dropped."""
         try:
             if method in _LISTS or method == _UPDATED:
-                await self._tell_change(method, params)
+                await self._forward_change(method, params)
                 return
-            session = self._session()
+            session = self._client_session()
             if session is None or (method == "notifications/message" and not self._wants_log(session, params)):
                 return
             await session.notify(method, params)
         except (FerruleError, OSError, ValueError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            logger.debug("%s of %s was not passed on: %s", method, self.client.label, error)
+            logger.debug("%s of %s was not forwarded: %s", method, self.client.label, error)
 
     def _wants_log(self, session: ServerSession, params: Mapping[str, Any]) -> bool:
-        # A client that has the session for itself has told the server its level.
+        # The owner of a session has sent the backend its level with `logging/setLevel`.
         return self.owner is not None or session.passes_log(str(params.get("level")))
 
-    async def _tell_change(self, method: str, params: Mapping[str, Any]) -> None:
+    async def _forward_change(self, method: str, params: Mapping[str, Any]) -> None:
         meta = params.get("_meta")
         if isinstance(meta, Mapping) and META_SUBSCRIPTION_ID in meta:
-            return  # heard by whoever listens (`ferrule.client.calls.subscriptions`)
+            return  # the subscription that it names handles it (`ferrule.client.calls.subscriptions`)
         topic = params.get("uri") if method == _UPDATED else method
         if not isinstance(topic, str):
             return
@@ -275,29 +278,30 @@ class Lane:
         if self.owner is None:
             self.bus.publish(event)
             return
-        # The session is one client's own: nobody else's list has changed.
-        session = None if not self.active else self._session()
+        # The session belongs to one client, so the change concerns no other.
+        session = None if not self.active else self._client_session()
         if session is None and self.owner.listener is not None:
             self.owner.listener.offer(event)
             return
-        session = session or self._standing()
+        session = session or self._owner_session()
         if session is not None:
             await session.notify(method, params or None)
 
-    # -- single resources ---------------------------------------------------------------------------------------------
+    # -- subscriptions to single resources ----------------------------------------------------------------------------
 
-    async def watch(self, uri: str, params: Mapping[str, Any], meta: Mapping[str, Any]) -> Any:
-        """Ask the server to tell of a resource, if nobody on this session has.
+    async def subscribe(self, uri: str, params: Mapping[str, Any], meta: Mapping[str, Any]) -> Any:
+        """Subscribe to a resource at the backend, unless this session has a subscription to it already.
 
         Args:
             uri: of the resource.
-            params, meta: of the request, the latter without what belongs to its hop.
+            params: of the request.
+            meta: of the request, without the keys that belong to one hop.
 
         Raises:
-            RemoteError: the server refuses.
+            RemoteError: the backend refuses.
         """
-        self.watched[uri] = self.watched.get(uri, 0) + 1
-        if self.watched[uri] > 1:
+        self.subscribed[uri] = self.subscribed.get(uri, 0) + 1
+        if self.subscribed[uri] > 1:
             return {}
         try:
             await self.connect()
@@ -306,97 +310,104 @@ class Lane:
             self._forget(uri)
             raise
 
-    async def unwatch(
+    async def unsubscribe(
         self, uri: str, params: Mapping[str, Any] | None = None, meta: Mapping[str, Any] | None = None
     ) -> Any:
-        """One listener less; the last one tells the server."""
-        if uri not in self.watched or self._forget(uri) or not self.client.is_connected:
+        """Remove one subscriber; the last one unsubscribes at the backend."""
+        if uri not in self.subscribed or self._forget(uri) or not self.client.is_connected:
             return {}
         return await self.client.request("resources/unsubscribe", params or {"uri": uri}, meta=meta, timeout_s=10)
 
     def _forget(self, uri: str) -> int:
-        left = self.watched.get(uri, 0) - 1
+        left = self.subscribed.get(uri, 0) - 1
         if left > 0:
-            self.watched[uri] = left
+            self.subscribed[uri] = left
         else:
-            self.watched.pop(uri, None)
+            self.subscribed.pop(uri, None)
         return max(left, 0)
 
 
-class LanePool:
-    """The sessions that modern clients share.
+class BackendSessionPool:
+    """The sessions with the backend that modern clients share.
 
     Args:
-        make: a new lane that declares these capabilities in the name of this client, under this key.
+        make: makes a session: ``make(key, capabilities, client_info)``.
 
     Attributes:
-        lanes: those that are open, the one that was used last at the end.
+        backends: the open sessions, the one that was used last at the end.
     """
 
-    def __init__(self, make: Callable[[str, Mapping[str, Any], Any], Lane]) -> None:
+    def __init__(self, make: Callable[[str, Mapping[str, Any], Any], BackendSession]) -> None:
         self._make = make
-        self.lanes: list[Lane] = []
+        self.backends: list[BackendSession] = []
         self._freed = anyio.Event()
 
-    def clear(self) -> list[Lane]:
-        """Forget every lane, and give them to be closed."""
-        lanes, self.lanes = self.lanes, []
-        return lanes
+    def clear(self) -> list[BackendSession]:
+        """Remove every session from the pool, and return them to be closed."""
+        backends, self.backends = self.backends, []
+        return backends
 
-    async def take(self, key: str, declared: Mapping[str, Any], info: Any, *, alone: bool) -> Lane:
-        """A connected lane of a party; give it back with `give_back`.
+    async def acquire(self, key: str, declared: Mapping[str, Any], info: Any, *, exclusive: bool) -> BackendSession:
+        """Return a connected session; give it back with `release`.
+
+        Waits while `MAX_SESSIONS` are in use.
 
         Args:
-            alone: no other call that was taken ``alone`` uses it meanwhile.
+            key: identifies the principal and capabilities that share sessions.
+            declared: the capabilities to declare.
+            info: name and version of the client.
+            exclusive: no other exclusive call uses the session meanwhile.
         """
-        lane = await self._find(key, declared, info, alone)
-        lane.users += 1
-        lane.is_taken = lane.is_taken or alone
-        self.lanes.remove(lane)
-        self.lanes.append(lane)
+        backend = await self._find(key, declared, info, exclusive)
+        backend.users += 1
+        backend.is_exclusive = backend.is_exclusive or exclusive
+        self.backends.remove(backend)
+        self.backends.append(backend)
         try:
-            await lane.connect()
+            await backend.connect()
         except BaseException:
-            await self.give_back(lane, alone=alone)
+            await self.release(backend, exclusive=exclusive)
             raise
-        return lane
+        return backend
 
-    async def _find(self, key: str, declared: Mapping[str, Any], info: Any, alone: bool) -> Lane:
+    async def _find(self, key: str, declared: Mapping[str, Any], info: Any, exclusive: bool) -> BackendSession:
         while True:
-            fitting = [lane for lane in self.lanes if lane.key == key and not (alone and lane.is_taken)]
+            fitting = [
+                backend for backend in self.backends if backend.key == key and not (exclusive and backend.is_exclusive)
+            ]
             if fitting:
-                # What knows most of this party: the one that it listens to, else the one that it used last.
-                return max(reversed(fitting), key=lambda lane: len(lane.watched))
-            if len(self.lanes) < MAX_SESSIONS or await self._drop_idle():
-                lane = self._make(key, declared, info)
-                self.lanes.append(lane)
-                return lane
+                # The one with most subscriptions, else the one that was used last.
+                return max(reversed(fitting), key=lambda backend: len(backend.subscribed))
+            if len(self.backends) < MAX_SESSIONS or await self._drop_idle():
+                backend = self._make(key, declared, info)
+                self.backends.append(backend)
+                return backend
             self._freed = anyio.Event()
             await self._freed.wait()
 
     async def _drop_idle(self) -> bool:
-        for lane in self.lanes:
-            if not lane.users and not lane.watched:
-                self.lanes.remove(lane)
-                await lane.client.aclose()
+        for backend in self.backends:
+            if not backend.users and not backend.subscribed:
+                self.backends.remove(backend)
+                await backend.client.aclose()
                 return True
         return False
 
-    async def give_back(self, lane: Lane, *, alone: bool) -> None:
-        """The request has ended."""
-        lane.users -= 1
-        if alone:
-            lane.is_taken = False
+    async def release(self, backend: BackendSession, *, exclusive: bool) -> None:
+        """Return a session to the pool when its request has ended."""
+        backend.users -= 1
+        if exclusive:
+            backend.is_exclusive = False
         self._freed.set()
         with anyio.CancelScope(shield=True):
-            while sum(not lane.users and not lane.watched for lane in self.lanes) > MAX_IDLE_SESSIONS:
+            while sum(not backend.users and not backend.subscribed for backend in self.backends) > MAX_IDLE_SESSIONS:
                 await self._drop_idle()
 
 
 def _with_own_progress(
     dctx: DispatchContext, params: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any] | None, CallOptions]:
-    """Params of a question without the server's progress token, and the option that gives it a token of this side."""
+    """Return the params of a request without the backend's progress token, and the option for a token of this side."""
     meta = None if params is None else params.get("_meta")
     if params is None or not isinstance(meta, Mapping) or "progressToken" not in meta:
         return None if params is None else dict(params), {}

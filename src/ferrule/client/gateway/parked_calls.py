@@ -1,7 +1,7 @@
-"""A call to a legacy server whose questions a modern client answers in later requests: it is parked in between.
+"""A call to a legacy server whose requests a modern client answers in later requests: it is suspended in between.
 
-Its question becomes a round, and the client's next request goes on with it. Parked calls live in this process and for
-a bounded time.
+A request of the server becomes an ``input_required`` result, and the client's next request continues the call. Parked
+calls exist in this process only, and for a bounded time.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from ferrule.wire.codec import encode_str
 if TYPE_CHECKING:
     from ferrule.kernel.server import ServerRequestContext
 
-__all__ = ["MAX_PARKED", "PARKED_S", "Parked", "fingerprint_of"]
+__all__ = ["MAX_PARKED", "PARKED_S", "ParkedCall", "fingerprint_of"]
 
 PARKED_S: Final = 300.0
-"""Seconds that a call waits for the answer to a question that became a round."""
+"""Seconds that a call waits for the client to come back with an answer."""
 MAX_PARKED: Final = 1024
 """Calls of one proxy that may wait for answers."""
 
 
-class Parked:
-    """One such call.
+class ParkedCall:
+    """One suspended call.
 
     Attributes:
-        fingerprint: of the request; only its like may go on with the call.
-        party: the principal whose call it is; for anyone else it does not exist.
-        ctx: the request that is being served; ``None`` while nobody is.
-        turned: set when there is a result, an error, or a question.
-        scope: ends the call.
+        fingerprint: of the request; only a request with the same one continues the call.
+        party: the principal that made the call; for any other the call does not exist.
+        ctx: the request that is being served; ``None`` while the client is away.
+        turned: set when there is a result, an error, or a request to the client.
+        scope: cancels the call.
     """
 
     def __init__(self, fingerprint: str, party: Any = None) -> None:
@@ -43,17 +43,17 @@ class Parked:
         self.result: dict[str, Any] | None = None
         self.error: Exception | None = None
         self.scope = anyio.CancelScope()
-        self._asked: dict[str, tuple[str, dict[str, Any] | None, _Answer]] = {}
+        self._asked: dict[str, tuple[str, dict[str, Any] | None, _PendingAnswer]] = {}
         self._number = 0
 
     def begin(self, ctx: ServerRequestContext[Any]) -> None:
-        """A request from before is being served."""
+        """Note that a request of the client is being served."""
         self.ctx = ctx
         self.turned = anyio.Event()
         self.scope.deadline = float("inf")
 
     def resume(self, ctx: ServerRequestContext[Any], answers: Mapping[str, Any]) -> None:
-        """The client came back with answers; unanswered questions are asked again."""
+        """Take the answers of the client's next request; requests without an answer are sent again."""
         self.begin(ctx)
         for key in [key for key in self._asked if key in answers]:
             self._asked.pop(key)[2].settle(answers[key])
@@ -61,27 +61,27 @@ class Parked:
             self._turn()
 
     async def ask(self, method: str, params: dict[str, Any] | None) -> Any:
-        """A question from behind: wait until the client has come back with its answer."""
+        """Take a request of the backend, and return the answer when the client has come back with it."""
         self._number += 1
-        answer = _Answer()
+        answer = _PendingAnswer()
         self._asked[f"q{self._number}"] = (method, params, answer)
         self._turn()
         return await answer.wait()
 
     def questions(self) -> dict[str, Any]:
-        """What is open, as input requests."""
+        """Return the requests without an answer, as ``inputRequests``."""
         return {
             key: {"method": method} if params is None else {"method": method, "params": params}
             for key, (method, params, _) in self._asked.items()
         }
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Progress goes to the request that is being served, if it asked for it."""
+        """Forward progress to the request that is being served, if it asked for progress."""
         if self.ctx is not None:
             await self.ctx.session.progress(progress, total, message)
 
     def abandon(self) -> None:
-        """Nobody waits any more."""
+        """Cancel the call: no request waits for it."""
         self.scope.cancel()
 
     def _turn(self) -> None:
@@ -90,22 +90,22 @@ class Parked:
         self.turned.set()
 
 
-class _Answer:
+class _PendingAnswer:
     def __init__(self) -> None:
         self._event = anyio.Event()
         self._value: Any = None
 
     def settle(self, value: Any) -> None:
-        """Hand it over."""
+        """Set the answer."""
         self._value = value
         self._event.set()
 
     async def wait(self) -> Any:
-        """Wait for it."""
+        """Wait for the answer, and return it."""
         await self._event.wait()
         return self._value
 
 
 def fingerprint_of(method: str, params: Mapping[str, Any]) -> str:
-    """One text for a request without its answers and its state."""
+    """Return one text for a request without its answers and its state."""
     return encode_str([method, dict(sorted(params.items()))])

@@ -1,22 +1,20 @@
-"""`proxy(target)`: a server made of a client; either era on either side.
+"""`proxy(target)`: a server that forwards to another one, the backend, in any combination of eras.
 
-Requests, results, questions, notifications and ``_meta`` pass as they came, with whatever in them this library does not
-know; only what one revision calls otherwise than the other is rewritten (`ferrule.wire.revisions`), and only what
-belongs to one hop stays on it: ids, progress tokens, the modern envelope. Questions take four ways, by the eras of the
-two sides:
+Requests, results, notifications and ``_meta`` are forwarded unchanged, with members that this library does not know.
+What differs between two revisions is rewritten (`ferrule.wire.revisions`). What belongs to one hop stays on it: ids,
+progress tokens, the modern envelope. A request of the backend to the client takes one of four ways:
 
-* modern behind, modern before: the round of questions is the answer, states and all; nothing is kept here.
-* modern behind, legacy before: the questions are pushed to the client, and the rounds go on here.
-* legacy behind, legacy before: the request is passed on to the client.
-* legacy behind, modern before: the call is *parked* (`ferrule.client.gateway.parked_calls`): its question becomes a
-round, and the
-  client's next request goes on with it.
+* modern backend, modern client: the ``input_required`` result is forwarded with its state; nothing is kept here.
+* modern backend, legacy client: the input requests are sent to the client, and the rounds run here.
+* legacy backend, legacy client: the request is forwarded to the client.
+* legacy backend, modern client: the call is *parked* (`ferrule.client.gateway.parked_calls`): the request becomes an
+  ``input_required`` result, and the client's next request continues the call.
 
-Sessions are not mixed; whose is whose is in `ferrule.client.gateway.backend_sessions`. Modern servers are stateless:
-one client serves everybody, and each request declares what its own client can do.
+Which session with the backend serves which client is in `ferrule.client.gateway.backend_sessions`. Modern servers are
+stateless: one client of ours serves every client, and each request declares the capabilities of its own client.
 
-A server in this process that is protected stays so behind a proxy: the proxy is closed by the same protection, and each
-request arrives as its own caller's (`ferrule.kernel.protection`).
+A protected server in this process stays protected: the proxy has the same protection, and each request reaches the
+server with the principal of its own caller (`ferrule.kernel.protection`).
 """
 
 from __future__ import annotations
@@ -33,9 +31,9 @@ import anyio
 
 from ferrule.client.calls.rounds import run_rounds
 from ferrule.client.config import read_target
-from ferrule.client.gateway.backend_sessions import Behind, Lane, LanePool
-from ferrule.client.gateway.parked_calls import MAX_PARKED, Parked, fingerprint_of
-from ferrule.client.gateway.upstream_changes import Hearing, meta_of, params_of, typed
+from ferrule.client.gateway.backend_sessions import BackendClient, BackendSession, BackendSessionPool
+from ferrule.client.gateway.parked_calls import MAX_PARKED, ParkedCall, fingerprint_of
+from ferrule.client.gateway.upstream_changes import UpstreamChanges, meta_of, params_of, typed
 from ferrule.client.targets import InProcessTarget, PairTarget, StdioTarget
 from ferrule.kernel.builtin import set_level as builtin_set_level
 from ferrule.kernel.changes.bus import SubscriptionBus
@@ -58,7 +56,6 @@ __all__ = ["Proxy", "proxy"]
 
 logger = logging.getLogger("ferrule.client.gateway.proxy")
 
-_ASKING: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 _METHODS: Final[Mapping[str, tuple[str, ...]]] = {
     "tools": ("tools/list", "tools/call"),
     "prompts": ("prompts/list", "prompts/get"),
@@ -73,23 +70,23 @@ _HANDLED: Final = frozenset({"notifications/cancelled", "notifications/progress"
 
 
 def proxy(target: Any, *, name: str | None = None, **options: Unpack[ClientOptions]) -> Server[Any]:
-    """A server that passes everything on to another.
+    """Return a server that forwards everything to another one.
 
-    It connects when it starts (its lifespan) and takes over identity, instructions and capabilities; serve it like any
-    `Server`, or give it to a `Client`.
+    It connects when it starts (its lifespan) and announces the identity, instructions and capabilities of the backend.
+    Serve it like any `Server`, or give it to a `Client`.
 
     Args:
         target: anything that a `Client` can be made of, except a group.
-        name: its own name towards clients; the server's if ``None``.
-        options: for the clients behind it, as for `Client`; handlers of questions come from the clients before it, and
-            so does ``client_info`` if it is not given.
+        name: the name that it announces; the backend's if ``None``.
+        options: for the connections to the backend, as for `Client`; requests of the backend go to the clients of the
+            proxy, and ``client_info`` is theirs if it is not given.
     """
     return Proxy(target, name, options).server
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What the server behind said of itself when it was connected to first."""
+    """What the backend announced at the first connection."""
 
     is_modern: bool
     revision: Revision
@@ -99,14 +96,14 @@ class _Facts:
 
 
 class Proxy:
-    """What is under a server that `proxy` made; found again with `of`.
+    """The state of a server that `proxy` made; see `of`.
 
     Attributes:
         server: that server.
-        main: the client that learned what the server behind is; in the modern era it serves everybody.
-        sessions: the sessions behind of legacy clients, by the identity of their connection.
-        hearing: what it hears of changes.
-        background: where its tasks live.
+        main: the connection that read what the backend announces; with a modern backend it serves every client.
+        sessions: the sessions of legacy clients, by the identity of their connection.
+        changes: the subscriptions at the backend.
+        background: runs its tasks.
     """
 
     def __init__(self, target: Any, name: str | None, options: ClientOptions) -> None:
@@ -122,54 +119,54 @@ class Proxy:
         self._users = 0
         self._lock: anyio.Lock | None = None
         self.background = Background()
-        self.sessions: dict[int, Lane] = {}
-        self._closing: set[Lane] = set()
-        self._parked: dict[str, Parked] = {}
+        self.sessions: dict[int, BackendSession] = {}
+        self._closing: set[BackendSession] = set()
+        self._parked: dict[str, ParkedCall] = {}
         self._facts: _Facts | None = None
-        self.hearing = Hearing(self)
+        self.changes = UpstreamChanges(self)
         self.server: Server[Any] = Server(
             name or "proxy",
             lifespan=self._lifespan,
-            middleware=[self._pass_rest],
+            middleware=[self._forward_unregistered],
             protection=None if protected is None else protected.protection,
         )
         self.server.hearing_rule = None if protected is None else protected.hearing_rule
         self.server.attachments[Proxy] = self
         self.server.capability_sources.append(self._capabilities)
-        self._pool = LanePool(lambda key, declared, info: self._make_lane(declared, info, key=key))
-        self._main = self._make_lane({}, None)
-        self.main: Behind = self._main.client
+        self._pool = BackendSessionPool(lambda key, declared, info: self._make_backend(declared, info, key=key))
+        self._main = self._make_backend({}, None)
+        self.main: BackendClient = self._main.client
 
     @classmethod
     def of(cls, server: Server[Any]) -> Proxy:
-        """The proxy that a server stands for.
+        """Return the proxy of a server that `proxy` made.
 
         Raises:
-            KeyError: it is another kind of server.
+            KeyError: the server is no proxy.
         """
         return cast("Proxy", server.attachments[Proxy])
 
     def use_bus(self, bus: SubscriptionBus) -> None:
-        """Publish what changes on the bus of another server, which has this one under it."""
+        """Publish changes on the bus of another server, which mounts this one."""
         self.server.bus = bus
         self._main.bus = bus
 
     async def check(self, timeout_s: float) -> None:
-        """Find out whether the server behind answers, on the session that is there first.
+        """Send a ping to the backend, on a session that is open if there is one.
 
         Raises:
-            FerruleError: it does not.
+            FerruleError: the backend does not answer within ``timeout_s``.
         """
-        lanes = [self._main, *self.sessions.values(), *self._pool.lanes]
-        lane = next((lane for lane in lanes if lane.client.is_connected), self._main)
-        await lane.connect()
-        await lane.client.ping(timeout_s=timeout_s)
+        backends = [self._main, *self.sessions.values(), *self._pool.backends]
+        backend = next((backend for backend in backends if backend.client.is_connected), self._main)
+        await backend.connect()
+        await backend.client.ping(timeout_s=timeout_s)
 
     # -- life -------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _lifespan(self, server: Server[Any]) -> AsyncGenerator[None]:
-        """Connected from the first who serves this server to the last (several clients in one process, say)."""
+        """Connect when the first transport starts to serve this server, and close after the last."""
         async with self._turn():
             if not self._users:
                 await self._open(server)
@@ -193,25 +190,25 @@ class Proxy:
         await self._main.connect()
         self._take_over(server)
         if self.facts.is_modern:
-            await self.hearing.follow(server)
+            await self.changes.follow(server)
 
     async def _close(self) -> None:
         await self.background.aclose()
-        lanes = [*self.sessions.values(), *self._pool.clear(), *self._closing]
+        backends = [*self.sessions.values(), *self._pool.clear(), *self._closing]
         self.sessions.clear()
         self._closing.clear()
         self._parked.clear()
-        self.hearing.clear()
-        for lane in lanes:
-            await lane.client.aclose()
+        self.changes.clear()
+        for backend in backends:
+            await backend.client.aclose()
         await self.main.aclose()
 
     @property
     def facts(self) -> _Facts:
-        """What the server behind is.
+        """What the backend announced.
 
         Raises:
-            LocalError: it was never connected to.
+            LocalError: the proxy has not connected yet.
         """
         if self._facts is None:
             raise LocalError("The proxy is not connected")
@@ -219,7 +216,7 @@ class Proxy:
 
     @property
     def _has_one_session(self) -> bool:
-        """A stream pair cannot be opened twice: everybody shares it."""
+        """Whether every client shares one session, because a pair of streams cannot be opened twice."""
         return isinstance(self.main.target, PairTarget)
 
     def _take_over(self, server: Server[Any]) -> None:
@@ -237,26 +234,23 @@ class Proxy:
         for kind, methods in _METHODS.items():
             if capabilities.get(kind) is not None:
                 for method in methods:
-                    server.add_request_handler(method, self.pass_on, params_type=dict[str, Any], trusted=True)
+                    server.add_request_handler(method, self.forward, params_type=dict[str, Any], trusted=True)
         typed = behind.server_capabilities
-        server.list_changed = {
-            kind
-            for kind in ("tools", "prompts", "resources")
-            if (bundle := getattr(typed, kind)) is not None and bundle.list_changed
-        }
+        bundles = {"tools": typed.tools, "prompts": typed.prompts, "resources": typed.resources}
+        server.list_changed = {kind for kind, bundle in bundles.items() if bundle is not None and bundle.list_changed}
         server.logging = typed.logging is not None
         server.resource_updates = typed.resources is not None and bool(typed.resources.subscribe)
         server.add_request_handler("logging/setLevel", self.set_level, params_type=dict[str, Any], trusted=True)
         server.add_request_handler(
-            "resources/subscribe", self.hearing.subscribe, params_type=dict[str, Any], trusted=True
+            "resources/subscribe", self.changes.subscribe, params_type=dict[str, Any], trusted=True
         )
         server.add_request_handler(
-            "resources/unsubscribe", self.hearing.unsubscribe, params_type=dict[str, Any], trusted=True
+            "resources/unsubscribe", self.changes.unsubscribe, params_type=dict[str, Any], trusted=True
         )
-        server.add_request_handler("subscriptions/listen", self.hearing.listen, trusted=True)
+        server.add_request_handler("subscriptions/listen", self.changes.listen, trusted=True)
 
     def _capabilities(self, revision: Revision) -> Mapping[str, Any]:
-        """The server's own words, as far as the other era has them."""
+        """Return the capabilities of the backend, without those that the revision of the client does not have."""
         if self._facts is None:
             return {}
         found = dict(self._facts.capabilities)
@@ -266,24 +260,24 @@ class Proxy:
             found.pop("completions", None)
         return found
 
-    def _make_lane(
+    def _make_backend(
         self, declared: Mapping[str, Any], info: Any, *, owner: Connection | None = None, key: str = ""
-    ) -> Lane:
-        """A client for behind, which declares what a client before declared and answers through it."""
+    ) -> BackendSession:
+        """Return a session with the backend that declares the capabilities of one client of the proxy."""
         options: dict[str, Any] = {**self._options}
         if info is not None and options.get("client_info") is None:
             options["client_info"] = info
         if self._facts is not None and options.get("mode", "auto") == "auto" and not self._facts.is_modern:
-            options["mode"] = "legacy"  # found out once
+            options["mode"] = "legacy"  # the first connection has negotiated it
         options.update(cache=False, validate_output=False)
-        client = Behind(self._target, **options)
+        client = BackendClient(self._target, **options)
         client.declared = declared
-        return Lane(client, self.server.bus, owner=owner, key=key)
+        return BackendSession(client, self.server.bus, owner=owner, key=key)
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
-    async def pass_on(self, ctx: ServerRequestContext[Any]) -> Any:
-        """Pass a request on, whose params are raw, and give the raw result."""
+    async def forward(self, ctx: ServerRequestContext[Any]) -> Any:
+        """Forward a request with raw params, and return the raw result."""
         method = ctx.method
         params = params_of(ctx)
         origin = self._origin
@@ -293,14 +287,15 @@ class Proxy:
             if self.facts.is_modern:
                 raw = await self._to_modern(ctx, method, params)
             elif self.is_session(ctx.session.connection):
-                lane = await self.own_lane(ctx.session.connection)
-                raw = await lane.carry(ctx, method, params, meta=meta_of(ctx), on_progress=_progress_to(ctx))
-                raw = lane.client.usable_page(method, raw)
+                backend = await self.own_backend(ctx.session.connection)
+                raw = await backend.call(ctx, method, params, meta=meta_of(ctx), on_progress=_progress_to(ctx))
+                raw = backend.client.usable_page(method, raw)
             else:
                 raw = await self._to_pool(ctx, method, params)
         except RemoteError as error:
             refusal = error.__cause__
-            if origin is not None and isinstance(refusal, MCPError):  # of a server that knows who asks: as it is
+            # The backend knows the principal, so its error is forwarded unchanged.
+            if origin is not None and isinstance(refusal, MCPError):
                 raise refusal from None
             code = error.code
             if code == self.facts.revision.missing_resource_code and _names(error.data, params.get("uri")):
@@ -312,11 +307,11 @@ class Proxy:
         return self._finished(method, raw)
 
     def _finished(self, method: str, raw: Any) -> Any:
-        """The raw result as `finish_result` is to see it."""
+        """Return the raw result in the form that `finish_result` takes."""
         if isinstance(raw, Encoded):
             return raw
         if raw.get("resultType", "complete") not in ("complete", "input_required"):
-            # An extension's kind. The server behind knew what this very client declared.
+            # A result of an extension: the backend knew what this client declares.
             return Encoded(encode(raw))
         meta = raw.get("_meta")
         if self._name is not None and isinstance(meta, Mapping) and META_SERVER_INFO in meta:
@@ -325,7 +320,7 @@ class Proxy:
         return raw
 
     async def _to_modern(self, ctx: ServerRequestContext[Any], method: str, params: dict[str, Any]) -> Any:
-        """To a stateless server: any client of ours will do, if what it says can be told apart."""
+        """Forward to a modern backend: any connection will do, if its messages can be told apart."""
         connection = ctx.session.connection
         level = ctx.meta.get(LOG_LEVEL_KEY) if connection.is_modern else connection.log_level or "debug"
         if self.facts.capabilities.get("logging") is None and not connection.is_modern:
@@ -336,49 +331,55 @@ class Proxy:
             meta[CLIENT_INFO_KEY] = to_builtins(connection.client_info_raw)
         if level is not None:
             meta[LOG_LEVEL_KEY] = level
-        # Log messages on a pipe do not say whose they are.
-        alone = level is not None and isinstance(self.main.target, StdioTarget)
-        lane = await self._pool.take("", {}, None, alone=True) if alone else self._main
+        # Log messages on a pipe do not say to which request they belong.
+        exclusive = level is not None and isinstance(self.main.target, StdioTarget)
+        backend = await self._pool.acquire("", {}, None, exclusive=True) if exclusive else self._main
         try:
-            raw = await self._call_modern(lane, ctx, method, params, meta)
+            raw = await self._call_modern(backend, ctx, method, params, meta)
             if connection.is_modern or raw.get("resultType") != "input_required":
                 return raw
 
             async def send(sent: dict[str, Any]) -> dict[str, Any]:
-                return await self._call_modern(lane, ctx, method, sent, meta)
+                return await self._call_modern(backend, ctx, method, sent, meta)
 
             async def answer(key: str, question: str, asked: Mapping[str, Any] | None) -> Any:
                 return await ctx.session.send_request(question, asked)
 
             return await run_rounds(method, params, raw, send, answer, max_rounds=16)
         finally:
-            if alone:
-                await self._pool.give_back(lane, alone=True)
+            if exclusive:
+                await self._pool.release(backend, exclusive=True)
 
     async def _call_modern(
-        self, lane: Lane, ctx: ServerRequestContext[Any], method: str, params: dict[str, Any], meta: Mapping[str, Any]
+        self,
+        backend: BackendSession,
+        ctx: ServerRequestContext[Any],
+        method: str,
+        params: dict[str, Any],
+        meta: Mapping[str, Any],
     ) -> dict[str, Any]:
         options: dict[str, Any] = {"meta": meta, "on_progress": _progress_to(ctx)}
         if method == "tools/call":
-            client, name, arguments = lane.client, params.get("name"), params.get("arguments")
+            client, name, arguments = backend.client, params.get("name"), params.get("arguments")
             try:
                 mirrored = client.mirrored(name, arguments)
-                return cast("dict[str, Any]", await lane.carry(ctx, method, params, headers=mirrored, **options))
+                return cast("dict[str, Any]", await backend.call(ctx, method, params, headers=mirrored, **options))
             except RemoteError as error:
                 if error.code != JsonRpcErrorCode.HEADER_MISMATCH or not await client.learn_headers():
                     raise
                 options["headers"] = client.mirrored(name, arguments)
-        raw = await lane.carry(ctx, method, params, **options)
-        return lane.client.usable_page(method, raw)
+        raw = await backend.call(ctx, method, params, **options)
+        return backend.client.usable_page(method, raw)
 
     async def _to_pool(self, ctx: ServerRequestContext[Any], method: str, params: dict[str, Any]) -> Any:
-        """To a legacy server, for a client without a session: on one that it shares with its like."""
+        """Forward to a legacy backend for a client without a session, on a shared session."""
         declared = _declared(ctx.session.connection)
         has_level = LOG_LEVEL_KEY in ctx.meta
-        if method not in _ASKING or self._has_one_session or not (declared or has_level):
-            async with self.shared_lane(ctx, alone=False) as lane:
-                raw = await lane.carry(ctx, method, params, meta=meta_of(ctx), on_progress=_progress_to(ctx))
-                return lane.client.usable_page(method, raw)
+        may_ask = method in ctx.revision.input_required_methods
+        if not may_ask or self._has_one_session or not (declared or has_level):
+            async with self.shared_backend(ctx, exclusive=False) as backend:
+                raw = await backend.call(ctx, method, params, meta=meta_of(ctx), on_progress=_progress_to(ctx))
+                return backend.client.usable_page(method, raw)
         state, answers = params.pop("requestState", None), params.pop("inputResponses", None)
         fingerprint, party = fingerprint_of(method, params), ctx.transport.principal
         if state is not None:
@@ -390,12 +391,12 @@ class Proxy:
                 raise InvalidParams("This request cannot be continued: its state is unknown or has expired")
             parked.resume(ctx, cast("Mapping[str, Any]", answers) if isinstance(answers, Mapping) else {})
         else:
-            parked = Parked(fingerprint, party)
+            parked = ParkedCall(fingerprint, party)
             parked.begin(ctx)
             self.background.start(self._run_parked(parked, method, params, ctx), "ferrule-proxy-call")
         return await self._await_parked(parked)
 
-    async def _await_parked(self, parked: Parked) -> Any:
+    async def _await_parked(self, parked: ParkedCall) -> Any:
         try:
             await parked.turned.wait()
         except BaseException:
@@ -407,64 +408,64 @@ class Proxy:
             return parked.result
         if len(self._parked) >= MAX_PARKED:
             parked.abandon()
-            raise LocalError("Too many calls wait for answers")
+            raise LocalError("Too many calls wait for answers of the client")
         state = secrets.token_urlsafe(24)
         self._parked[state] = parked
         return {"resultType": "input_required", "inputRequests": parked.questions(), "requestState": state}
 
     async def _run_parked(
-        self, parked: Parked, method: str, params: dict[str, Any], ctx: ServerRequestContext[Any]
+        self, parked: ParkedCall, method: str, params: dict[str, Any], ctx: ServerRequestContext[Any]
     ) -> None:
-        """One call on a session of the pool, across as many requests from before as its questions take."""
+        """Run one call on a session of the pool, across several requests of the client."""
         meta = meta_of(ctx)
         with parked.scope:
             try:
-                async with self.shared_lane(ctx, alone=True, parked=parked) as lane:
-                    parked.result = await lane.client.request(method, params, meta=meta, on_progress=parked.progress)
+                async with self.shared_backend(ctx, exclusive=True, parked=parked) as backend:
+                    parked.result = await backend.client.request(method, params, meta=meta, on_progress=parked.progress)
             except Exception as error:
                 parked.error = error
         if parked.result is None and parked.error is None:
-            parked.error = LocalError("Nobody went on with the call")
+            parked.error = LocalError("The client did not continue the call in time")
         for state in [state for state, other in self._parked.items() if other is parked]:
-            del self._parked[state]  # nobody came back in time
+            del self._parked[state]  # the client did not come back in time
         parked.turned.set()
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
     def is_session(self, connection: Connection) -> bool:
-        """Whether somebody before has a session (a legacy client whose endpoint keeps none has not)."""
+        """Return whether a connection is a legacy session; a legacy client of a stateless endpoint has none."""
         return not connection.is_modern and connection.client_params is not None and not self._has_one_session
 
-    async def own_lane(self, connection: Connection) -> Lane:
-        """The one session behind of a legacy session before; it ends with that."""
-        lane = self.sessions.get(id(connection))
-        if lane is None:
+    async def own_backend(self, connection: Connection) -> BackendSession:
+        """Return the session with the backend of one legacy client; it ends with the client's."""
+        backend = self.sessions.get(id(connection))
+        if backend is None:
             declared = _declared(connection)
-            lane = self._make_lane(declared, connection.client_info, owner=connection)
-            self.sessions[id(connection)] = lane
-            made = lane
+            backend = self._make_backend(declared, connection.client_info, owner=connection)
+            self.sessions[id(connection)] = backend
+            made = backend
 
             def close() -> None:
                 self.sessions.pop(id(connection), None)
                 self._closing.add(made)
-                self.background.start(self._close_lane(made), "ferrule-proxy-close")
+                self.background.start(self._close_backend(made), "ferrule-proxy-close")
 
             connection.on_closing(close)
-        if self.sessions.get(id(connection)) is not lane:
-            raise ConnectionClosed("The client has gone")
+        if self.sessions.get(id(connection)) is not backend:
+            raise ConnectionClosed("The client has disconnected")
         await self._release_main()
-        await lane.connect()
-        return lane
+        await backend.connect()
+        return backend
 
-    async def _close_lane(self, lane: Lane) -> None:
-        await lane.client.aclose()
-        self._closing.discard(lane)
+    async def _close_backend(self, backend: BackendSession) -> None:
+        await backend.client.aclose()
+        self._closing.discard(backend)
 
     @asynccontextmanager
-    async def shared_lane(
-        self, ctx: ServerRequestContext[Any], *, alone: bool, parked: Parked | None = None
-    ) -> AsyncGenerator[Lane]:
-        """A session behind for a client that has none before."""
+    async def shared_backend(
+        self, ctx: ServerRequestContext[Any], *, exclusive: bool, parked: ParkedCall | None = None
+    ) -> AsyncGenerator[BackendSession]:
+        """Return a session with the backend for a client that has none of its own."""
         if self._has_one_session:
             yield self._main
             return
@@ -474,51 +475,51 @@ class Proxy:
         info = connection.client_info
         key = encode_str([str(getattr(party, "id", party)), to_builtins(declared), to_builtins(info)])
         await self._release_main()
-        lane = await self._pool.take(key, declared, info, alone=alone)
+        backend = await self._pool.acquire(key, declared, info, exclusive=exclusive)
         try:
-            lane.parked = lane.parked if parked is None else parked
-            if LOG_LEVEL_KEY in ctx.meta and lane.client.log_level is None:
-                await self._ask_for_logs(lane)
-            yield lane
+            backend.parked = backend.parked if parked is None else parked
+            if LOG_LEVEL_KEY in ctx.meta and backend.client.log_level is None:
+                await self._ask_for_logs(backend)
+            yield backend
         finally:
             if parked is not None:
-                lane.parked = None
-            await self._pool.give_back(lane, alone=alone)
+                backend.parked = None
+            await self._pool.release(backend, exclusive=exclusive)
 
-    async def _ask_for_logs(self, lane: Lane) -> None:
-        """A modern client names the level in each request; what is below it is held back here."""
+    async def _ask_for_logs(self, backend: BackendSession) -> None:
+        """Ask the backend for every level: modern clients name theirs in each request, and the proxy filters by it."""
         if self.facts.capabilities.get("logging") is None:
             return
         try:
-            await lane.client.set_log_level("debug")
+            await backend.client.set_log_level("debug")
         except FerruleError as error:
-            logger.warning("Log messages of %s cannot be had: %s", self.main.label, error)
+            logger.warning("Log messages of %s are not available: %s", self.main.label, error)
 
     async def _release_main(self) -> None:
-        """End the session that only learned what the server is: from now on there are real ones, and some servers
-        (a browser, a locked file) bear one at a time."""
+        """Close the session that read what the backend announces: clients have their own from now on, and some servers
+        (a browser, a locked file) support one session at a time."""
         if isinstance(self.main.target, PairTarget) or not self.main.is_connected:
             return
-        if getattr(self.main.target, "server", None) is not None and not isinstance(self.main.target, StdioTarget):
-            return  # in this process; its lifespan goes on
+        if isinstance(self.main.target, InProcessTarget):
+            return  # in this process: closing it would end the lifespan of the server
         await self.main.aclose()
 
     # -- small requests ---------------------------------------------------------------------------------------------
 
     async def set_level(self, ctx: ServerRequestContext[Any]) -> Any:
-        """Choose a level (legacy): the server behind is told, if it remembers one."""
+        """Serve ``logging/setLevel``: the backend gets it if it keeps a level for each session."""
         connection = ctx.session.connection
         if self.facts.is_modern or not self.is_session(connection):
             return await builtin_set_level(typed(ctx))
-        result = await self.pass_on(ctx)
-        lane = await self.own_lane(connection)
-        lane.client.log_level = ctx.params.get("level")
+        result = await self.forward(ctx)
+        backend = await self.own_backend(connection)
+        backend.client.log_level = ctx.params.get("level")
         return result
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 
-    async def _pass_rest(self, ctx: ServerRequestContext[Any], call_next: CallNext) -> Any:
-        """Middleware: methods that nobody registered, notifications, and what an introduction holds beyond ours."""
+    async def _forward_unregistered(self, ctx: ServerRequestContext[Any], call_next: CallNext) -> Any:
+        """Middleware: forwards methods without a handler and notifications, and adds what the backend announces."""
         if ctx.request_id is None:
             await call_next(ctx)
             await self.take_notification(ctx)
@@ -527,11 +528,21 @@ class Proxy:
             return self._introduced(ctx, await call_next(ctx))
         connection = ctx.session.connection
         is_ours = ctx.server.get_request_handler(ctx.method) is not None
-        is_other_era = self._facts is None or connection.is_modern is not self._facts.is_modern
-        if is_ours or not connection.initialize_accepted or (is_other_era and is_core_method(ctx.method)):
+        if is_ours or not connection.initialize_accepted or not self._exists_on_both_sides(ctx.method, connection):
             return await call_next(ctx)
-        result = await self.pass_on(ctx)
+        result = await self.forward(ctx)
         return finish_result(ctx.server, connection, ctx.method, result)
+
+    def _exists_on_both_sides(self, method: str, connection: Connection) -> bool:
+        """Return whether a method without a handler means the same to the client and to the backend.
+
+        A method of the core does when both revisions have it. One that neither has is an extension's within an era.
+        """
+        if not is_core_method(method):
+            return True
+        if self._facts is None or connection.is_modern is not self._facts.is_modern:
+            return False
+        return (method in connection.revision.requests) is (method in self._facts.revision.requests)
 
     def _introduced(self, ctx: ServerRequestContext[Any], result: Any) -> Any:
         made = cast("dict[str, Any]", to_builtins(result))
@@ -544,7 +555,7 @@ class Proxy:
         return made
 
     async def take_notification(self, ctx: ServerRequestContext[Any]) -> None:
-        """A notification of a client: a legacy server behind hears it on the client's own session."""
+        """Forward a notification of a legacy client to a legacy backend, on the session of that client."""
         connection = ctx.session.connection
         if self._facts is None or self._facts.is_modern or not self.is_session(connection):
             return
@@ -554,15 +565,15 @@ class Proxy:
             self.background.start(self._prepare(connection), "ferrule-proxy-session")
             return
         try:
-            lane = await self.own_lane(connection)
-            await lane.client.session.channel.notify(ctx.method, ctx.params or None)
+            backend = await self.own_backend(connection)
+            await backend.client.session.channel.notify(ctx.method, ctx.params or None)
         except (FerruleError, OSError) as error:
             logger.warning("%s did not reach %s: %s", ctx.method, self.main.label, error)
 
     async def _prepare(self, connection: Connection) -> None:
-        """Open the session of a client at once: a server may have something to say before it is asked."""
+        """Open the session of a client at once: the backend may send messages before the first request."""
         try:
-            await self.own_lane(connection)
+            await self.own_backend(connection)
         except (FerruleError, OSError) as error:
             logger.warning("No session with %s could be opened: %s", self.main.label, error)
 
@@ -571,18 +582,18 @@ _INFO: Final = frozenset(Implementation.__struct_encode_fields__)
 
 
 def _declared(connection: Connection) -> dict[str, Any]:
-    """What a client before declared, as it came."""
+    """Return the capabilities that a client declared, unchanged."""
     raw = connection.client_capabilities_raw
     return cast("dict[str, Any]", to_builtins(raw)) if isinstance(raw, Mapping) else {}
 
 
 def _names(data: Any, uri: Any) -> bool:
-    """Whether the data of an error names the resource that was asked for: so each era says that it is missing."""
+    """Return whether the data of an error names the requested resource, which in each era means that it is missing."""
     return uri is not None and isinstance(data, Mapping) and cast("Mapping[str, Any]", data).get("uri") == uri
 
 
 def _progress_to(ctx: ServerRequestContext[Any]) -> Callable[[float, float | None, str | None], Any] | None:
-    """Where progress goes; ``None``: the client did not ask for any."""
+    """Return a function that forwards progress; ``None``: the client did not ask for any."""
     if ctx.meta.get("progressToken") is None:
         return None
 

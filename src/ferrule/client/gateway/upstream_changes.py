@@ -1,7 +1,8 @@
-"""Changes behind a proxy: lists that are not what they were, and single resources that somebody listens to.
+"""Changes at the backend of a proxy: of lists, and of single resources that clients subscribe to.
 
-In the modern era one client listens for everybody, once per resource, and what comes is published on the server's bus.
-In the legacy era it comes on the session of whoever asked for it (`ferrule.client.gateway.backend_sessions`).
+With a modern backend one connection subscribes for every client, once per resource, and changes are published on the
+server's bus. With a legacy backend they come on the session of the client that subscribed
+(`ferrule.client.gateway.backend_sessions`).
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ if TYPE_CHECKING:
     from ferrule.kernel.connection import Connection
     from ferrule.kernel.server import Server
 
-__all__ = ["Hearing", "meta_of", "params_of", "typed"]
+__all__ = ["UpstreamChanges", "meta_of", "params_of", "typed"]
 
 logger = logging.getLogger("ferrule.client.gateway.proxy")
 
 READY_S: Final = 5.0
-"""Seconds that the start waits for a modern server to grant the subscription to its lists."""
+"""Seconds that the start waits for a modern backend to acknowledge the subscription to its lists."""
 _HOP: Final = frozenset(
     {"progressToken", PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY}
 )
 """Keys of a request's ``_meta`` that each hop writes for itself."""
 
 
-class Hearing:
-    """What one proxy hears of changes, and for whom."""
+class UpstreamChanges:
+    """The subscriptions of one proxy at its backend, and the clients that they are for."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
@@ -52,24 +53,20 @@ class Hearing:
         self._heard: dict[tuple[int, str], AsyncExitStack] = {}
 
     def clear(self) -> None:
-        """Everything behind is closed."""
+        """Forget every subscription, after the sessions have closed."""
         self._watched.clear()
         self._heard.clear()
 
-    def _is_for_the_server(self, connection: Connection) -> bool:
-        """Whether a subscription goes to a server that announced none: it says itself what it thinks of that."""
+    def _is_unchecked(self, connection: Connection) -> bool:
+        """Return whether to forward a subscription unchecked, because the backend announced none and answers itself."""
         proxy = self._proxy
         return not proxy.server.resource_updates and proxy.is_session(connection) and not proxy.facts.is_modern
 
     async def subscribe(self, ctx: ServerRequestContext[Any]) -> Any:
-        """Hear of one resource (legacy)."""
+        """Serve ``resources/subscribe`` of a legacy client."""
         connection = ctx.session.connection
-        if (
-            not self._proxy.server.resource_updates
-            and self._proxy.is_session(connection)
-            and not self._proxy.facts.is_modern
-        ):
-            return await self._proxy.pass_on(ctx)
+        if self._is_unchecked(connection):
+            return await self._proxy.forward(ctx)
         asked = typed(ctx)
         uri = str(asked.params.uri)
         had = connection.listener is not None and uri in connection.listener.filter.uris
@@ -79,11 +76,11 @@ class Hearing:
         stack = AsyncExitStack()
         try:
             if self._proxy.facts.is_modern or not self._proxy.is_session(connection):
-                await stack.enter_async_context(self.hearing(ctx, [uri]))
+                await stack.enter_async_context(self.forwarding(ctx, [uri]))
             else:
-                lane = await self._proxy.own_lane(connection)
-                result = await lane.watch(uri, params_of(ctx), meta_of(ctx))
-                stack.callback(self._start, lane.unwatch, uri)
+                backend = await self._proxy.own_backend(connection)
+                result = await backend.subscribe(uri, params_of(ctx), meta_of(ctx))
+                stack.callback(self._start, backend.unsubscribe, uri)
         except RemoteError as error:
             await builtin_unsubscribe(asked)
             raise MCPError(error.message, code=error.code, data=error.data) from error
@@ -97,27 +94,23 @@ class Hearing:
             self._proxy.background.start(stack.aclose(), "ferrule-proxy-unwatch")
 
     async def unsubscribe(self, ctx: ServerRequestContext[Any]) -> Any:
-        """Hear of it no more (legacy)."""
+        """Serve ``resources/unsubscribe`` of a legacy client."""
         connection = ctx.session.connection
-        if (
-            not self._proxy.server.resource_updates
-            and self._proxy.is_session(connection)
-            and not self._proxy.facts.is_modern
-        ):
-            return await self._proxy.pass_on(ctx)
+        if self._is_unchecked(connection):
+            return await self._proxy.forward(ctx)
         asked = typed(ctx)
         uri = str(asked.params.uri)
         result = await builtin_unsubscribe(asked)
-        lane = self._proxy.sessions.get(id(connection))
-        if lane is not None and uri in lane.watched:
-            result = await lane.unwatch(uri, params_of(ctx), meta_of(ctx))
+        backend = self._proxy.sessions.get(id(connection))
+        if backend is not None and uri in backend.subscribed:
+            result = await backend.unsubscribe(uri, params_of(ctx), meta_of(ctx))
         stack = self._heard.pop((id(connection), uri), None)
         if stack is not None:
             await stack.aclose()
         return result
 
     async def follow(self, server: Server[Any]) -> None:
-        """Pass changes of lists on, from now on (modern)."""
+        """Forward changes of lists of a modern backend, from now on."""
         kinds = server.list_changed
         if not kinds:
             return
@@ -129,7 +122,7 @@ class Hearing:
             try:
                 await changes.ready()
             except MCPError as error:
-                logger.warning("Changes of %s will not be heard: %s", self._proxy.main.label, error)
+                logger.warning("Changes of %s will not be forwarded: %s", self._proxy.main.label, error)
 
     async def _forward(self, changes: Subscription, kinds: set[str]) -> None:
         async for event in changes:
@@ -142,21 +135,23 @@ class Hearing:
                 self._proxy.server.bus.publish(Event(event.method, event.uri or event.method, _bare(event.params)))
 
     async def listen(self, ctx: ServerRequestContext[Any]) -> Any:
+        """Serve ``subscriptions/listen`` of a modern client."""
         uris = [str(uri) for uri in ctx.params.notifications.resource_subscriptions or ()]
-        async with self.hearing(ctx, uris if self._proxy.server.resource_updates else []):
+        async with self.forwarding(ctx, uris if self._proxy.server.resource_updates else []):
             return await builtin_listen(ctx)
 
     @asynccontextmanager
-    async def hearing(self, ctx: ServerRequestContext[Any], uris: Iterable[str]) -> AsyncGenerator[None]:
-        """While the block runs, changes behind are published on the server's bus, or told to the client alone if its
-        session behind is its own.
+    async def forwarding(self, ctx: ServerRequestContext[Any], uris: Iterable[str]) -> AsyncGenerator[None]:
+        """Publish changes on the server's bus while the block runs.
+
+        Those that come on the session of one client go to that client instead.
 
         Args:
-            ctx: the request of whoever listens.
-            uris: single resources to hear of.
+            ctx: the request that subscribes.
+            uris: the single resources.
 
         Raises:
-            RemoteError: the server refuses one of them.
+            RemoteError: the backend refuses one of them.
         """
         connection = ctx.session.connection
         async with AsyncExitStack() as stack:
@@ -166,12 +161,12 @@ class Hearing:
                     stack.callback(self._start, self._unwatch, uri)
             else:
                 if self._proxy.is_session(connection):
-                    lane = await self._proxy.own_lane(connection)
+                    backend = await self._proxy.own_backend(connection)
                 else:
-                    lane = await stack.enter_async_context(self._proxy.shared_lane(ctx, alone=False))
+                    backend = await stack.enter_async_context(self._proxy.shared_backend(ctx, exclusive=False))
                 for uri in uris:
-                    await lane.watch(uri, {"uri": uri}, meta_of(ctx))
-                    stack.callback(self._start, lane.unwatch, uri)
+                    await backend.subscribe(uri, {"uri": uri}, meta_of(ctx))
+                    stack.callback(self._start, backend.unsubscribe, uri)
             yield
 
     def _start(self, work: Callable[[str], Any], uri: str) -> None:
@@ -196,12 +191,12 @@ class Hearing:
 
 
 def params_of(ctx: ServerRequestContext[Any]) -> dict[str, Any]:
-    """A request's raw params without ``_meta``."""
+    """Return a request's raw params without ``_meta``."""
     return {key: value for key, value in cast("Mapping[str, Any]", ctx.params).items() if key != "_meta"}
 
 
 def typed(ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
-    """The request with params of its method's type.
+    """Return the request with params of its method's type.
 
     Raises:
         InvalidParams: they have another shape.
@@ -213,12 +208,12 @@ def typed(ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
 
 
 def meta_of(ctx: ServerRequestContext[Any]) -> dict[str, Any]:
-    """A request's ``_meta`` without what belongs to its hop."""
+    """Return a request's ``_meta`` without the keys that belong to one hop."""
     return {key: value for key, value in ctx.meta.items() if key not in _HOP}
 
 
 def _bare(params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Params of a notification without the id of the subscription behind."""
+    """Return the params of a notification without the id of the subscription at the backend."""
     found = dict(params or {})
     meta = found.get("_meta")
     if isinstance(meta, Mapping):

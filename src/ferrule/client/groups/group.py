@@ -22,7 +22,7 @@ from ferrule.client.concurrent import gather
 from ferrule.client.config import read_target
 from ferrule.client.errors import UnknownServer
 from ferrule.client.groups.names import NameBook, UriBook
-from ferrule.client.groups.supervisor import Keeper, Sleep
+from ferrule.client.groups.supervisor import ConnectionSupervisor, Sleep
 from ferrule.client.options import ClientOptions
 from ferrule.client.targets import GroupTarget
 from ferrule.protocol.errors import FerruleError, LocalError, MCPError, RequestTimeout
@@ -66,7 +66,7 @@ class GroupMember:
 
     __slots__ = ("client", "keeper", "name")
 
-    def __init__(self, name: str, client: ClientCalls | None, keeper: Keeper) -> None:
+    def __init__(self, name: str, client: ClientCalls | None, keeper: ConnectionSupervisor) -> None:
         self.name = name
         self.client = client
         self.keeper = keeper
@@ -76,7 +76,7 @@ class GroupMember:
 
     @property
     def error(self) -> Exception | None:
-        """Why it is not there; ``None`` while it is, and while the first attempt goes on."""
+        """Why it is not connected; ``None`` while it is, and during the first attempt."""
         return self.keeper.error
 
     @property
@@ -89,7 +89,7 @@ class ClientGroup:
     """A client of every server in a configuration: ``ClientGroup({"mcpServers": {...}})`` or the path of such a file.
 
     Opened and closed like a `Client`. Connecting never fails for one server: its member says what is wrong, and it is
-    tried again in the background, after 1 s, 2 s, 4 s … up to a minute. Lists leave it out until it is there.
+    tried again in the background, after 1 s, 2 s, 4 s … up to a minute. Lists leave it out until it is connected.
 
     Args:
         target: a mapping in the ``mcpServers`` form, the path of a JSON file, or name → any target of `Client`.
@@ -133,7 +133,7 @@ class ClientGroup:
             client = client_class(entry, **options)
         except (TypeError, ValueError, KeyError, OSError) as error:
             logger.warning("The server %r is left out: %s", name, error)
-            keeper = Keeper(name, _never)
+            keeper = ConnectionSupervisor(name, _never)
             keeper.error = error
             return GroupMember(name, None, keeper)
         client.known_as = name
@@ -141,7 +141,7 @@ class ClientGroup:
         async def attempt() -> None:
             await client.connect()
 
-        return GroupMember(name, client, Keeper(name, attempt, sleep=self._sleep))
+        return GroupMember(name, client, ConnectionSupervisor(name, attempt, sleep=self._sleep))
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -175,20 +175,20 @@ class ClientGroup:
     # -- calls ------------------------------------------------------------------------------------------------------
 
     async def list_tools(self) -> list[Tool]:
-        """The tools of every server that is there, under prefixed names."""
+        """The tools of every connected server, under prefixed names."""
         return self._named(self._tools, await self._from_all("tools", lambda client: client.list_tools()))
 
     async def list_prompts(self) -> list[Prompt]:
-        """The prompts of every server that is there, under prefixed names."""
+        """The prompts of every connected server, under prefixed names."""
         return self._named(self._prompts, await self._from_all("prompts", lambda client: client.list_prompts()))
 
     async def list_resources(self) -> list[Resource]:
-        """The resources of every server that is there. A URI that several have belongs to the first of them."""
+        """The resources of every connected server. A URI that several have belongs to the first of them."""
         found = await self._from_all("resources", lambda client: client.list_resources())
         return [item for _, item in self._resources.merge(found, lambda item: item.uri)]
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
-        """The resource templates of every server that is there."""
+        """The resource templates of every connected server."""
         found = await self._from_all("resources", lambda client: client.list_resource_templates())
         return [item for _, item in self._templates.merge(found, lambda item: item.uri_template)]
 
@@ -199,7 +199,7 @@ class ClientGroup:
 
         Raises:
             UnknownServer: no server of the group has this prefix.
-            LocalError: its server is not there.
+            LocalError: its server is not connected.
         """
         client, own = await self._client_of(self._tools, name)
         return await client.call_tool(own, arguments, **options)
@@ -254,7 +254,7 @@ class ClientGroup:
 
         Raises:
             UnknownServer: there is no such server.
-            Exception: why it is not there.
+            Exception: the reason why the attempt to connect failed.
         """
         member = self.servers.get(name)
         if member is None:
@@ -279,7 +279,7 @@ class ClientGroup:
         return await self.client(found[0]), found[1]
 
     async def _from_all(self, kind: str, ask: Callable[[ClientCalls], Awaitable[list[T]]]) -> list[tuple[str, list[T]]]:
-        """What each server that is there has; those that fail are left out."""
+        """Return what each connected server has, without those that fail."""
 
         async def one(member: GroupMember) -> tuple[str, list[T]] | None:
             items = await self._from_one(member, kind, ask)

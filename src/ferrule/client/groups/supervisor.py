@@ -1,6 +1,6 @@
-"""Keeping one of several servers there: connect, and again with growing pauses for as long as it is not.
+"""Keeping the connection to one of several servers: connect, and reconnect with growing pauses after a failure.
 
-Whoever uses several servers never waits for one that is known to be away: it looks at `Keeper.is_up`. Each change of
+Requests never wait for a server that is known to be down: they look at `ConnectionSupervisor.is_up`. Each change of
 state is one line in the log, however many attempts it takes.
 """
 
@@ -14,7 +14,7 @@ import anyio
 
 from ferrule.transports.background import Background
 
-__all__ = ["FIRST_PAUSE_S", "MAX_PAUSE_S", "Attempt", "Keeper", "Sleep"]
+__all__ = ["FIRST_PAUSE_S", "MAX_PAUSE_S", "Attempt", "ConnectionSupervisor", "Sleep"]
 
 logger = logging.getLogger("ferrule.client")
 
@@ -23,23 +23,23 @@ FIRST_PAUSE_S: Final = 1.0
 MAX_PAUSE_S: Final = 60.0
 
 Attempt: TypeAlias = Callable[[], Awaitable[None]]
-"""Tries to reach the server; raises why it cannot be."""
+"""Tries to connect; raises the reason if that fails."""
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
-"""``await sleep(seconds)``; what a test replaces."""
+"""``await sleep(seconds)``; tests give their own."""
 
 
-class Keeper:
-    """One server.
+class ConnectionSupervisor:
+    """Keeps the connection to one server.
 
     Args:
-        name: what to call it in the log.
+        name: of the server, for the log.
         attempt: connects to it.
         sleep: waits between two attempts.
 
     Attributes:
-        error: why it is not there; ``None`` while it is, and before the first attempt has ended.
-        is_up: whether it is there.
+        error: why there is no connection; ``None`` while there is one, and before the first attempt has ended.
+        is_up: whether there is a connection.
     """
 
     def __init__(self, name: str, attempt: Attempt, *, sleep: Sleep = anyio.sleep) -> None:
@@ -65,24 +65,24 @@ class Keeper:
             await self._tried.wait()
 
     def lose(self, error: Exception, attempt: Attempt | None = None) -> None:
-        """It was there and does not answer.
+        """Note that the server does not answer any more, and start to reconnect.
 
         Args:
-            error: what happened.
-            attempt: what must succeed before it is there again, if not connecting.
+            error: the reason.
+            attempt: what must succeed before the server counts as up again; ``None``: connecting.
         """
         if self.is_up:
             self.is_up, self.error = False, error
             self._next_attempt = attempt or self._attempt
-            logger.warning("The server %r is not there any more: %s", self.name, error)
+            logger.warning("The server %r does not answer any more: %s", self.name, error)
             if self._lost is not None:
                 self._lost.set()
 
     async def reach(self) -> None:
-        """Try now, for somebody who needs this very server.
+        """Try to connect now, if there is no connection.
 
         Raises:
-            Exception: why it is not there.
+            Exception: the reason why the attempt failed.
         """
         if not self.is_up:
             await self._try()
@@ -101,7 +101,7 @@ class Keeper:
             pause_s = min(MAX_PAUSE_S, pause_s * 2)
 
     async def _try(self) -> None:
-        """One attempt; whoever else wants one meanwhile waits for this one."""
+        """Make one attempt; calls meanwhile wait for the same attempt."""
         if self._lock is None or self._tried is None:
             self._lock, self._tried = anyio.Lock(), anyio.Event()
         async with self._lock:
@@ -113,13 +113,13 @@ class Keeper:
             except Exception as error:
                 self.error = error
                 if had is None:
-                    logger.warning("The server %r is not there; it is tried again: %s", self.name, error)
+                    logger.warning("The server %r cannot be reached and is tried again: %s", self.name, error)
                 else:
-                    logger.debug("The server %r is still not there: %s", self.name, error)
+                    logger.debug("The server %r still cannot be reached: %s", self.name, error)
             else:
                 self.error, self.is_up = None, True
                 self._next_attempt = self._attempt
                 if was_tried:
-                    logger.info("The server %r is there again", self.name)
+                    logger.info("The server %r can be reached again", self.name)
             finally:
                 self._tried.set()
