@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ferrule.inspector.access import Gate, Refused
+from ferrule.inspector.access import AccessCheck, AccessRefused
 from tests.inspector.conftest import Dev
 
 CALL = b"{}"
@@ -148,33 +148,33 @@ def test_only_the_static_files_are_served(dev: Dev, path: str) -> None:
 def test_a_short_token_is_a_mistake() -> None:
     """A program that makes its own must not make a guessable one."""
     with pytest.raises(ValueError, match="16"):
-        Gate("short")
+        AccessCheck("short")
 
 
 def test_the_gate_takes_the_whole_token_only() -> None:
     """Neither a part of it nor more than it."""
-    gate = Gate("t" * 43)
+    gate = AccessCheck("t" * 43)
     headers = {"host": "127.0.0.1:1", "content-type": "application/json"}
     gate.check_call("POST", {**headers, "x-ferrule-token": "t" * 43})
     for token in ("t" * 42, "t" * 44, "T" * 43):
-        with pytest.raises(Refused):
+        with pytest.raises(AccessRefused):
             gate.check_call("POST", {**headers, "x-ferrule-token": token})
 
 
 def test_a_ticket_is_exchanged_once_and_soon() -> None:
     """It stands in the list of processes, where others can read it, too."""
     now = [0.0]
-    gate = Gate("t" * 43, clock=lambda: now[0])
+    gate = AccessCheck("t" * 43, clock=lambda: now[0])
     ticket = gate.make_ticket()
     for wrong in ("", None, 7, ticket[:-1], ticket + "x", "\ud800"):
-        with pytest.raises(Refused, match="already"):
+        with pytest.raises(AccessRefused, match="already"):
             gate.redeem(wrong)
     assert gate.redeem(ticket) == "t" * 43
-    with pytest.raises(Refused):
+    with pytest.raises(AccessRefused):
         gate.redeem(ticket)
     late = gate.make_ticket()
     now[0] += 61
-    with pytest.raises(Refused):
+    with pytest.raises(AccessRefused):
         gate.redeem(late)
 
 

@@ -1,7 +1,7 @@
 """A page in the browser that shows and calls what a server offers, built on the client.
 
-`ferrule dev` starts it. The page is a handful of static files without a build step; what it may do stands in `web`,
-who may ask for it in `gate`, and what happens then in `bench`.
+`ferrule dev` starts it. The page is a handful of static files without a build step; `web` serves the page and its
+API, `access` checks each request, and `controller` carries the calls out.
 
 Nothing below this package imports it, and neither ``import ferrule`` nor ``ferrule --help`` loads it.
 """

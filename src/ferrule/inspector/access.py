@@ -1,16 +1,15 @@
-"""Who may use the inspector: the one page that it opened itself, and nothing else in the browser.
+"""Access checks of the inspector: only the page that it opened itself may use the API.
 
-Whoever may call the API can call every tool of the server behind it, so three things must agree before a request is
-looked at: the ``Host`` is this very address (a rebound name is a foreign host), the ``Origin``, if there is one, is
-this page's own, and the token is the one that was printed. The token travels in a header of its own, which a foreign
-page cannot send without asking first, and nobody is ever given permission: there is no CORS here. Cookies would be
-sent by any page, so there are none.
+The API can call every tool of the inspected server. A request is therefore served only if the ``Host`` is a loopback
+name (against DNS rebinding), the ``Origin``, if there is one, is the page's own, and the token is the right one. The
+token is sent in a header of its own, which another page cannot send without a CORS preflight, and the inspector grants
+none. There are no cookies, because a browser sends them for any page.
 
-The address that is handed to a browser can be seen by everybody on the machine, in the list of processes. So it holds
-a *ticket*, which is exchanged for the token once, within a minute; the token itself is only printed.
+Every user of the machine can read the address that a browser is started with, in the list of processes. That address
+holds a *ticket*, which can be exchanged for the token once, within a minute. The token itself is only printed.
 
-Rule a newcomer would break: another port of this machine is a stranger. ``http://localhost:3000`` may be anybody's
-page, so "loopback" is not enough for an Origin.
+A page on another port of this machine is a foreign page: ``http://localhost:3000`` may belong to any program, so a
+loopback ``Origin`` alone is not enough.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Final
 from ferrule.transports.asgi.media import is_json_content_type
 from ferrule.transports.asgi.security import is_loopback_name, split_host
 
-__all__ = ["PAGE_HEADERS", "TOKEN_HEADER", "Gate", "Refused"]
+__all__ = ["PAGE_HEADERS", "TOKEN_HEADER", "AccessCheck", "AccessRefused"]
 
 TOKEN_HEADER: Final = "x-ferrule-token"
 TICKET_S: Final = 60.0
@@ -46,11 +45,11 @@ PAGE_HEADERS: Final[tuple[tuple[bytes, bytes], ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 )
-"""Sent with every answer: nothing from elsewhere, no frame around it, no address told to anybody."""
+"""Headers of every response: no foreign content, no frames, no referrer."""
 
 
-class Refused(Exception):
-    """A request that is not served.
+class AccessRefused(Exception):
+    """A request is refused.
 
     Attributes:
         status: HTTP status.
@@ -61,12 +60,15 @@ class Refused(Exception):
         self.status = status
 
 
-class Gate:
+class AccessCheck:
     """The checks of one inspector.
 
     Args:
-        token: what the page was opened with.
-        clock: seconds, for the life of tickets.
+        token: the secret of the page; at least 16 characters.
+        clock: returns seconds, for the age of tickets.
+
+    Raises:
+        ValueError: the token is too short.
     """
 
     def __init__(self, token: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -77,7 +79,7 @@ class Gate:
         self._tickets: dict[str, float] = {}
 
     def make_ticket(self) -> str:
-        """What can be exchanged for the token, once and soon."""
+        """Return a ticket that can be exchanged for the token once, within `TICKET_S` seconds."""
         ticket = secrets.token_urlsafe(32)
         self._tickets[ticket] = self._clock() + TICKET_S
         while len(self._tickets) > MAX_TICKETS:
@@ -85,51 +87,53 @@ class Gate:
         return ticket
 
     def redeem(self, ticket: object) -> str:
-        """The token for a ticket.
+        """Return the token for a ticket, which is used up.
 
         Raises:
-            Refused: 401: there is no such ticket, it was used, or it is too old.
+            AccessRefused: 401: there is no such ticket, it was used, or it is too old.
         """
         found = next((each for each in self._tickets if _is_same(each, ticket)), None)
         if found is None or self._tickets.pop(found) < self._clock():
-            raise Refused(401, "This address was used already, or is too old: open the one that `ferrule dev` printed")
+            raise AccessRefused(
+                401, "This address was used already, or is too old: open the one that `ferrule dev` printed"
+            )
         return self._token.decode()
 
     def check_page(self, headers: Mapping[str, str]) -> None:
-        """Whether the static files may be given out.
+        """Check a request for a static file.
 
         Raises:
-            Refused: 403 for a name that is not this machine's.
+            AccessRefused: 403: the ``Host`` is no loopback name.
         """
         name, _ = split_host(headers.get("host", ""))
         if not name or not is_loopback_name(name):
-            raise Refused(403, "This address is served on loopback names only")
+            raise AccessRefused(403, "This address is served on loopback names only")
 
     def check_call(self, method: str, headers: Mapping[str, str]) -> None:
-        """Whether the API may be used.
+        """Check a request to the API.
 
         Raises:
-            Refused: 403 for a foreign page, 401 for a wrong token, 415 for a body that is not announced as JSON.
+            AccessRefused: 403 for a foreign page, 401 for a wrong token, 415 for a body that is not announced as JSON.
         """
         self.check_caller(method, headers)
         given = headers.get(TOKEN_HEADER, "").encode("utf-8", "surrogateescape")
         if not hmac.compare_digest(given, self._token):
-            raise Refused(401, "The token is missing or wrong: open the address that `ferrule dev` printed")
+            raise AccessRefused(401, "The token is missing or wrong: open the address that `ferrule dev` printed")
 
     def check_caller(self, method: str, headers: Mapping[str, str]) -> None:
-        """Whether a call can come from the inspector's own page at all, whatever it knows.
+        """Check that a request can come from the inspector's own page, without looking at the token.
 
         Raises:
-            Refused: as `check_call`, but for the token.
+            AccessRefused: as `check_call`, but for the token.
         """
         self.check_page(headers)
         origin = headers.get("origin")
         if origin is not None and origin.lower() != f"http://{headers['host'].lower()}":
-            raise Refused(403, "The Origin of this request is not the inspector's own page")
+            raise AccessRefused(403, "The Origin of this request is not the inspector's own page")
         if headers.get("sec-fetch-site", "same-origin") != "same-origin":
-            raise Refused(403, "This request was made by another page")
+            raise AccessRefused(403, "This request was made by another page")
         if method == "POST" and not is_json_content_type(headers.get("content-type", "")):
-            raise Refused(415, "The body must be application/json")
+            raise AccessRefused(415, "The body must be application/json")
 
 
 def _is_same(ticket: str, given: object) -> bool:

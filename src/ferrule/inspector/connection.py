@@ -1,7 +1,7 @@
-"""One connection to the inspected server, in one era: a *lane*.
+"""One connection of the page to the inspected server, in one era. The page's API calls it a lane.
 
-The page has a main lane, and one for each era when it shows them side by side. Each has a client of its own, with
-everything traced.
+The page has a main connection, and one for each era when it shows them side by side. Each has its own client, and
+every message is recorded.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ferrule.wire.types import Implementation
 if TYPE_CHECKING:
     from ferrule.inspector.target import InspectedTarget
 
-__all__ = ["Lane", "TracedClient"]
+__all__ = ["InspectorConnection", "TracedClient"]
 
 
 class _TracedStdioChannel(StdioChannel):
-    """A server process whose streams are watched."""
+    """A server process whose streams are recorded."""
 
     def __init__(self, process: ServerProcess, trace: LaneTrace, **options: Any) -> None:
         self.process = process
@@ -39,13 +39,14 @@ class _TracedStdioChannel(StdioChannel):
 
 
 class _TracedConnector(Connector):
-    """Opens watched links."""
+    """Opens channels whose messages are recorded."""
 
     trace: LaneTrace
 
     @classmethod
     def instead_of(cls, connector: Connector, trace: LaneTrace) -> _TracedConnector:
-        """The same connector, watching."""
+        """Return a connector with the same options that records what it opens."""
+        # Every field of the dataclass, so that a new option is not lost here.
         made = cls(**{field.name: getattr(connector, field.name) for field in fields(connector)})
         made.trace = trace
         return made
@@ -58,11 +59,11 @@ class _TracedConnector(Connector):
 
 
 class TracedClient(Client):
-    """A client whose messages are noted.
+    """A client whose messages are recorded.
 
     Args:
         target: a process or a URL.
-        trace: is told of each message.
+        trace: records each message.
         options: of `Client`.
     """
 
@@ -75,8 +76,8 @@ class TracedClient(Client):
         self._sessions.connector = _TracedConnector.instead_of(self._sessions.connector, self._trace)
 
 
-class Lane:
-    """A client and what the page knows of it.
+class InspectorConnection:
+    """A client and its state as the page shows it.
 
     Attributes:
         name: ``"main"``, ``"legacy"`` or ``"modern"``.

@@ -16,10 +16,10 @@ import anyio.from_thread
 import anyio.to_thread
 
 from ferrule.client.calls.subscriptions import Subscription
-from ferrule.inspector.connection import Lane
+from ferrule.inspector.connection import InspectorConnection
 from ferrule.inspector.feed import Feed
 from ferrule.inspector.jobs import OPERATIONS, Jobs
-from ferrule.inspector.questions import Questions
+from ferrule.inspector.questions import PendingQuestions
 from ferrule.inspector.snippets import write_snippet
 from ferrule.inspector.target import InspectedTarget
 from ferrule.inspector.trace import LaneTrace, MessageStore
@@ -29,7 +29,7 @@ from ferrule.wire.faults import FerruleError
 from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
 
-__all__ = ["BadCall", "Bench"]
+__all__ = ["BadCall", "InspectorController"]
 
 logger = logging.getLogger("ferrule.inspector")
 
@@ -45,7 +45,7 @@ class BadCall(Exception):
     """The page asked for something that makes no sense; the message says what."""
 
 
-class Bench:
+class InspectorController:
     """See the module.
 
     Args:
@@ -74,11 +74,11 @@ class Bench:
         self._roots: list[dict[str, Any]] = [{"uri": root} for root in roots or []]
         self._log_level = "info"
         self._changed = changed
-        self._questions = Questions(self.feed, target.text, self.jobs.note_answer)
-        self._lanes: dict[str, Lane] = {}
+        self._questions = PendingQuestions(self.feed, target.text, self.jobs.note_answer)
+        self._lanes: dict[str, InspectorConnection] = {}
         self._traces = {name: LaneTrace(name, self.feed, self.store) for name in LANES}
         self._opening: dict[str, anyio.Lock] = {}
-        self._subscriptions: dict[str, tuple[Lane, Subscription, BackgroundTask]] = {}
+        self._subscriptions: dict[str, tuple[InspectorConnection, Subscription, BackgroundTask]] = {}
         self._background = Background()
         self._complaints: _Complaints | None = None
         self.calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
@@ -134,7 +134,7 @@ class Bench:
 
     # -- lanes ------------------------------------------------------------------------------------------------------
 
-    async def lane(self, name: str) -> Lane:
+    async def lane(self, name: str) -> InspectorConnection:
         """A connected lane.
 
         Raises:
@@ -150,7 +150,9 @@ class Bench:
             if found is not None:
                 await found.aclose()
             mode = LANES[name] or self._mode
-            lane = self._lanes[name] = Lane(name, self.target, mode, self._traces[name], self._options(name))
+            lane = self._lanes[name] = InspectorConnection(
+                name, self.target, mode, self._traces[name], self._options(name)
+            )
             self._tell_lane(lane)
             try:
                 await lane.connect()
@@ -195,7 +197,7 @@ class Bench:
 
         return [Root(root["uri"], name=root.get("name") or None) for root in self._roots]
 
-    def _tell_lane(self, lane: Lane) -> None:
+    def _tell_lane(self, lane: InspectorConnection) -> None:
         self.feed.stands("lane", lane.name, **lane.describe())
         if lane.state != "connecting":
             self.feed.stands("sign_in", lane.name, lane=lane.name, url="")
@@ -204,7 +206,7 @@ class Bench:
         try:
             await self.lane(name)
         except (FerruleError, OSError, ValueError, TypeError) as error:  # the lane's own state says it
-            logger.debug("Lane %s did not open: %s", name, error)
+            logger.debug("InspectorConnection %s did not open: %s", name, error)
 
     async def _close_lane(self, name: str) -> None:
         for key, (lane, _, _) in list(self._subscriptions.items()):
@@ -389,7 +391,9 @@ class Bench:
         self._subscriptions[key] = lane, subscription, following
         return {}
 
-    async def _follow(self, key: str, lane: Lane, subscription: Subscription, wanted: Mapping[str, Any]) -> None:
+    async def _follow(
+        self, key: str, lane: InspectorConnection, subscription: Subscription, wanted: Mapping[str, Any]
+    ) -> None:
         def tell(state: str, error: str = "") -> None:
             granted = to_builtins(subscription.granted)
             self.feed.stands(

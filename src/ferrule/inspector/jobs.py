@@ -117,7 +117,7 @@ class Jobs:
             raise
         except MCPError as error:
             state, job.error = "failed", error.message
-            job.code = getattr(error, "code", None)
+            job.code = error.code
             job.outcome = encode({"error": to_builtins({"code": job.code, "message": job.error, "data": _data(error)})})
         except (FerruleError, OSError, ValueError, TypeError, TimeoutError) as error:
             state, job.error = "failed", str(error) or type(error).__name__

@@ -1,7 +1,7 @@
-"""What the server asks, waiting for an answer from the page.
+"""Requests of the server to the user, until the page answers them.
 
-One question is one event with a form; the call that caused it waits. A call that ends first (cancelled, timed out, the
-connection gone) takes its question with it. Beyond `MAX_OPEN` questions the server is refused: no person answers them.
+One question is one event with a form, and the call that caused it waits. A question ends with its call (cancelled,
+timed out, connection closed). While `MAX_OPEN` questions are open, further ones are refused.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ferrule.wire.codec import to_builtins
 if TYPE_CHECKING:
     from ferrule.inspector.feed import Feed
 
-__all__ = ["Questions"]
+__all__ = ["PendingQuestions"]
 
 MAX_OPEN: Final = 100
 
 
-class Questions:
-    """The open questions of every lane.
+class PendingQuestions:
+    """The open questions of every connection.
 
     Args:
-        feed: told of each.
-        server: what to call the server.
+        feed: publishes each question.
+        server: name of the server.
         answered: called as ``(lane, method, answer)`` for generated code.
     """
 
@@ -39,7 +39,7 @@ class Questions:
         self._number = 0
 
     def handlers(self, lane: str) -> dict[str, Any]:
-        """The options of a client whose questions go to the page."""
+        """Return the options of a client whose questions go to the page."""
 
         async def elicit(params: Any) -> Any:
             if len(self._open) >= MAX_OPEN:
@@ -60,7 +60,7 @@ class Questions:
         }
 
     def answer(self, key: str, answer: Mapping[str, Any] | None) -> bool:
-        """Answer a question; whether it was still open."""
+        """Answer a question; return whether it was still open."""
         question = self._open.get(key)
         if question is None:
             return False

@@ -26,7 +26,7 @@ from ferrule.wire.headers import (
 from ferrule.wire.json_types import is_list, is_mapping
 
 if TYPE_CHECKING:
-    from ferrule.inspector.connection import Lane
+    from ferrule.inspector.connection import InspectorConnection
     from ferrule.inspector.jobs import Job
     from ferrule.inspector.target import InspectedTarget
 
@@ -38,7 +38,7 @@ _SECRET_WORDS: Final = ("auth", "cookie", "key", "secret", "token")
 
 
 def write_snippet(
-    form: str, target: InspectedTarget, lane: Lane, op: str, params: Mapping[str, Any], job: Job | None
+    form: str, target: InspectedTarget, lane: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
 ) -> str:
     """Code for a call.
 
@@ -63,7 +63,9 @@ def write_snippet(
 # -- python -----------------------------------------------------------------------------------------------------------
 
 
-def _python(target: InspectedTarget, lane: Lane, op: str, params: Mapping[str, Any], job: Job | None) -> str:
+def _python(
+    target: InspectedTarget, lane: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
+) -> str:
     imports, where, options = _client(target, lane, job)
     call, show = _python_call(op, params)
     lines = [
@@ -105,7 +107,7 @@ def _python_call(op: str, params: Mapping[str, Any]) -> tuple[list[str], str]:
     return [f"result = await client.request({_on_one_line(params['method'])}, {sent})"], show
 
 
-def _client(target: InspectedTarget, lane: Lane, job: Job | None) -> tuple[set[str], str, list[str]]:
+def _client(target: InspectedTarget, lane: InspectorConnection, job: Job | None) -> tuple[set[str], str, list[str]]:
     """Imports, the expression for the server, and the options of the client."""
     imports: set[str] = set()
     options: list[str] = []
@@ -219,7 +221,9 @@ def _indented(lines: list[str], spaces: int) -> list[str]:
 # -- a test -----------------------------------------------------------------------------------------------------------
 
 
-def _test(target: InspectedTarget, lane: Lane, op: str, params: Mapping[str, Any], job: Job | None) -> str:
+def _test(
+    target: InspectedTarget, lane: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
+) -> str:
     found = import_of(target)
     imports, where, options = _client(target, lane, job)
     names = "Client" if target.is_http or found is not None else "Client, StdioServer"
@@ -284,7 +288,9 @@ def _expectations(op: str, job: Job | None) -> list[str]:
 # -- curl -------------------------------------------------------------------------------------------------------------
 
 
-def _curl(target: InspectedTarget, lane: Lane, op: str, params: Mapping[str, Any], job: Job | None) -> str:
+def _curl(
+    target: InspectedTarget, lane: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
+) -> str:
     method, sent = _wire_call(op, params)
     url = target.url or _LOCAL_URL
     lines: list[str] = []

@@ -46,12 +46,18 @@ class InspectedTarget:
     @property
     def is_http(self) -> bool:
         """Whether it is a URL."""
-        return hasattr(self.target, "url")
+        return self._http is not None
 
     @property
     def url(self) -> str:
         """The endpoint; empty for a process."""
-        return getattr(self.target, "url", "")
+        return "" if self._http is None else self._http.url
+
+    @property
+    def _http(self) -> HttpTarget | None:
+        from ferrule.client.targets import HttpTarget
+
+        return self.target if isinstance(self.target, HttpTarget) else None
 
     def hearing(self, hear: Callable[[str], object]) -> HttpTarget | StdioTarget:
         """The target, with the process's stderr going to ``hear``."""

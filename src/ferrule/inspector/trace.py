@@ -165,6 +165,7 @@ class TracedOutput:
         self._trace = trace
 
     def __getattr__(self, name: str) -> Any:
+        # Python calls this for attributes of the stream that this class does not define.
         return getattr(self._stream, name)
 
     async def receive(self) -> Any:

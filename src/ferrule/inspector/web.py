@@ -4,7 +4,7 @@
 ``GET /``             the page; ``GET /NAME`` its other files
 ``GET /api/events``   the feed, as server-sent events (read with ``fetch``, since the token travels in a header)
 ``POST /api/ticket``  a ticket for the token, once
-``POST /api/NAME``    an action of `ferrule.inspector.controller.Bench`, JSON in and out
+``POST /api/NAME``    an action of `ferrule.inspector.controller.InspectorController`, JSON in and out
 ====================  ================================================================================================
 
 Everything but the files and the ticket needs the token; see `ferrule.inspector.access`.
@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from ferrule.inspector.access import PAGE_HEADERS, Gate, Refused
-from ferrule.inspector.controller import BadCall, Bench
+from ferrule.inspector.access import PAGE_HEADERS, AccessCheck, AccessRefused
+from ferrule.inspector.controller import BadCall, InspectorController
 from ferrule.inspector.target import InspectedTarget
 from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
 from ferrule.transports.asgi.replies import Receive, Send, send_body
@@ -69,8 +69,8 @@ class InspectorApp:
         roots: list[str] | None = None,
         changed: Callable[[], list[str]] | None = None,
     ) -> None:
-        self._gate = Gate(token)
-        self.bench = Bench(target, mode=mode, roots=roots, changed=changed)
+        self._gate = AccessCheck(token)
+        self.controller = InspectorController(target, mode=mode, roots=roots, changed=changed)
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """One ASGI scope."""
@@ -85,16 +85,16 @@ class InspectorApp:
 
     async def drain(self) -> None:
         """End the streams that would otherwise never end."""
-        await self.bench.feed.aclose()
+        await self.controller.feed.aclose()
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                await self.bench.start()
+                await self.controller.start()
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
-                await self.bench.aclose()
+                await self.controller.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
@@ -119,8 +119,8 @@ class InspectorApp:
             elif method == "POST":
                 await self._act(path.removeprefix("/api/"), headers, receive, send)
             else:
-                raise Refused(405, "This address takes POST")
-        except Refused as refused:
+                raise AccessRefused(405, "This address takes POST")
+        except AccessRefused as refused:
             await _send_error(send, refused.status, str(refused))
         except BodyTooLarge as error:
             body = encode({"error": f"The body is larger than {MAX_BODY_BYTES} bytes"})
@@ -129,19 +129,19 @@ class InspectorApp:
             return
 
     async def _act(self, name: str, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
-        action = self.bench.calls.get(name)
+        action = self.controller.calls.get(name)
         if action is None:
-            raise Refused(404, f"There is no action {name[:64]!r}")
+            raise AccessRefused(404, f"There is no action {name[:64]!r}")
         given = await _read_json(headers, receive)
         try:
             answer = encode(await action(given))
         except BadCall as error:
-            raise Refused(400, str(error)) from error
+            raise AccessRefused(400, str(error)) from error
         except (FerruleError, OSError, TimeoutError) as error:  # the inspected server's
-            raise Refused(502, str(error) or type(error).__name__) from error
+            raise AccessRefused(502, str(error) or type(error).__name__) from error
         except Exception as error:
             logger.exception("The action %s failed", name)
-            raise Refused(500, f"The inspector failed: {type(error).__name__}; its log says where") from error
+            raise AccessRefused(500, f"The inspector failed: {type(error).__name__}; its log says where") from error
         await send_body(send, 200, answer, list(PAGE_HEADERS))
 
     async def _stream(self, receive: Receive, send: Send) -> None:
@@ -157,7 +157,7 @@ class InspectorApp:
 
         async with anyio.create_task_group() as group:
             group.start_soon(until_gone, group.cancel_scope)
-            async for event in self.bench.feed.listen():
+            async for event in self.controller.feed.listen():
                 chunk = encode_event(event) if event else COMMENT
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             group.cancel_scope.cancel()
@@ -168,7 +168,7 @@ async def _read_json(headers: Mapping[str, str], receive: Receive) -> Mapping[st
     """The body as an object.
 
     Raises:
-        BodyTooLarge, Refused, ClientGone: it is none.
+        BodyTooLarge, AccessRefused, ClientGone: it is none.
     """
     length = headers.get("content-length", "0")
     if not length.isdigit() or int(length) > MAX_BODY_BYTES:
@@ -177,18 +177,18 @@ async def _read_json(headers: Mapping[str, str], receive: Receive) -> Mapping[st
     try:
         given: Any = decode(body) if body else {}
     except DecodeError as error:
-        raise Refused(400, f"The body is no JSON: {error}") from error
+        raise AccessRefused(400, f"The body is no JSON: {error}") from error
     if not is_mapping(given):
-        raise Refused(400, "The body is no object")
+        raise AccessRefused(400, "The body is no object")
     return given
 
 
 async def _send_file(method: str, path: str, send: Send) -> None:
     found = _files().get("index.html" if path == "/" else path.removeprefix("/"))
     if found is None:
-        raise Refused(404, "There is nothing here")
+        raise AccessRefused(404, "There is nothing here")
     if method not in ("GET", "HEAD"):
-        raise Refused(405, "This address takes GET")
+        raise AccessRefused(405, "This address takes GET")
     content_type, content = found
     headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(content)), *PAGE_HEADERS]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
