@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ferrule.cli.hosts.installing import Change, Journal, apply_change, plan_install, plan_removal, plan_undo
+from ferrule.cli.hosts.installing import Change, InstallHistory, apply_change, plan_install, plan_removal, plan_undo
 from ferrule.cli.hosts.places import HOSTS
 from ferrule.client.jsonc import parse_jsonc
 
@@ -57,7 +57,7 @@ def configurations(draw: Any) -> tuple[str, dict[str, Any], list[str], str]:
     return ("\ufeff" if draw(st.booleans()) else "") + text, value, writer.comments, key
 
 
-def carry_out(journal: Journal, change: Change) -> None:
+def carry_out(journal: InstallHistory, change: Change) -> None:
     """As the command does it."""
     journal.add(change)
     apply_change(change)
@@ -74,7 +74,7 @@ def test_any_configuration_goes_in_and_out(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "config.json"
         path.write_bytes(text.encode())
-        journal = Journal(Path(folder) / "journal.json")
+        journal = InstallHistory(Path(folder) / "journal.json")
         change = plan_install(path, key, name, entry)
         assert path.read_bytes() == text.encode()  # a plan is a dry run
         carry_out(journal, change)

@@ -19,7 +19,7 @@ from ferrule.cli.targets import ServerChoice, complete_target, read_choice
 if TYPE_CHECKING:
     from ferrule.client.client import Client
 
-__all__ = ["Connection", "connection_options", "run_async", "target_argument"]
+__all__ = ["ConnectionOptions", "connection_options", "run_async", "target_argument"]
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -28,13 +28,13 @@ target_argument = click.argument("target", shell_complete=complete_target)
 
 
 def connection_options(command: CommandT) -> CommandT:
-    """The options of `Connection`, gathered into the parameter ``connection``."""
+    """The options of `ConnectionOptions`, gathered into the parameter ``connection``."""
     import functools
 
     @functools.wraps(command)
     def gathered(**values: Any) -> Any:
         names = ("target", "mode", "headers", "token", "oauth", "timeout_s", "verbose", "output")
-        connection = Connection(**{name: values.pop(name) for name in names})
+        connection = ConnectionOptions(**{name: values.pop(name) for name in names})
         return command(connection=connection, **values)
 
     options = (
@@ -56,7 +56,7 @@ def connection_options(command: CommandT) -> CommandT:
 
 
 @dataclass(slots=True)
-class Connection:
+class ConnectionOptions:
     """How to reach a server, as the command line says.
 
     Attributes:

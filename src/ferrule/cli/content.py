@@ -34,6 +34,7 @@ def print_blocks(blocks: Iterable[Any], save: Path | None) -> None:
 def print_contents(contents: Iterable[Any], save: Path | None) -> None:
     """Contents of a resource."""
     for number, item in enumerate(contents, 1):
+        # An item holds text or bytes, and one of an unknown kind neither.
         text = getattr(item, "text", None)
         blob = getattr(item, "blob", None)
         if isinstance(text, str):

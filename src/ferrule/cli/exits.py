@@ -160,7 +160,7 @@ def _http_status(error: BaseException | None) -> int | None:
     """The HTTP status behind an error, if there is one."""
     while error is not None:
         for name in ("http_status", "status"):
-            found = getattr(error, name, None)
+            found = getattr(error, name, None)  # errors of several HTTP libraries, which share no class
             if isinstance(found, int):
                 return found
         error = error.__cause__
@@ -193,7 +193,7 @@ def _log_harmlessly() -> None:
 def _speak_utf8() -> None:
     """What servers say is Unicode, whatever the locale is, and half of a surrogate pair must not end the program."""
     for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
+        reconfigure = getattr(stream, "reconfigure", None)  # a program may have replaced the stream by another class
         if reconfigure is not None:
             try:
                 reconfigure(encoding="utf-8", errors="backslashreplace")

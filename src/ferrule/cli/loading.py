@@ -53,8 +53,8 @@ def load_app(path: Path, attribute: str | None) -> Any:
         except Exception as error:  # of the file, not of ours: its author wants the place and not our frames
             raise Quit(EXIT_USAGE, f"{_place_in(error, path)}{path} cannot be loaded: {_told(error)}") from error
         for name in USUAL_NAMES:
-            if _is_server(getattr(module, name, None)):
-                return getattr(module, name)
+            if _is_server(value := getattr(module, name, None)):  # the file of a user; a name may come from __getattr__
+                return value
         found = {name: value for name, value in vars(module).items() if _is_server(value)}
     different = {id(value): value for value in found.values()}
     if len(different) == 1:
@@ -89,7 +89,7 @@ def _told(error: Exception) -> str:
 def _named(module: ModuleType, path: Path, attribute: str) -> Any:
     value: Any = module
     for part in attribute.split("."):
-        if not hasattr(value, part):
+        if not hasattr(value, part):  # the path that the user wrote after the colon
             raise click.UsageError(f"{path} has no {attribute!r}")
         value = getattr(value, part)
     if not _is_server(value) and callable(value):

@@ -48,7 +48,9 @@ class ServerChoice:
     @property
     def is_http(self) -> bool:
         """Whether it is a URL."""
-        return hasattr(self.target, "url")
+        from ferrule.client.targets import HttpTarget
+
+        return isinstance(self.target, HttpTarget)
 
 
 def python_command(*arguments: str) -> list[str]:

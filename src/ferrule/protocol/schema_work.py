@@ -68,7 +68,7 @@ class SchemaTooCostly(FerruleError, ValueError):
     """Validating against a foreign schema would take more than is allowed (the fault of the schema's author)."""
 
 
-class _Node:
+class _SchemaNode:
     """One subschema: what it costs itself, and which others it applies to what."""
 
     __slots__ = ("cost", "divides", "factor", "here", "items", "members", "named", "names", "patterns", "prefix", "raw")
@@ -79,14 +79,14 @@ class _Node:
         self.patterns = 0
         self.divides = fraction_bits(raw)
         self.factor = 1
-        self.here: list[_Node] = []
-        self.named: dict[str, _Node] = {}
-        self.members: list[_Node] = []
-        self.names: list[_Node] = []
-        self.prefix: list[_Node] = []
-        self.items: list[_Node] = []
+        self.here: list[_SchemaNode] = []
+        self.named: dict[str, _SchemaNode] = {}
+        self.members: list[_SchemaNode] = []
+        self.names: list[_SchemaNode] = []
+        self.prefix: list[_SchemaNode] = []
+        self.items: list[_SchemaNode] = []
 
-    def all(self) -> Iterator[_Node]:
+    def all(self) -> Iterator[_SchemaNode]:
         for group in (self.here, self.members, self.names, self.prefix, self.items):
             yield from group
         yield from self.named.values()
@@ -103,7 +103,7 @@ class SchemaWork:
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self._nodes: dict[int, _Node] = {}
+        self._nodes: dict[int, _SchemaNode] = {}
         self._index = _Index(schema)
         self._root = self._compile(schema)
         nodes = [*reversed(self._nodes.values())]  # what is applied comes before what applies it, mostly
@@ -131,8 +131,8 @@ class SchemaWork:
 
     # -- from JSON to nodes -----------------------------------------------------------------------------------------
 
-    def _compile(self, root: Any) -> _Node:
-        made = _Node(root)
+    def _compile(self, root: Any) -> _SchemaNode:
+        made = _SchemaNode(root)
         self._nodes[id(root)] = made
         todo = [made]
         while todo:
@@ -142,7 +142,7 @@ class SchemaWork:
                     continue
                 known = self._nodes.get(id(cast("Any", sub)))
                 if known is None:
-                    known = self._nodes[id(cast("Any", sub))] = _Node(cast("Mapping[str, Any]", sub))
+                    known = self._nodes[id(cast("Any", sub))] = _SchemaNode(cast("Mapping[str, Any]", sub))
                     todo.append(known)
                 if isinstance(group, list):
                     group.append(known)
@@ -150,7 +150,7 @@ class SchemaWork:
                     node.named[group] = known
         return made
 
-    def _applied(self, node: _Node) -> Iterator[tuple[list[_Node] | str, Any]]:
+    def _applied(self, node: _SchemaNode) -> Iterator[tuple[list[_SchemaNode] | str, Any]]:
         raw = node.raw
         node.cost += _own_cost(raw)
         if "unevaluatedProperties" in raw or "unevaluatedItems" in raw:
@@ -269,10 +269,10 @@ def _own_cost(raw: Mapping[str, Any]) -> int:
     return cost // 8
 
 
-def _closures(root: _Node, nodes: list[_Node]) -> dict[int, dict[_Node, int]] | None:
+def _closures(root: _SchemaNode, nodes: list[_SchemaNode]) -> dict[int, dict[_SchemaNode, int]] | None:
     """For each subschema how often it evaluates which ones for the same value; ``None`` where that is too much to
     write down."""
-    found: dict[int, dict[_Node, int]] = {}
+    found: dict[int, dict[_SchemaNode, int]] = {}
     entries = 0
     todo = [(node, False) for node in nodes]
     while todo:
@@ -294,7 +294,7 @@ def _closures(root: _Node, nodes: list[_Node]) -> dict[int, dict[_Node, int]] | 
     return found
 
 
-def _width(root: _Node, nodes: list[_Node], cost_of: Callable[[_Node], int] | None = None) -> int:
+def _width(root: _SchemaNode, nodes: list[_SchemaNode], cost_of: Callable[[_SchemaNode], int] | None = None) -> int:
     """The most evaluations that any one part of any value gets; 0 where that has no bound, or none below
     `MAX_EVALUATIONS`.
 
@@ -333,10 +333,10 @@ def _width(root: _Node, nodes: list[_Node], cost_of: Callable[[_Node], int] | No
     return 0
 
 
-_Group: TypeAlias = list[tuple[_Node, int]]
+_Group: TypeAlias = list[tuple[_SchemaNode, int]]
 
 
-def _below(here: Mapping[_Node, int]) -> list[tuple[_Group, list[_Group]]]:
+def _below(here: Mapping[_SchemaNode, int]) -> list[tuple[_Group, list[_Group]]]:
     """The subschemas that one member, one name and one entry get: those that every one gets, and beside them those of
     a single name or place."""
     members: _Group = []
@@ -362,7 +362,7 @@ def _below(here: Mapping[_Node, int]) -> list[tuple[_Group, list[_Group]]]:
     return found
 
 
-def _longest_chain(nodes: list[_Node]) -> int:
+def _longest_chain(nodes: list[_SchemaNode]) -> int:
     """The most subschemas that apply inside one another to the same value."""
     found: dict[int, int] = {}
     todo = [(node, False) for node in nodes]
@@ -376,7 +376,7 @@ def _longest_chain(nodes: list[_Node]) -> int:
     return max(found.values())
 
 
-def _refuse_endless(nodes: list[_Node]) -> None:
+def _refuse_endless(nodes: list[_SchemaNode]) -> None:
     """Refuse a schema that applies itself to the same value again."""
     done: set[int] = set()
     opened: set[int] = set()
@@ -421,11 +421,11 @@ def _size(value: Any, limit: int, counts_text: bool) -> int:
     return count
 
 
-def _count(root: _Node, value: Any) -> int:
+def _count(root: _SchemaNode, value: Any) -> int:
     """The evaluations of ``root`` for ``value``, each pair of subschema and part once."""
     known: dict[tuple[int, int], tuple[int, int]] = {}
     pieces: list[Any] = []  # keeps what is made here alive, so that no id comes twice
-    todo: list[tuple[_Node, Any, list[tuple[int, _Node, Any]] | None]] = [(root, value, None)]
+    todo: list[tuple[_SchemaNode, Any, list[tuple[int, _SchemaNode, Any]] | None]] = [(root, value, None)]
     while todo:
         node, part, applied = todo.pop()
         pair = (id(node), id(part))
@@ -461,7 +461,7 @@ def _count(root: _Node, value: Any) -> int:
     return known[id(root), id(value)][0]
 
 
-def _applications(node: _Node, part: Any) -> list[tuple[int, _Node, Any]]:
+def _applications(node: _SchemaNode, part: Any) -> list[tuple[int, _SchemaNode, Any]]:
     applied = [(node.factor, sub, part) for sub in node.here]
     if (
         type(part) in (dict, list)

@@ -319,6 +319,7 @@ def _with_stand_ins(obj: Any, type_: Any, kept: dict[int, OpenBundle]) -> Any:
     if not (isinstance(type_, type) and issubclass(type_, msgspec.Struct)):
         return obj
     infos = msgspec.structs.fields(type_)
+    # `type_` may be any type of a program, not only a `WireStruct`.
     unknown: type[OpenBundle] | None = getattr(type_, "__unknown_kind__", None)
     if unknown is not None:
         kind = obj.get("type")

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ferrule.cli.arguments import read_arguments, read_json_option
-from ferrule.cli.connect import Connection, connection_options, run_async
+from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
 from ferrule.cli.content import print_blocks
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
 from ferrule.cli.output import print_json, print_json_line, print_text, say, terminal_safe
@@ -36,7 +36,7 @@ Examples:
 @click.option("--task", "as_task", is_flag=True, help="Begin it as a task, print the task's id, and do not wait.")
 @click.option("--save", type=click.Path(path_type=Path, file_okay=False), help="Keep images, audio and blobs here.")
 def command(
-    connection: Connection,
+    connection: ConnectionOptions,
     tool: str,
     arguments: tuple[str, ...],
     given: str | None,
@@ -52,7 +52,12 @@ def command(
 
 
 async def _call(
-    connection: Connection, tool: str, pairs: Sequence[str], given: dict[str, Any], as_task: bool, save: Path | None
+    connection: ConnectionOptions,
+    tool: str,
+    pairs: Sequence[str],
+    given: dict[str, Any],
+    as_task: bool,
+    save: Path | None,
 ) -> int:
     progress = connection.progress()
     async with connection.client(**(connection.asking_later() if as_task else {})) as client:
@@ -81,7 +86,7 @@ async def _call(
     return _print_result(connection, tool, result, save)
 
 
-def _print_task(connection: Connection, task_id: str) -> None:
+def _print_task(connection: ConnectionOptions, task_id: str) -> None:
     if connection.is_json:
         print_json_line({"taskId": task_id})
     else:
@@ -89,7 +94,7 @@ def _print_task(connection: Connection, task_id: str) -> None:
         say(f"wait for it with: ferrule tasks {shlex.quote(connection.target)} wait {task_id}")
 
 
-def _print_result(connection: Connection, tool: str, result: Any, save: Path | None) -> int:
+def _print_result(connection: ConnectionOptions, tool: str, result: Any, save: Path | None) -> int:
     if connection.is_json:
         print_json(result.result)
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ferrule.cli.connect import Connection
+from ferrule.cli.connect import ConnectionOptions
 from ferrule.cli.exits import EXIT_NO_CONNECTION, EXIT_OK, Quit
 from ferrule.cli.output import say
 from ferrule.cli.targets import complete_target, read_choice
@@ -64,7 +64,7 @@ def command(
 
     if mode not in ("auto", "legacy", *REVISIONS):
         raise click.UsageError(f"--mode is auto, legacy or one of {', '.join(REVISIONS)}")
-    given = Connection(choice.text, headers=headers, token=token, oauth=oauth)
+    given = ConnectionOptions(choice.text, headers=headers, token=token, oauth=oauth)
     inspected = InspectedTarget(
         choice.text,
         choice.target,

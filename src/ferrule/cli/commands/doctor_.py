@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from ferrule.cli.connect import Connection, connection_options, run_async
+from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
 from ferrule.cli.doctor.findings import Finding, Report
 from ferrule.cli.output import print_json
 from ferrule.cli.targets import read_choice
@@ -28,7 +28,7 @@ Examples:
 @click.option("--origin", metavar="URL", help="Also find out whether pages of this origin may use it.")
 @click.option("--slow-after", type=float, default=5.0, show_default=True, metavar="SECONDS", help="A start is slow.")
 @click.option("--wait", "wait_s", type=float, default=4.0, show_default=True, metavar="SECONDS", help="For a stream.")
-def command(connection: Connection, as_json: bool, origin: str | None, slow_after: float, wait_s: float) -> int:
+def command(connection: ConnectionOptions, as_json: bool, origin: str | None, slow_after: float, wait_s: float) -> int:
     """Find out what works with the server TARGET, what fails, and why.
 
     Connects in every revision and transport that it could speak. A process is started as hosts do it: with few

@@ -9,7 +9,7 @@ import click
 
 from ferrule.cli.arguments import read_json_option
 from ferrule.cli.commands.list_ import read_lists
-from ferrule.cli.connect import Connection, connection_options, run_async
+from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
 from ferrule.cli.inspecting import TokenCost, as_models_see, cost_of, name_problems
 from ferrule.cli.output import print_json, print_rows, print_text, say
@@ -31,7 +31,7 @@ Examples:
 @click.option("--call", "tool", metavar="TOOL", help="Call this tool as well, and weigh its result.")
 @click.option("--arguments", metavar="JSON", help="For --call.")
 @click.option("--strict", is_flag=True, help="Exit with 1 where a name or a schema is questionable.")
-def command(connection: Connection, as_json: bool, tool: str | None, arguments: str | None, strict: bool) -> int:
+def command(connection: ConnectionOptions, as_json: bool, tool: str | None, arguments: str | None, strict: bool) -> int:
     """Show the full picture of the server TARGET.
 
     Identity, capabilities in each revision, lists, names that hosts refuse, schemas that model APIs refuse, and what
@@ -46,7 +46,7 @@ def command(connection: Connection, as_json: bool, tool: str | None, arguments: 
     return EXIT_FAILED if strict and picture["problems"] else EXIT_OK
 
 
-async def _look(connection: Connection, tool: str | None, arguments: dict[str, Any]) -> dict[str, Any]:
+async def _look(connection: ConnectionOptions, tool: str | None, arguments: dict[str, Any]) -> dict[str, Any]:
     from ferrule.app.signatures.schema_profile import schema_hints, schema_problems
     from ferrule.wire.codec import to_builtins
 
@@ -82,7 +82,7 @@ async def _look(connection: Connection, tool: str | None, arguments: dict[str, A
     return picture
 
 
-async def _capabilities(connection: Connection) -> dict[str, Any]:
+async def _capabilities(connection: ConnectionOptions) -> dict[str, Any]:
     """Revision → capabilities, or why there are none."""
     from ferrule.protocol.errors import FerruleError
     from ferrule.wire.codec import to_builtins

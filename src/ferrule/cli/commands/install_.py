@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ferrule.cli.exits import EXIT_USAGE, Quit
-from ferrule.cli.hosts.installing import Change, Journal, apply_change, plan_install, plan_removal, plan_undo
+from ferrule.cli.hosts.installing import Change, InstallHistory, apply_change, plan_install, plan_removal, plan_undo
 from ferrule.cli.hosts.places import HOSTS, Host
 from ferrule.cli.output import print_text, say
 from ferrule.cli.targets import ServerChoice, complete_target, python_command, read_choice
@@ -154,7 +154,7 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def _undo(path: Path, name: str | None, dry_run: bool) -> None:
-    journal = Journal()
+    journal = InstallHistory()
     record = journal.last(path, name)
     if record is None:
         raise Quit(EXIT_USAGE, f"no change of {path} is noted that could be undone")
@@ -175,6 +175,6 @@ def _carry_out(change: Change, dry_run: bool, words: str) -> None:
     if dry_run:
         print_text(change.diff().rstrip("\n"))
         return
-    Journal().add(change)
+    InstallHistory().add(change)
     apply_change(change)
     say(words.strip())

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ferrule.cli.connect import Connection, connection_options, run_async
+from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
 from ferrule.cli.output import print_json, print_rows, say
 
 __all__ = ["command", "read_lists"]
@@ -26,12 +26,12 @@ Examples:
 @connection_options
 @click.argument("kinds", nargs=-1, type=click.Choice(KINDS))
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
-def command(connection: Connection, kinds: tuple[str, ...], as_json: bool) -> None:
+def command(connection: ConnectionOptions, kinds: tuple[str, ...], as_json: bool) -> None:
     """List what the server TARGET has: tools, resources, templates, prompts (all, or the KINDS named)."""
     run_async(_list(connection, kinds or KINDS, as_json or connection.is_json))
 
 
-async def _list(connection: Connection, kinds: tuple[str, ...], as_json: bool) -> None:
+async def _list(connection: ConnectionOptions, kinds: tuple[str, ...], as_json: bool) -> None:
     async with connection.client() as client:
         found = await read_lists(client, kinds)
     if as_json:
@@ -80,8 +80,10 @@ def _print(kind: str, items: list[Any]) -> None:
         rows = [(prompt.name, _prompt_arguments(prompt), _first(prompt)) for prompt in items]
         print_rows(f"Prompts ({len(items)})", ("NAME", "ARGUMENTS", "DESCRIPTION"), rows)
     else:
-        name = "uri" if kind == "resources" else "uri_template"
-        rows = [(getattr(item, name), item.mime_type or "", _first(item)) for item in items]
+        rows = [
+            (item.uri if kind == "resources" else item.uri_template, item.mime_type or "", _first(item))
+            for item in items
+        ]
         title = "Resources" if kind == "resources" else "Resource templates"
         print_rows(f"{title} ({len(items)})", ("URI", "TYPE", "DESCRIPTION"), rows)
 

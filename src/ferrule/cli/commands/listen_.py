@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import click
 
-from ferrule.cli.connect import Connection, connection_options, run_async
+from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
 from ferrule.cli.output import print_text, say
 
 __all__ = ["command"]
@@ -28,7 +28,7 @@ Examples:
 @click.option("--count", type=click.IntRange(min=1), help="End after so many events.")
 @click.option("--for", "seconds", type=float, metavar="SECONDS", help="End after so long.")
 def command(
-    connection: Connection, uris: tuple[str, ...], log_level: str, count: int | None, seconds: float | None
+    connection: ConnectionOptions, uris: tuple[str, ...], log_level: str, count: int | None, seconds: float | None
 ) -> None:
     """Show changes of the lists of TARGET, updates of the resources URI, and log messages, until Ctrl-C.
 
@@ -38,7 +38,7 @@ def command(
 
 
 async def _listen(
-    connection: Connection, uris: tuple[str, ...], log_level: str, count: int | None, seconds: float | None
+    connection: ConnectionOptions, uris: tuple[str, ...], log_level: str, count: int | None, seconds: float | None
 ) -> None:
     from ferrule.wire.codec import encode_str, to_builtins
 
@@ -65,8 +65,12 @@ async def _listen(
     async with connection.client(**options) as client:
         capabilities = client.server_capabilities
         wanted: dict[str, Any] = {
-            kind: bool((bundle := getattr(capabilities, kind)) is not None and bundle.list_changed)
-            for kind in ("tools", "prompts", "resources")
+            kind: bundle is not None and bool(bundle.list_changed)
+            for kind, bundle in (
+                ("tools", capabilities.tools),
+                ("prompts", capabilities.prompts),
+                ("resources", capabilities.resources),
+            )
         }
         subscription = client.listen(uris=list(uris), **wanted)
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import click
 from click.core import ParameterSource
 
-from ferrule.cli.connect import Connection, target_argument
+from ferrule.cli.connect import ConnectionOptions, target_argument
 from ferrule.cli.exits import EXIT_NO_CONNECTION, EXIT_USAGE, Quit, explain
 from ferrule.cli.output import say
 from ferrule.cli.targets import ServerChoice, python_command, read_choice, read_group
@@ -93,7 +93,7 @@ def command(
     web: dict[str, Any] = {"path": path, **{name: value for name, value in origins.items() if value}}
     if stateless:
         web["stateless"] = True
-    connection = Connection(target, mode=mode, headers=headers, token=token, oauth=oauth)
+    connection = ConnectionOptions(target, mode=mode, headers=headers, token=token, oauth=oauth)
     if choice is None:
         assert group is not None
         if headers or token:
@@ -198,7 +198,7 @@ def _reloading(choice: ServerChoice, path: Path) -> ServerChoice:
     return replace(choice, target=replace(target, server=server))
 
 
-def _proxy(choice: ServerChoice, connection: Connection) -> Any:
+def _proxy(choice: ServerChoice, connection: ConnectionOptions) -> Any:
     from ferrule.client.gateway.proxy import proxy
 
     try:
@@ -207,7 +207,7 @@ def _proxy(choice: ServerChoice, connection: Connection) -> Any:
         raise click.UsageError(str(error)) from error
 
 
-def _gateway(name: str, targets: Mapping[str, Any], connection: Connection) -> Any:
+def _gateway(name: str, targets: Mapping[str, Any], connection: ConnectionOptions) -> Any:
     from ferrule.cli.gateway import gateway
 
     options: dict[str, Any] = {**connection.client_options(), "connect_timeout_s": 30.0}
@@ -215,10 +215,11 @@ def _gateway(name: str, targets: Mapping[str, Any], connection: Connection) -> A
 
 
 def _heard(target: Any) -> Any:
-    """Its stderr on ours."""
-    server: Any = getattr(target, "server", None)
-    if server is not None and server.stderr == "capture":
-        return replace(target, server=replace(server, stderr=say))
+    """Return the target with the stderr of its process, if it is one, on ours."""
+    from ferrule.client.targets import StdioTarget
+
+    if isinstance(target, StdioTarget) and target.server.stderr == "capture":
+        return replace(target, server=replace(target.server, stderr=say))
     return target
 
 

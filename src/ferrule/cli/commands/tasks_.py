@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ferrule.cli.arguments import read_json_option
-from ferrule.cli.connect import Connection, connection_options, run_async
+from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
 from ferrule.cli.content import print_blocks
 from ferrule.cli.exits import EXIT_FAILED, EXIT_NO_ANSWER, EXIT_OK, EXIT_REFUSED, Quit
 from ferrule.cli.output import print_json, print_json_line, print_rows, print_text, say
@@ -43,7 +43,7 @@ class _TasksCommand(click.Command):
 @click.argument("action", type=click.Choice(ACTIONS))
 @click.argument("task", required=False)
 @click.option("--json", "given", metavar="JSON", help="For answer: the input responses by their keys.")
-def command(connection: Connection, action: str, task: str | None, given: str | None) -> int:
+def command(connection: ConnectionOptions, action: str, task: str | None, given: str | None) -> int:
     """Look at tasks of the server TARGET; `ferrule call --task` begins one.
 
     \b
@@ -63,7 +63,7 @@ def command(connection: Connection, action: str, task: str | None, given: str | 
     return run_async(_tasks(connection, action, task or "", read_json_option(given)))
 
 
-async def _tasks(connection: Connection, action: str, task: str, given: dict[str, Any]) -> int:
+async def _tasks(connection: ConnectionOptions, action: str, task: str, given: dict[str, Any]) -> int:
     from ferrule.client.calls.tasks import TASKS_EXTENSION
     from ferrule.protocol.errors import RemoteError
     from ferrule.wire.jsonrpc import JsonRpcErrorCode
@@ -99,7 +99,7 @@ async def _tasks(connection: Connection, action: str, task: str, given: dict[str
             raise
 
 
-async def _wait(connection: Connection, handle: Any, *, shows: bool) -> int:
+async def _wait(connection: ConnectionOptions, handle: Any, *, shows: bool) -> int:
     """Until the end: each change on the way, the questions to the terminal, the result at the end."""
     from ferrule.client.calls.tasks import TaskCancelled
     from ferrule.client.concurrent import gather
@@ -134,7 +134,7 @@ async def _wait(connection: Connection, handle: Any, *, shows: bool) -> int:
     return EXIT_OK if result is not None and not result.is_error else EXIT_FAILED
 
 
-async def _list(connection: Connection, client: Any) -> int:
+async def _list(connection: ConnectionOptions, client: Any) -> int:
     found: list[dict[str, Any]] = []
     cursor: str | None = None
     for _ in range(1000):
@@ -154,7 +154,7 @@ async def _list(connection: Connection, client: Any) -> int:
     return EXIT_OK
 
 
-def _print_state(connection: Connection, raw: Mapping[str, Any]) -> None:
+def _print_state(connection: ConnectionOptions, raw: Mapping[str, Any]) -> None:
     if connection.is_json:
         print_json_line(raw)
         return
@@ -165,7 +165,7 @@ def _print_state(connection: Connection, raw: Mapping[str, Any]) -> None:
         print_text(f"  {key}: {params.get('message') or asked.get('method')}")
 
 
-def _print_change(connection: Connection, raw: Mapping[str, Any]) -> None:
+def _print_change(connection: ConnectionOptions, raw: Mapping[str, Any]) -> None:
     """In a pipe for programs a line of the result, for people a word beside it."""
     if connection.is_json:
         print_json_line(raw)

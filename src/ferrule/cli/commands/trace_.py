@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from ferrule.cli.connect import Connection, run_async
+from ferrule.cli.connect import ConnectionOptions, run_async
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Quit
 from ferrule.cli.output import print_text, say
 from ferrule.cli.targets import ServerChoice, complete_target, python_command, read_choice
@@ -85,7 +85,7 @@ def command(
     if to is None:
         raise click.UsageError("--to FILE says where the recording goes")
     if http:
-        return _record_http(choice, to, host, port, Connection(choice.text, headers=headers).header_map())
+        return _record_http(choice, to, host, port, ConnectionOptions(choice.text, headers=headers).header_map())
     return _record(choice, to, headers)
 
 

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from ferrule.client.jsonc import as_mapping, parse_jsonc, remove_member, set_member
 
-__all__ = ["Change", "Journal", "apply_change", "plan_install", "plan_removal", "plan_undo"]
+__all__ = ["Change", "InstallHistory", "apply_change", "plan_install", "plan_removal", "plan_undo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Record:
     digest_after: str
 
 
-class Journal:
+class InstallHistory:
     """The changes of this user that can be undone, oldest first; the last 50.
 
     It holds copies of configuration files, which may hold secrets: only this user can read it.

@@ -190,7 +190,7 @@ def _struct_plan(rules: _Rules, type_: type[WireStruct]) -> Step | None:
     if not (drops or children or rewrite or moves):
         return None
     if not moves:
-        return _Plan(rewrite, drops, children + recursive).run
+        return _StructPlan(rewrite, drops, children + recursive).run
     if isinstance(rules, _Reading):
         return _ReadingPlan(children + recursive, moves).run
     return _RenamingPlan(rewrite, drops, children + recursive, moves, _renamed_type(type_, renames)).run
@@ -218,7 +218,7 @@ def _mentions(annotation: Any, type_: type) -> bool:
     return annotation is type_ or any(_mentions(arg, type_) for arg in get_args(annotation))
 
 
-class _Plan:
+class _StructPlan:
     """The steps for one struct type, for structs and for mappings with its wire names."""
 
     def __init__(
@@ -266,8 +266,8 @@ class _Plan:
         return value if changed is None else changed
 
 
-class _RenamingPlan(_Plan):
-    """As `_Plan` for a type of which the revision writes some fields under another name."""
+class _RenamingPlan(_StructPlan):
+    """As `_StructPlan` for a type of which the revision writes some fields under another name."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class _RenamingPlan(_Plan):
         return _move_keys(super()._run_mapping(value), self.moves)
 
 
-class _ReadingPlan(_Plan):
+class _ReadingPlan(_StructPlan):
     """The names of the superset for JSON with the names of the revision."""
 
     def __init__(self, children: list[tuple[str, str, Step]], moves: list[tuple[str, str]]) -> None:

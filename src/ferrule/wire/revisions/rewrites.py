@@ -72,6 +72,7 @@ def _is_object(value: Any) -> bool:
     """Whether it will be an object on the wire: ready-made structs and dataclasses are."""
     if isinstance(value, (Mapping, Struct)):
         return True
+    # What marks a dataclass; `dataclasses.is_dataclass` would load a module that nothing else here needs.
     return hasattr(type(cast("object", value)), "__dataclass_fields__")
 
 
