@@ -41,7 +41,7 @@ class Person:
     def __init__(self) -> None:
         self.visits: list[str] = []
         self.pages: list[str] = []
-        self._sessions.connector = urllib.request.build_opener(
+        self._opener = urllib.request.build_opener(
             _StaysHere(), urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
         )
 
@@ -53,7 +53,7 @@ class Person:
         data: bytes | None = None
         for _ in range(20):
             try:
-                with self._sessions.connector.open(url, data, timeout=10) as response:
+                with self._opener.open(url, data, timeout=10) as response:
                     page = response.read().decode()
             except urllib.error.HTTPError as error:
                 with error:

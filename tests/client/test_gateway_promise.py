@@ -111,9 +111,7 @@ class Behind:
         self.say: list[tuple[str, dict[str, Any]]] = []
         self.ask: list[tuple[str, dict[str, Any]]] = []
         self.server: Server[Any] = Server(
-            "behind",
-            version="9",
-            title="Behind",
+            Implementation("behind", "9", title="Behind"),
             logging=True,
             resource_updates=True,
             list_changed=["tools", "prompts"],

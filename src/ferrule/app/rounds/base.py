@@ -262,7 +262,10 @@ class Rounds(ABC):
         await self.check_open()
         check_key(name)
         self._refuse_when_over(f"The step {name!r}")
-        run = lambda: _call(function, args, kwargs, self.settings)  # noqa: E731
+
+        async def run() -> Any:
+            return await _call(function, args, kwargs, self.settings)
+
         around = in_step.get()
         if around is not None and around.is_check and not once:
             return await run()  # what the check returns is recorded, and this is part of it

@@ -52,7 +52,8 @@ class HttpSender:
     def __init__(self, http: HttpClient, auth: HttpAuth | None) -> None:
         self._http = http
         self._auth = auth
-        self._observe = auth.observed if isinstance(auth, ObservesAnswers) else None
+        given: object = auth
+        self._observe = given.observed if isinstance(given, ObservesAnswers) else None
 
     async def open(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"", flight: Flight | None = None
