@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from ferrule.kernel.dispatch import TransportContext
 
-__all__ = ["HttpContext", "HttpRefusal", "http_form_of", "raw_headers"]
+__all__ = ["HttpContext", "HttpRefusal", "HttpRefusing", "http_form_of", "raw_headers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,19 @@ def raw_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
 
+@runtime_checkable
+class HttpRefusing(Protocol):
+    """An error of a handler that is answered with an HTTP status and headers of its own, such as 403 with a challenge.
+
+    Attributes:
+        http_status: the status.
+        http_headers: more response headers.
+    """
+
+    http_status: int
+    http_headers: Iterable[tuple[str, str]]
+
+
 def http_form_of(error: BaseException) -> tuple[int, list[tuple[bytes, bytes]]] | None:
-    """Status and headers that an error asks for over HTTP (attributes ``http_status`` and ``http_headers``): a 403 with
-    its challenge, raised by a handler. ``None`` for all others."""
-    status: Any = getattr(error, "http_status", None)
-    return None if status is None else (status, raw_headers(getattr(error, "http_headers", ())))
+    """Return the HTTP status and headers that an error asks for; ``None`` for an error that asks for none."""
+    return (error.http_status, raw_headers(error.http_headers)) if isinstance(error, HttpRefusing) else None

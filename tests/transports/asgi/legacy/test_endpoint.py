@@ -13,6 +13,7 @@ from ferrule.protocol.errors import ConnectionClosed
 from ferrule.transports.asgi import HttpContext, HttpEndpoint
 from ferrule.transports.asgi.legacy import endpoint as legacy
 from ferrule.transports.asgi.legacy import questions
+from ferrule.transports.http.errors import HttpRemoteError
 from tests.transports.asgi.support import (
     LEGACY,
     Call,
@@ -577,3 +578,19 @@ async def test_a_time_out_of_a_question_tells_the_client() -> None:
     assert withdrawn["method"] == "notifications/cancelled"
     assert withdrawn["params"]["requestId"] == question["id"]
     assert result["result"]["content"][0]["text"] == "timed out"
+
+
+async def test_the_http_status_of_another_server_is_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway's server answered 404 with a JSON-RPC error; the gateway's client would take 404 for a lost session."""
+    steered = Steered()
+    app = steered.endpoint()
+    session = await open_session(app)
+
+    async def fail(ctx: Any, arguments: Any) -> str:
+        error = HttpRemoteError("no such method", code=-32601)
+        error.http_status = 404
+        raise error
+
+    monkeypatch.setattr(steered, "tool_fail", fail)
+    answer = await legacy_call(app, tool("fail"), session).run()
+    assert (answer.status, answer.json["error"]["code"]) == (200, -32601)
