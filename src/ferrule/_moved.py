@@ -102,6 +102,7 @@ MOVED: Final = {
     "ferrule.transports.aiohttp_client": "ferrule.transports.http.aiohttp_backend",
     "ferrule.transports.asgi.channel": "ferrule.transports.asgi.legacy.stream",
     "ferrule.transports.asgi.events": "ferrule.transports.asgi.legacy.events",
+    "ferrule.transports.asgi.exchange": "ferrule.transports.asgi.modern.exchange",
     "ferrule.transports.asgi.legacy_exchange": "ferrule.transports.asgi.legacy.exchange",
     "ferrule.transports.asgi.questions": "ferrule.transports.asgi.legacy.questions",
     "ferrule.transports.asgi.session": "ferrule.transports.asgi.legacy.session",

@@ -26,8 +26,8 @@ from ferrule.kernel.dispatch import (
 from ferrule.kernel.duplex import JSONRPCDispatcher
 from ferrule.kernel.duplex import _Inbound as Inbound  # pyright: ignore[reportPrivateUsage]
 from ferrule.transports.asgi.context import HttpContext
-from ferrule.transports.asgi.exchange import ModernExchange
 from ferrule.transports.asgi.legacy.exchange import LegacyExchange
+from ferrule.transports.asgi.modern.exchange import ModernExchange
 from ferrule.transports.http.client import StreamableHttp
 from ferrule.transports.memory import MemoryWriteStream, memory_pair
 from ferrule.transports.stdio.server import StdioContext, StdioWriteStream

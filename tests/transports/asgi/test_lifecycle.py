@@ -13,7 +13,7 @@ import pytest
 
 from ferrule.kernel.server import Server
 from ferrule.transports.asgi import HttpEndpoint, HttpOptions
-from ferrule.transports.asgi.lifecycle import ServerLife
+from ferrule.transports.asgi.lifecycle import LifespanRunner
 from ferrule.transports.asgi.runtime import current_runtime
 from tests.transports.asgi.support import modern, modern_call, open_session
 
@@ -145,7 +145,7 @@ async def test_a_lifespan_that_is_left_by_a_cancellation_does_not_serve(
 
 async def test_stopping_what_never_started_does_nothing() -> None:
     """A host that shuts down before the first request."""
-    life = ServerLife(Server("x"))
+    life = LifespanRunner(Server("x"))
     await life.stop()
     await life.start()
     await life.start()

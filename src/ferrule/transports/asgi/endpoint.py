@@ -29,13 +29,13 @@ from ferrule.kernel.gauges import gauges_of
 from ferrule.kernel.server import Server
 from ferrule.protocol.handshake import is_handshake_version
 from ferrule.protocol.inbound import MCP_PROTOCOL_VERSION_HEADER, has_modern_envelope
-from ferrule.transports.asgi.exchange import HttpRequest
 from ferrule.transports.asgi.gate import HttpGate
-from ferrule.transports.asgi.legacy.endpoint import LegacySide
+from ferrule.transports.asgi.legacy.endpoint import LegacyEndpoint
 from ferrule.transports.asgi.media import accepts, is_json_content_type
-from ferrule.transports.asgi.modern import ModernSide
+from ferrule.transports.asgi.modern.endpoint import ModernEndpoint
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import KeepAlive, RawHeaders, Receive, Send
+from ferrule.transports.asgi.request import IncomingRequest
 from ferrule.transports.asgi.runtime import Runtime
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
@@ -85,8 +85,8 @@ class HttpEndpoint(HttpGate):
         super().__init__(server, options)
         options = self.options
         keep_alive = KeepAlive(options.keep_alive_s)
-        self.modern = ModernSide(server, keep_alive, options.disconnect_grace_s)
-        self.legacy = LegacySide(server, options, keep_alive, self.life) if options.legacy else None
+        self.modern = ModernEndpoint(server, keep_alive, options.disconnect_grace_s)
+        self.legacy = LegacyEndpoint(server, options, keep_alive, self.life) if options.legacy else None
         gauges = gauges_of(server)
         gauges.add("streams", keep_alive, len)
         if self.legacy is not None:
@@ -103,7 +103,7 @@ class HttpEndpoint(HttpGate):
             return
         raw_headers = scope["headers"]
         headers = {_NAMES[name]: value.strip().decode("latin-1") for name, value in raw_headers}
-        request = HttpRequest(scope, receive, send, headers)
+        request = IncomingRequest(scope, receive, send, headers)
         if "upgrade" in headers or "expect" in headers:
             self._end_with_answer(request)
         if scope["path"] not in self._paths and not self._is_ours(scope):
@@ -150,7 +150,7 @@ class HttpEndpoint(HttpGate):
 
     # --- the era ----------------------------------------------------------------------------------------------------
 
-    def _dispatch(self, request: HttpRequest, message: dict[str, Any], runtime: Runtime) -> Awaitable[None]:
+    def _dispatch(self, request: IncomingRequest, message: dict[str, Any], runtime: Runtime) -> Awaitable[None]:
         """Decide the era; what it returns serves the request when awaited."""
         headers = request.headers
         state = self.life.state
@@ -182,7 +182,7 @@ class HttpEndpoint(HttpGate):
             return self.modern.serve_notification(request, message, runtime, state)
         return request.refuse(400, _INVALID, "A client sends no responses in this era")
 
-    async def _serve_array(self, request: HttpRequest, body: Any, runtime: Runtime) -> None:
+    async def _serve_array(self, request: IncomingRequest, body: Any, runtime: Runtime) -> None:
         """A body that is no object: in one legacy revision an array of messages, elsewhere nothing."""
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
         is_legacy = MCP_SESSION_ID_HEADER in request.headers or self.options.stateless
@@ -192,13 +192,13 @@ class HttpEndpoint(HttpGate):
         what = "A batch of messages is not accepted here" if isinstance(body, list) else "A message is an object"
         await request.refuse(400, _INVALID, what)
 
-    async def _refuse_legacy(self, request: HttpRequest, body: Mapping[str, Any]) -> None:
+    async def _refuse_legacy(self, request: IncomingRequest, body: Mapping[str, Any]) -> None:
         """A legacy message where only the modern era is served: say what would be understood."""
         params: Any = body.get("params")
         requested: Any = cast("dict[str, Any]", params).get("protocolVersion") if isinstance(params, dict) else None
         await self._refuse_version(request, body, requested)
 
-    async def _refuse_version(self, request: HttpRequest, body: Mapping[str, Any], requested: Any) -> None:
+    async def _refuse_version(self, request: IncomingRequest, body: Mapping[str, Any], requested: Any) -> None:
         supported = list(self.server.modern_versions)
         await request.refuse(
             400,
@@ -222,7 +222,7 @@ class HttpEndpoint(HttpGate):
         path, root = scope["path"], scope.get("root_path", "").rstrip("/")
         return bool(root) and path.startswith(root) and path[len(root) :] in self._paths
 
-    async def _serve_verb(self, request: HttpRequest) -> None:
+    async def _serve_verb(self, request: IncomingRequest) -> None:
         method = request.scope["method"]
         origin = request.headers.get("origin")
         if method == "OPTIONS":
@@ -253,7 +253,7 @@ class HttpEndpoint(HttpGate):
     def _allowed(self) -> bytes:
         return b"POST, OPTIONS" if self.legacy is None or self.options.stateless else b"GET, POST, DELETE, OPTIONS"
 
-    async def _check_media(self, request: HttpRequest) -> bool:
+    async def _check_media(self, request: IncomingRequest) -> bool:
         content_type, accept = request.headers.get("content-type"), request.headers.get("accept")
         if content_type is None or not is_json_content_type(content_type):
             await request.refuse(415, _INVALID, "The content type of a message is application/json")

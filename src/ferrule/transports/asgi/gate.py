@@ -15,11 +15,11 @@ from ferrule.kernel.server import Server
 from ferrule.stores.blobs import probe
 from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
 from ferrule.transports.asgi.context import HttpContext, HttpRefusal, raw_headers
-from ferrule.transports.asgi.exchange import HttpRequest
 from ferrule.transports.asgi.health import Health, ReadyCheck
-from ferrule.transports.asgi.lifecycle import ServerLife
+from ferrule.transports.asgi.lifecycle import LifespanRunner
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import LastAnswer
+from ferrule.transports.asgi.request import IncomingRequest
 from ferrule.transports.asgi.runtime import Runtime, current_runtime
 from ferrule.transports.asgi.security import SecurityPolicy
 from ferrule.transports.asgi.signals import ShutdownSignals
@@ -63,7 +63,7 @@ class HttpGate:
         self.server = server
         self.is_ending = False
         self._signals = ShutdownSignals(self._told_to_end)
-        self.life = ServerLife(server, self._begin, self._signals.leave)
+        self.life = LifespanRunner(server, self._begin, self._signals.leave)
         self.security = SecurityPolicy(
             loopback=options.loopback,
             allowed_hosts=options.allowed_hosts,
@@ -103,18 +103,18 @@ class HttpGate:
         """A shutdown has begun: end the streams as the protocol says; requests in flight may finish."""
         self.is_ending = True
 
-    async def _refuse_ending(self, request: HttpRequest) -> None:
+    async def _refuse_ending(self, request: IncomingRequest) -> None:
         """A stream that is asked for while the server goes down would never end."""
         code = int(JsonRpcErrorCode.INTERNAL_ERROR)
         await request.refuse(503, code, "The server is shutting down", headers=[(b"retry-after", b"1")])
 
-    def _end_with_answer(self, request: HttpRequest) -> None:
+    def _end_with_answer(self, request: IncomingRequest) -> None:
         """A request with ``Upgrade`` or ``Expect``: see `LastAnswer`."""
         if str(request.scope.get("http_version", "1.1")).startswith("1"):
             last = LastAnswer(request.receive, request.send, is_last="upgrade" in request.headers)
             request.receive, request.send = last.receive, last.send
 
-    async def _join_headers(self, request: HttpRequest) -> bool:
+    async def _join_headers(self, request: IncomingRequest) -> bool:
         """Repeated headers: join what may be a list, refuse what must be one value."""
         headers = request.headers
         seen: dict[str, list[str]] = {}
@@ -129,7 +129,7 @@ class HttpGate:
             headers[name] = "; ".join(values) if name == "cookie" else ", ".join(values)
         return True
 
-    async def _admit(self, request: HttpRequest, origin: str | None) -> bool:
+    async def _admit(self, request: IncomingRequest, origin: str | None) -> bool:
         host = self.security.effective_host(request.headers, request.scope.get("client"))
         refusal = self.security.refuse(host, origin)
         if refusal is not None:
@@ -143,7 +143,7 @@ class HttpGate:
                 request.scope = {**request.scope, "client": (client, 0)}
         return True
 
-    async def _serve_elsewhere(self, request: HttpRequest) -> None:
+    async def _serve_elsewhere(self, request: IncomingRequest) -> None:
         """A request for another path than this endpoint's."""
         documents = self.options.documents
         found = None if documents is None else documents(request.context())
@@ -161,7 +161,7 @@ class HttpGate:
         raw = raw_headers(headers)
         await (request.reply(status, body, raw) if body else request.reply_empty(status, raw))
 
-    async def _authenticate(self, request: HttpRequest, context: HttpContext | None = None) -> bool:
+    async def _authenticate(self, request: IncomingRequest, context: HttpContext | None = None) -> bool:
         authenticate = self.options.authenticate
         context = request.context() if context is None else context
         try:
@@ -180,7 +180,7 @@ class HttpGate:
             return False
         return True
 
-    async def _start(self, request: HttpRequest) -> Runtime | None:
+    async def _start(self, request: IncomingRequest) -> Runtime | None:
         """The running loop's runtime with the server's lifespan entered; ``None`` when the request has been refused."""
         try:
             await self.life.start()
@@ -190,7 +190,7 @@ class HttpGate:
             return None
         return current_runtime()
 
-    async def _read_body(self, request: HttpRequest, first: bytes, more: bool) -> bytes | None:
+    async def _read_body(self, request: IncomingRequest, first: bytes, more: bool) -> bytes | None:
         """The whole body; ``None`` when the request has been refused or its client has gone."""
         declared = request.headers.get("content-length", "0")
         limit = self._max_body_bytes

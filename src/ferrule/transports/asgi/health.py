@@ -19,7 +19,7 @@ from typing import Final
 
 import anyio
 
-from ferrule.transports.asgi.exchange import HttpRequest
+from ferrule.transports.asgi.request import IncomingRequest
 
 __all__ = ["Health", "ReadyCheck"]
 
@@ -59,11 +59,11 @@ class Health:
         self._looking: anyio.Event | None = None
         self._was_ready = True
 
-    async def serve_alive(self, request: HttpRequest) -> None:
+    async def serve_alive(self, request: IncomingRequest) -> None:
         """Answer whether the process is alive."""
         await self._reply(request, True, "ok")
 
-    async def serve_ready(self, request: HttpRequest) -> None:
+    async def serve_ready(self, request: IncomingRequest) -> None:
         """Answer whether requests may come."""
         if self.is_draining:
             await self._reply(request, False, "draining")
@@ -111,7 +111,7 @@ class Health:
             return f"{type(error).__name__}: {error}"
         return None
 
-    async def _reply(self, request: HttpRequest, is_good: bool, word: str) -> None:
+    async def _reply(self, request: IncomingRequest, is_good: bool, word: str) -> None:
         method = request.scope["method"]
         if method not in ("GET", "HEAD"):
             await request.reply_empty(405, [(b"allow", b"GET, HEAD")])

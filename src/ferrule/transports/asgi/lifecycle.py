@@ -20,7 +20,7 @@ import anyio
 from ferrule.transports.asgi.replies import Receive, Send
 from ferrule.transports.asgi.runtime import Runtime, current_runtime
 
-__all__ = ["LifespanSource", "ServerLife"]
+__all__ = ["LifespanRunner", "LifespanSource"]
 
 log = logging.getLogger("ferrule.http")
 
@@ -45,7 +45,7 @@ class _Run:
         self.state: Any = None
 
 
-class ServerLife:
+class LifespanRunner:
     """The lifespan of one endpoint's server.
 
     Args:

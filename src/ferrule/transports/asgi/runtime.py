@@ -72,9 +72,15 @@ class AsyncioRuntime:
 
 
 class TrioRuntime:
-    """The same on trio, where a bare task is a system task under a scope of its own."""
+    """The same on trio, where a bare task is a system task under a scope of its own.
+
+    Attributes:
+        loop: ``None``: there is no asyncio loop.
+    """
 
     __slots__ = ("_token",)
+
+    loop = None
 
     def __init__(self) -> None:
         import trio  # lazy: only a program that runs on trio has it

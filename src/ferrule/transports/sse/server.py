@@ -20,13 +20,13 @@ from ferrule.kernel.dispatch import StreamMessage
 from ferrule.kernel.runner import serve_loop
 from ferrule.kernel.server import Server
 from ferrule.transports.asgi.context import HttpContext
-from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
 from ferrule.transports.asgi.forwarded import forwarded_prefix
 from ferrule.transports.asgi.gate import HttpGate
 from ferrule.transports.asgi.legacy.sessions import new_session_id
 from ferrule.transports.asgi.media import accepts, is_json_content_type
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive, Receive, Send
+from ferrule.transports.asgi.request import DisconnectWatch, IncomingRequest
 from ferrule.transports.asgi.runtime import Runtime, current_runtime
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError
@@ -114,7 +114,7 @@ class SseEndpoint(HttpGate):
             return
         raw_headers = scope["headers"]
         headers = {name.decode("latin-1"): value.strip().decode("latin-1") for name, value in raw_headers}
-        request = HttpRequest(scope, receive, send, headers)
+        request = IncomingRequest(scope, receive, send, headers)
         if "upgrade" in headers or "expect" in headers:
             self._end_with_answer(request)
         if len(headers) != len(raw_headers) and not await self._join_headers(request):
@@ -160,7 +160,7 @@ class SseEndpoint(HttpGate):
 
     # --- the stream -----------------------------------------------------------------------------------------------
 
-    async def _serve_stream(self, request: HttpRequest, prefix: str, runtime: Runtime) -> None:
+    async def _serve_stream(self, request: IncomingRequest, prefix: str, runtime: Runtime) -> None:
         if not accepts(request.headers.get("accept", ""), "text/event-stream"):
             await request.refuse(406, _INVALID, "A client that opens a stream accepts text/event-stream")
             return
@@ -202,7 +202,7 @@ class SseEndpoint(HttpGate):
 
     # --- the messages ---------------------------------------------------------------------------------------------
 
-    async def _take(self, request: HttpRequest) -> None:
+    async def _take(self, request: IncomingRequest) -> None:
         found = parse_qs(request.scope.get("query_string", b"").decode("latin-1")).get("session_id", [""])
         session_id = found[0]
         inbox = self._sessions.get(session_id)

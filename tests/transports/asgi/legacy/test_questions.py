@@ -9,7 +9,7 @@ import pytest
 
 from ferrule.kernel.dispatch import CallOptions
 from ferrule.protocol.errors import ConnectionClosed, RemoteError, RequestTimeout
-from ferrule.transports.asgi.legacy.questions import Questions
+from ferrule.transports.asgi.legacy.questions import ClientQuestions
 from ferrule.wire.codec import decode
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
@@ -27,7 +27,7 @@ class Stream:
 
 async def test_an_absolute_cap_alone_ends_a_question() -> None:
     """``max_total_s`` without ``timeout_s`` is a bound too; the client is told that nobody waits."""
-    stream, questions = Stream(), Questions()
+    stream, questions = Stream(), ClientQuestions()
     with anyio.fail_after(5), pytest.raises(RequestTimeout):
         await questions.ask(stream.emit, stream, "roots/list", None, {"max_total_s": 0.01})
     assert [message["method"] for message in stream.sent] == ["roots/list", "notifications/cancelled"]
@@ -36,7 +36,7 @@ async def test_an_absolute_cap_alone_ends_a_question() -> None:
 
 async def test_progress_that_only_moves_the_time_out_is_asked_for() -> None:
     """``reset_on_progress`` without a callback needs the token as well, as on every other transport."""
-    stream, questions = Stream(), Questions()
+    stream, questions = Stream(), ClientQuestions()
     async with anyio.create_task_group() as group:
         options: CallOptions = {"timeout_s": 5.0, "reset_on_progress": True}
         group.start_soon(questions.ask, stream.emit, stream, "roots/list", None, options)
@@ -47,7 +47,7 @@ async def test_progress_that_only_moves_the_time_out_is_asked_for() -> None:
 
 async def test_answers_errors_and_the_end_of_a_stream_reach_who_asked() -> None:
     """Each question gets its own outcome; an answer to none is told apart."""
-    stream, other, questions = Stream(), Stream(), Questions()
+    stream, other, questions = Stream(), Stream(), ClientQuestions()
     outcomes: dict[str, Any] = {}
 
     async def ask(name: str, channel: Stream) -> None:
@@ -73,7 +73,7 @@ async def test_answers_errors_and_the_end_of_a_stream_reach_who_asked() -> None:
 
 async def test_progress_reaches_its_question_only() -> None:
     """The callback is awaited; a token of nobody is refused."""
-    stream, questions = Stream(), Questions()
+    stream, questions = Stream(), ClientQuestions()
     seen: list[float] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ferrule.protocol.errors import ConnectionClosed
 from ferrule.transports.asgi.legacy.events import MemoryEventStore
-from ferrule.transports.asgi.legacy.stream import Channel
+from ferrule.transports.asgi.legacy.stream import ResumableStream
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
 from ferrule.transports.asgi.runtime import EndableWait
 
@@ -42,8 +42,8 @@ class Server:
         return EventStreamReply(self, KeepAlive(None))
 
 
-def made(store: MemoryEventStore | None) -> Channel:
-    return Channel("s", "1", store, retry_ms=0, primes=False)
+def made(store: MemoryEventStore | None) -> ResumableStream:
+    return ResumableStream("s", "1", store, retry_ms=0, primes=False)
 
 
 async def test_a_new_connection_takes_the_place_of_one_that_does_not_read() -> None:

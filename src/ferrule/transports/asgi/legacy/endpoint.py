@@ -22,15 +22,15 @@ from ferrule.protocol.correlation import cancelled_request_id
 from ferrule.protocol.errors import MCPError, error_from_exception
 from ferrule.protocol.handshake import is_handshake_version
 from ferrule.stores.events import EventStore
-from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
 from ferrule.transports.asgi.legacy.exchange import LegacyExchange, Outlet
 from ferrule.transports.asgi.legacy.session import GET_STREAM, MAX_IN_FLIGHT, LegacySession
 from ferrule.transports.asgi.legacy.sessions import SESSION_ID_CHARS, SessionTable, TooManySessions, new_session_id
 from ferrule.transports.asgi.legacy.shared import SharedSessions, StreamWatch
 from ferrule.transports.asgi.legacy.stream import replay
-from ferrule.transports.asgi.lifecycle import ServerLife
+from ferrule.transports.asgi.lifecycle import LifespanRunner
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
+from ferrule.transports.asgi.request import DisconnectWatch, IncomingRequest
 from ferrule.transports.asgi.runtime import Cancellable, Runtime, current_runtime
 from ferrule.wire.codec import Encoded, decode, encode
 from ferrule.wire.headers import LAST_EVENT_ID_HEADER, MCP_PROTOCOL_VERSION_HEADER, MCP_SESSION_ID_HEADER
@@ -49,7 +49,7 @@ from ferrule.wire.jsonrpc import (
 from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS, REVISIONS
 from ferrule.wire.sse import encode_event
 
-__all__ = ["LegacySide"]
+__all__ = ["LegacyEndpoint"]
 
 log = logging.getLogger("ferrule.http")
 
@@ -61,7 +61,7 @@ _MAX_ENDED = 4096
 _LOST = JsonRpcError(int(JsonRpcErrorCode.INTERNAL_ERROR), "The process that served this request has ended")
 
 
-class LegacySide:
+class LegacyEndpoint:
     """Serves the legacy requests of one endpoint.
 
     Attributes:
@@ -69,7 +69,7 @@ class LegacySide:
     """
 
     def __init__(
-        self, server: Server[Any], options: HttpOptions, keep_alive: KeepAlive, life: ServerLife | None = None
+        self, server: Server[Any], options: HttpOptions, keep_alive: KeepAlive, life: LifespanRunner | None = None
     ) -> None:
         self._server = server
         self._options = options
@@ -101,7 +101,7 @@ class LegacySide:
 
     # --- POST -------------------------------------------------------------------------------------------------------
 
-    async def serve_post(self, request: HttpRequest, body: Any, runtime: Runtime, lifespan_state: Any) -> None:
+    async def serve_post(self, request: IncomingRequest, body: Any, runtime: Runtime, lifespan_state: Any) -> None:
         """Serve one decoded body: a request, a notification, a response, or (2025-03-26) an array of them."""
         if self._options.stateless:
             session = self._throwaway_session(request, body, lifespan_state)
@@ -124,7 +124,7 @@ class LegacySide:
         finally:
             self._release(session)
 
-    async def _serve_on(self, session: LegacySession, request: HttpRequest, body: Any, runtime: Runtime) -> None:
+    async def _serve_on(self, session: LegacySession, request: IncomingRequest, body: Any, runtime: Runtime) -> None:
         if type(body) is list and session.connection.revision.has_batches:
             await self._serve_batch(session, request, body, runtime)  # pyright: ignore[reportUnknownArgumentType]
             return
@@ -151,7 +151,7 @@ class LegacySide:
             log.error("a session could not be written, other workers have an older state of it: %s", error)
 
     async def _open_session(
-        self, request: HttpRequest, body: dict[str, Any], runtime: Runtime, lifespan_state: Any
+        self, request: IncomingRequest, body: dict[str, Any], runtime: Runtime, lifespan_state: Any
     ) -> None:
         try:
             is_request = message_kind(body) == "request"
@@ -186,7 +186,7 @@ class LegacySide:
         finally:
             self._release(session)
 
-    async def _share(self, session: LegacySession, outlet: Outlet, request: HttpRequest, id: RequestId) -> bool:
+    async def _share(self, session: LegacySession, outlet: Outlet, request: IncomingRequest, id: RequestId) -> bool:
         """Let other workers know a new session; one that they cannot know is none, and is refused."""
         if self._shared is None:
             return True
@@ -202,7 +202,7 @@ class LegacySide:
         return True
 
     async def _serve_request(
-        self, session: LegacySession, request: HttpRequest, body: dict[str, Any], runtime: Runtime
+        self, session: LegacySession, request: IncomingRequest, body: dict[str, Any], runtime: Runtime
     ) -> None:
         if body["id"] in session.in_flight:
             await request.refuse(409, _INVALID, "A request with this id is still being served", id=body["id"])
@@ -217,7 +217,12 @@ class LegacySide:
         await outlet.answer(payload)
 
     def _reserve(
-        self, session: LegacySession, outlet: Outlet, request: HttpRequest, body: Mapping[str, Any], runtime: Runtime
+        self,
+        session: LegacySession,
+        outlet: Outlet,
+        request: IncomingRequest,
+        body: Mapping[str, Any],
+        runtime: Runtime,
     ) -> LegacyExchange:
         """The exchange of a request whose id nobody uses; from now on the id is in use. Nothing is awaited here."""
         id: RequestId = body["id"]
@@ -269,7 +274,7 @@ class LegacySide:
         return payload
 
     async def _take(
-        self, session: LegacySession, request: HttpRequest, body: Mapping[str, Any], kind: str, runtime: Runtime
+        self, session: LegacySession, request: IncomingRequest, body: Mapping[str, Any], kind: str, runtime: Runtime
     ) -> None:
         """A response or a notification."""
         if kind == "response":
@@ -302,7 +307,7 @@ class LegacySide:
     # --- batches (2025-03-26) ---------------------------------------------------------------------------------------
 
     async def _serve_batch(
-        self, session: LegacySession, request: HttpRequest, bodies: list[Any], runtime: Runtime
+        self, session: LegacySession, request: IncomingRequest, bodies: list[Any], runtime: Runtime
     ) -> None:
         kinds: list[str] = []
         ids: set[Any] = set(session.in_flight)
@@ -356,7 +361,7 @@ class LegacySide:
 
     # --- GET --------------------------------------------------------------------------------------------------------
 
-    async def serve_get(self, request: HttpRequest, runtime: Runtime) -> None:
+    async def serve_get(self, request: IncomingRequest, runtime: Runtime) -> None:
         """Open or resume an event stream of a session."""
         if self._options.stateless:
             await _method_not_allowed(request)
@@ -369,7 +374,7 @@ class LegacySide:
         finally:
             self._release(session)
 
-    async def _serve_stream(self, session: LegacySession, request: HttpRequest, runtime: Runtime) -> None:
+    async def _serve_stream(self, session: LegacySession, request: IncomingRequest, runtime: Runtime) -> None:
         reply = EventStreamReply(request.send, self._keep_alive, request.reply_headers)
         store = self._options.event_store
         last_event_id = request.headers.get(LAST_EVENT_ID_HEADER)
@@ -413,7 +418,7 @@ class LegacySide:
         self,
         shared: SharedSessions,
         session: LegacySession,
-        request: HttpRequest,
+        request: IncomingRequest,
         reply: EventStreamReply,
         runtime: Runtime,
     ) -> None:
@@ -448,7 +453,7 @@ class LegacySide:
 
     # --- DELETE -----------------------------------------------------------------------------------------------------
 
-    async def serve_delete(self, request: HttpRequest) -> None:
+    async def serve_delete(self, request: IncomingRequest) -> None:
         """End a session at its client's wish."""
         if self._options.stateless:
             await _method_not_allowed(request)
@@ -470,7 +475,7 @@ class LegacySide:
 
     # --- sessions ---------------------------------------------------------------------------------------------------
 
-    async def _acquire(self, request: HttpRequest, body: Any) -> LegacySession | None:
+    async def _acquire(self, request: IncomingRequest, body: Any) -> LegacySession | None:
         """The session of a request, in use; ``None`` when the request has been refused."""
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
         if version is not None and not is_handshake_version(version):
@@ -506,7 +511,7 @@ class LegacySide:
                 "several processes serve without sharing sessions; then give the server a store (store=)"
             )
 
-    async def _look_up(self, shared: SharedSessions, request: HttpRequest, session_id: str, id: Any) -> bool:
+    async def _look_up(self, shared: SharedSessions, request: IncomingRequest, session_id: str, id: Any) -> bool:
         """Bring a session to what all workers know of it; ``False`` when the request has been refused."""
         state = None if self._life is None else self._life.state
         try:
@@ -525,12 +530,12 @@ class LegacySide:
         self.sessions.release(session)
         return True
 
-    async def _refuse_without_store(self, request: HttpRequest, id: Any, error: OSError) -> None:
+    async def _refuse_without_store(self, request: IncomingRequest, id: Any, error: OSError) -> None:
         log.error("the session store cannot be reached: %s", error)
         message = "The server's session store cannot be reached; try again"
         await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), message, id=id)
 
-    async def _refuse_version(self, request: HttpRequest, body: Any) -> None:
+    async def _refuse_version(self, request: IncomingRequest, body: Any) -> None:
         message = f"Unsupported protocol version; this server speaks {', '.join(HANDSHAKE_PROTOCOL_VERSIONS)}"
         await request.refuse(400, _INVALID, message, id=readable_id(body))
 
@@ -552,7 +557,7 @@ class LegacySide:
         self.sessions.sweep()
         self._arm_sweeper()
 
-    def _throwaway_session(self, request: HttpRequest, body: Any, lifespan_state: Any) -> LegacySession | None:
+    def _throwaway_session(self, request: IncomingRequest, body: Any, lifespan_state: Any) -> LegacySession | None:
         """A session for one stateless request; ``None`` when its version header names nothing that we speak."""
         if _is_initialize(body):
             return LegacySession("", self._server, self._options, lifespan_state, request.principal)
@@ -564,7 +569,7 @@ class LegacySide:
         connection.initialized.set()
         return LegacySession("", self._server, self._options, lifespan_state, request.principal, connection)
 
-    def _outlet(self, request: HttpRequest, session: LegacySession) -> Outlet:
+    def _outlet(self, request: IncomingRequest, session: LegacySession) -> Outlet:
         return Outlet(request, session, self._keep_alive, may_stream=self._options.response_mode != "json")
 
     # --- shutdown ---------------------------------------------------------------------------------------------------
@@ -606,9 +611,9 @@ def _is_our_cancel(exchange: LegacyExchange, exc: BaseException) -> bool:
     return exchange.cancel_requested and task is not None and isinstance(exc, CancelledError) and task.cancelling() <= 1
 
 
-async def _refuse_busy(request: HttpRequest, id: RequestId | None) -> None:
+async def _refuse_busy(request: IncomingRequest, id: RequestId | None) -> None:
     await request.refuse(429, int(JsonRpcErrorCode.INTERNAL_ERROR), "Too many requests are in flight", id=id)
 
 
-async def _method_not_allowed(request: HttpRequest) -> None:
+async def _method_not_allowed(request: IncomingRequest) -> None:
     await request.reply_empty(405, [(b"allow", b"POST, OPTIONS")])

@@ -14,9 +14,10 @@ from ferrule.kernel.dispatch import CallOptions, ProgressSender
 from ferrule.protocol.correlation import ProgressGate
 from ferrule.protocol.errors import ClientNotAskable, ConnectionClosed, NoBackChannel
 from ferrule.transports.asgi.context import HttpContext, http_form_of
-from ferrule.transports.asgi.exchange import DisconnectWatch, HttpRequest
-from ferrule.transports.asgi.legacy.stream import Channel
+from ferrule.transports.asgi.legacy.session import LegacySession
+from ferrule.transports.asgi.legacy.stream import ResumableStream
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive, RawHeaders
+from ferrule.transports.asgi.request import DisconnectWatch, IncomingRequest
 from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime
 from ferrule.wire.jsonrpc import RequestId, encode_notification
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from asyncio import Task
 
     from anyio import CancelScope
-
-    from ferrule.transports.asgi.legacy.session import LegacySession
 
 __all__ = ["LegacyExchange", "Outlet"]
 
@@ -64,8 +63,8 @@ class Outlet:
 
     def __init__(
         self,
-        request: HttpRequest,
-        session: "LegacySession",
+        request: IncomingRequest,
+        session: LegacySession,
         keep_alive: KeepAlive,
         headers: RawHeaders | None = None,
         *,
@@ -78,11 +77,11 @@ class Outlet:
         self.session = session
         self.headers = headers
         self.may_stream = may_stream
-        self.channel: Channel | None = None
+        self.channel: ResumableStream | None = None
         self.client_is_gone = False
         self.refusal: tuple[int, RawHeaders] | None = None
 
-    async def open(self) -> Channel:
+    async def open(self) -> ResumableStream:
         """The stream of this response, opened now if nobody has spoken yet.
 
         Raises:
@@ -186,7 +185,7 @@ class LegacyExchange(ProgressSender):
         self.outlet = outlet
         self.progress_params = params
         self._runtime = runtime
-        self.loop = getattr(runtime, "loop", None)
+        self.loop = runtime.loop
         self._grace_s = grace_s
         self._gate: ProgressGate | None = None
         self.interruption = None
@@ -227,8 +226,9 @@ class LegacyExchange(ProgressSender):
 
     def refuse(self, error: Exception) -> None:
         """The answer is an error that has an HTTP form of its own, if it still can have one."""
-        if hasattr(error, "http_status"):
-            self.outlet.refusal = http_form_of(error)
+        form = http_form_of(error)
+        if form is not None:
+            self.outlet.refusal = form
 
     @property
     def runs_on_asyncio(self) -> bool:

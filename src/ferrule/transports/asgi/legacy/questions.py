@@ -19,7 +19,7 @@ from ferrule.protocol.correlation import IdSequence, own_id
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError, RequestTimeout
 from ferrule.wire.jsonrpc import encode_notification, encode_request
 
-__all__ = ["MAX_OPEN", "Questions"]
+__all__ = ["MAX_OPEN", "ClientQuestions"]
 
 log = logging.getLogger("ferrule.http")
 
@@ -31,7 +31,7 @@ MAX_OPEN = 256
 """Questions of one session that may wait at once."""
 
 
-class Questions:
+class ClientQuestions:
     """The open questions of one session.
 
     Args:

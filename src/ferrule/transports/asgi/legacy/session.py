@@ -11,7 +11,7 @@ import logging
 import secrets
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import anyio
 
@@ -21,18 +21,14 @@ from ferrule.kernel.dispatch import CallOptions
 from ferrule.kernel.runner import ServerRunner, aclose_shielded
 from ferrule.kernel.server import Server
 from ferrule.protocol.errors import ConnectionClosed, NoBackChannel
-from ferrule.transports.asgi.legacy.exchange import LegacyExchange
-from ferrule.transports.asgi.legacy.questions import Questions
-from ferrule.transports.asgi.legacy.stream import Channel
+from ferrule.transports.asgi.legacy.questions import ClientQuestions
+from ferrule.transports.asgi.legacy.stream import ResumableStream
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import EventStreamReply
 from ferrule.transports.asgi.runtime import current_runtime
 from ferrule.wire.jsonrpc import RequestId, encode_notification
 
-if TYPE_CHECKING:
-    from ferrule.transports.asgi.legacy.shared import SharedSessions
-
-__all__ = ["GET_STREAM", "MAX_IN_FLIGHT", "LegacySession"]
+__all__ = ["GET_STREAM", "MAX_IN_FLIGHT", "InFlight", "LegacySession", "OtherWorkers"]
 
 log = logging.getLogger("ferrule.http")
 
@@ -44,6 +40,38 @@ GET_STREAM = "g"
 _MAX_GET_STREAMS = 8
 MAX_IN_FLIGHT = 1024
 """Requests of one session that are served at once; each may outlive its connection."""
+
+
+class InFlight(Protocol):
+    """A request of a session that is being served; `LegacyExchange` is it.
+
+    Attributes:
+        method: of the request.
+        outlet: the response that its answer goes into; the requests of a batch share one.
+    """
+
+    method: str
+    outlet: Any
+
+    def cancel(self) -> None:
+        """Cancel its handler."""
+        ...
+
+
+class OtherWorkers(Protocol):
+    """What a session needs from the workers that share it; `SharedSessions` is it."""
+
+    async def tell(self, kind: str, session_id: str, content: Any = None) -> None:
+        """Send the other workers a message about a session."""
+        ...
+
+    async def began(self, session_id: str, stream_id: str, requests: list[RequestId]) -> None:
+        """Let the others know that this worker writes a stream, with the answers to these requests."""
+        ...
+
+    async def over(self, session_id: str, stream_id: str) -> None:
+        """Let the others know that a stream of this worker has ended."""
+        ...
 
 
 class LegacySession:
@@ -92,20 +120,20 @@ class LegacySession:
         self.idle_since_s = 0.0
         self.principal = principal
         self.is_over = False
-        self.in_flight: dict[RequestId, LegacyExchange] = {}
-        self.channels: dict[str, Channel] = {}
+        self.in_flight: dict[RequestId, InFlight] = {}
+        self.channels: dict[str, ResumableStream] = {}
         self.connection = connection or Connection.for_loop(self, session_id=session_id or None)
         self.runner: ServerRunner[Any] = ServerRunner(server, self.connection, lifespan_state)
         self._server = server
         self._options = options
-        self._questions: Questions | None = None
-        self._get_channels: list[Channel] | None = None
+        self._questions: ClientQuestions | None = None
+        self._get_channels: list[ResumableStream] | None = None
         self._next_stream = 0
         self._is_pumping = False
         self._stream_prefix = ""
-        self.shared: SharedSessions | None = None
+        self.shared: OtherWorkers | None = None
 
-    def share(self, worker_id: str, shared: "SharedSessions") -> None:
+    def share(self, worker_id: str, shared: OtherWorkers) -> None:
         """Other workers have this session too: its streams get names that none of them gives."""
         self._stream_prefix = f"{worker_id}."
         self.shared = shared
@@ -116,11 +144,11 @@ class LegacySession:
         return not self.session_id
 
     @property
-    def questions(self) -> Questions:
+    def questions(self) -> ClientQuestions:
         """The requests to the client that wait for their answers."""
         if self._questions is None:
             # Below 2**53, where every client's integers end, and apart from what other workers count.
-            self._questions = Questions(0 if self.shared is None else secrets.randbits(40) << 12)
+            self._questions = ClientQuestions(0 if self.shared is None else secrets.randbits(40) << 12)
         return self._questions
 
     # --- streams ----------------------------------------------------------------------------------------------------
@@ -135,11 +163,11 @@ class LegacySession:
         """Whether there is any to end, connected or not."""
         return bool(self._get_channels)
 
-    def new_channel(self, kind: str = "") -> Channel:
+    def new_channel(self, kind: str = "") -> ResumableStream:
         """A stream that is not connected yet; ``kind`` begins its name."""
         store = None if self.is_stateless else self._options.event_store
         self._next_stream += 1
-        channel = Channel(
+        channel = ResumableStream(
             self.session_id,
             f"{kind}{self._stream_prefix}{self._next_stream}",
             store,
@@ -150,11 +178,11 @@ class LegacySession:
             self.channels[channel.stream_id] = channel
         return channel
 
-    def forget_channel(self, channel: Channel) -> None:
+    def forget_channel(self, channel: ResumableStream) -> None:
         """The stream has ended; what was sent on it stays in the store."""
         self.channels.pop(channel.stream_id, None)
 
-    async def open_get_stream(self, reply: EventStreamReply) -> Channel:
+    async def open_get_stream(self, reply: EventStreamReply) -> ResumableStream:
         """Start a stream for what the server says outside any request."""
         channel = self.new_channel(GET_STREAM)
         if self.shared is not None:
@@ -173,13 +201,13 @@ class LegacySession:
         self.pump()
         return channel
 
-    def lost_get_stream(self, channel: Channel) -> None:
+    def lost_get_stream(self, channel: ResumableStream) -> None:
         """The client of a GET stream has gone; the stream stays while it can be resumed."""
         if not channel.is_resumable and self._get_channels and channel in self._get_channels:
             self._get_channels.remove(channel)
         self.lost_client(channel)
 
-    def lost_client(self, channel: Channel) -> None:
+    def lost_client(self, channel: ResumableStream) -> None:
         """Nobody is connected to a stream: its questions fail, unless the client comes back for it in time."""
         if self._questions is None or not self._questions.are_open(channel):
             return
@@ -195,7 +223,7 @@ class LegacySession:
         current_runtime().call_later(wait_s, give_up)
 
     async def ask(
-        self, channel: Channel, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None
+        self, channel: ResumableStream, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None
     ) -> dict[str, Any]:
         """Ask the client on one of its streams; see ``Outbound.send_raw_request``."""
 
@@ -206,7 +234,7 @@ class LegacySession:
 
         return await self.questions.ask(emit, channel, method, params, opts)
 
-    def _get_channel(self) -> Channel | None:
+    def _get_channel(self) -> ResumableStream | None:
         """The stream for the next message: the newest with a client, else the newest that a client may come back to."""
         channels = self._get_channels or ()
         for channel in reversed(channels):
@@ -323,7 +351,7 @@ class LegacySession:
                 group.start_soon(_end_stream, channel)
 
 
-async def _end_stream(channel: Channel) -> None:
+async def _end_stream(channel: ResumableStream) -> None:
     with anyio.move_on_after(_END_S) as scope:
         await channel.finish(None)
     if scope.cancelled_caught:

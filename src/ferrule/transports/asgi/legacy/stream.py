@@ -21,12 +21,12 @@ from ferrule.transports.asgi.replies import EventStreamReply
 from ferrule.transports.asgi.runtime import EndableWait, current_runtime
 from ferrule.wire.sse import encode_event
 
-__all__ = ["Channel"]
+__all__ = ["ResumableStream"]
 
 log = logging.getLogger("ferrule.http")
 
 
-class Channel:
+class ResumableStream:
     """A resumable stream of one session.
 
     Args:

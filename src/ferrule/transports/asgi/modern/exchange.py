@@ -1,22 +1,19 @@
-"""One HTTP request and the ways to answer it; and the exchange of one modern MCP request, which is its dispatch
-context.
+"""The exchange of one modern MCP request over HTTP, which is its dispatch context.
 
-The exchange is what makes a queue unnecessary: what a handler says before it answers goes straight to the client. The
-first `notify` commits the response to ``text/event-stream`` and the result becomes the last
-event; a handler that says nothing is answered with plain JSON.
+No queue is needed: a notification that a handler sends before its result is written to the client at once. The first
+`notify` commits the response to ``text/event-stream``, and the result becomes the last event. A handler that sends no
+notification is answered with plain JSON.
 
-A handler that has to wait for something arms a timer; one that still runs after the grace gets a watcher on
-``receive()``. A
-client that is gone cancels its request: that is how cancelling works over HTTP in the modern era
-(2026-07-28, "Cancellation").
+When a handler first waits, a timer starts. A handler that still runs after the grace time gets a watcher on
+``receive()``. A client that disconnects cancels its request (2026-07-28, "Cancellation").
 
-Rule a newcomer would break: cancelling means the task that serves the request, which is the server's own task for it.
-The cancellation is taken back (``uncancel``) before that task returns to the server.
+To cancel means to cancel the task that serves the request, which is the ASGI server's own task. The cancellation is
+taken back (``uncancel``) before that task returns to the ASGI server.
 """
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import CallOptions, ProgressSender
@@ -24,17 +21,11 @@ from ferrule.protocol.correlation import ProgressGate
 from ferrule.protocol.errors import NoBackChannel, error_from_exception
 from ferrule.protocol.inbound import http_status
 from ferrule.transports.asgi.context import HttpContext
-from ferrule.transports.asgi.replies import (
-    EventStreamReply,
-    RawHeaders,
-    Receive,
-    Send,
-    send_body,
-    send_empty,
-)
-from ferrule.transports.asgi.runtime import Cancellable, Runtime
+from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive, send_body
+from ferrule.transports.asgi.request import DisconnectWatch, IncomingRequest
+from ferrule.transports.asgi.runtime import Runtime
 from ferrule.wire.faults import EncodeError
-from ferrule.wire.jsonrpc import JsonRpcError, RequestId, encode_error, encode_notification, encode_response
+from ferrule.wire.jsonrpc import RequestId, encode_error, encode_notification, encode_response
 from ferrule.wire.sse import encode_event
 
 if TYPE_CHECKING:
@@ -42,106 +33,25 @@ if TYPE_CHECKING:
 
     from anyio import CancelScope
 
-    from ferrule.transports.asgi.modern import ModernSide
-
-__all__ = ["DisconnectWatch", "HttpRequest", "ModernExchange"]
+__all__ = ["ExchangeOwner", "ModernExchange"]
 
 log = logging.getLogger("ferrule.http")
 
 
-class HttpRequest:
-    """One HTTP request: what came, and how to answer.
+class ExchangeOwner(Protocol):
+    """What the exchanges of one endpoint share; `ModernEndpoint` is it.
 
     Attributes:
-        scope, receive, send: as the ASGI server gave them.
-        headers: lower-case name to value (Latin-1).
-        reply_headers: what every answer carries (CORS), ``None`` for nothing.
-        principal: set by the ``authenticate`` hook.
+        keep_alive: writes comments on open streams.
+        grace_s: seconds that a handler may run before its client is watched.
+        is_ending: a shutdown has begun.
+        waiting: exchanges whose handler waits for something.
     """
 
-    __slots__ = ("headers", "principal", "receive", "reply_headers", "scope", "send")
-
-    def __init__(self, scope: Mapping[str, Any], receive: Receive, send: Send, headers: dict[str, str]) -> None:
-        self.scope = scope
-        self.receive = receive
-        self.send = send
-        self.headers = headers
-        self.reply_headers: RawHeaders | None = None
-        self.principal: Any = None
-
-    def context(self, session_id: str | None = None, *, can_send_request: bool = False) -> HttpContext:
-        """The facts that a handler gets."""
-        client = self.scope.get("client")
-        return HttpContext(
-            "http",
-            can_send_request,
-            principal=self.principal,
-            headers=self.headers,
-            client=None if client is None else (client[0], client[1]),
-            scope=self.scope,
-            session_id=session_id,
-        )
-
-    async def reply(self, status: int, body: bytes, headers: RawHeaders | None = None) -> None:
-        """Answer with a JSON body."""
-        await send_body(self.send, status, body, [*(headers or ()), *(self.reply_headers or ())])
-
-    async def reply_empty(self, status: int, headers: RawHeaders | None = None) -> None:
-        """Answer with no body."""
-        await send_empty(self.send, status, [*(headers or ()), *(self.reply_headers or ())])
-
-    async def refuse(
-        self,
-        status: int,
-        code: int,
-        message: str,
-        *,
-        id: RequestId | None = None,
-        data: Any = None,
-        headers: RawHeaders | None = None,
-    ) -> None:
-        """Answer with a JSON-RPC error body; ``id`` is that of the refused request where it could be read."""
-        error = JsonRpcError(code, message) if data is None else JsonRpcError(code, message, data)
-        await self.reply(status, encode_error(id, error), headers)
-
-
-class DisconnectWatch:
-    """Watches for a vanished client, but only of a request that takes longer than a grace.
-
-    `arm` is called when the handler first waits. On a disconnect ``on_gone`` is called once.
-    """
-
-    __slots__ = ("_grace_s", "_on_gone", "_receive", "_runtime", "_watcher")
-
-    def __init__(self, runtime: Runtime, receive: Receive, grace_s: float, on_gone: Any) -> None:
-        self._runtime = runtime
-        self._receive = receive
-        self._grace_s = grace_s
-        self._on_gone = on_gone
-        self._watcher: Cancellable | None = None
-
-    def arm(self) -> None:
-        """Start the grace time."""
-        self._watcher = self._runtime.call_later(self._grace_s, self.start)
-
-    def stop(self) -> None:
-        """The request has been answered: watch no longer."""
-        if self._watcher is not None:
-            self._watcher.cancel()
-            self._watcher = None
-
-    def start(self) -> None:
-        """Watch from now on."""
-        self._watcher = self._runtime.spawn(self._watch)
-
-    async def _watch(self) -> None:
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                break
-        if self._watcher is not None:
-            self._watcher = None
-            self._on_gone()
+    keep_alive: KeepAlive
+    grace_s: float
+    is_ending: bool
+    waiting: dict["ModernExchange", None]
 
 
 class ModernExchange(ProgressSender):
@@ -154,9 +64,9 @@ class ModernExchange(ProgressSender):
     """
 
     __slots__ = (
+        "_owner",
         "_request",
         "_runtime",
-        "_side",
         "_watch",
         "cancel_requested",
         "connection",
@@ -173,12 +83,12 @@ class ModernExchange(ProgressSender):
 
     def __init__(
         self,
-        request: HttpRequest,
+        request: IncomingRequest,
         transport: HttpContext,
         request_id: RequestId | None,
         params: Mapping[str, Any],
         runtime: Runtime,
-        side: "ModernSide",
+        owner: ExchangeOwner,
     ) -> None:
         self.request_id = request_id
         self.transport = transport
@@ -191,8 +101,8 @@ class ModernExchange(ProgressSender):
         self._request = request
         self.progress_params = params
         self._runtime = runtime
-        self.loop = getattr(runtime, "loop", None)
-        self._side = side
+        self.loop = runtime.loop
+        self._owner = owner
         self._watch: DisconnectWatch | None = None
         self._gate: ProgressGate | None = None
         self.interruption = None
@@ -209,7 +119,7 @@ class ModernExchange(ProgressSender):
         stream = self.stream
         if stream is None:
             stream = self.stream = EventStreamReply(
-                self._request.send, self._side.keep_alive, self._request.reply_headers
+                self._request.send, self._owner.keep_alive, self._request.reply_headers
             )
         await stream.write(encode_event(encode_notification(method, params)))
 
@@ -250,10 +160,10 @@ class ModernExchange(ProgressSender):
     def suspended(self) -> None:
         """The handler waits for something: from here on the client may vanish, or the server go down, meanwhile."""
         self.task = self._runtime.current_task()
-        self._side.waiting[self] = None
-        if self._side.is_ending and self.connection is not None:
+        self._owner.waiting[self] = None
+        if self._owner.is_ending and self.connection is not None:
             self.connection.closing()
-        self._watch = DisconnectWatch(self._runtime, self._request.receive, self._side.grace_s, self.cancel)
+        self._watch = DisconnectWatch(self._runtime, self._request.receive, self._owner.grace_s, self.cancel)
         self._watch.arm()
 
     def cancel(self) -> None:

@@ -25,19 +25,20 @@ from ferrule.protocol.inbound import (
     http_status,
 )
 from ferrule.transports.asgi.context import HttpContext, http_form_of
-from ferrule.transports.asgi.exchange import HttpRequest, ModernExchange
+from ferrule.transports.asgi.modern.exchange import ModernExchange
 from ferrule.transports.asgi.replies import KeepAlive, send_body
+from ferrule.transports.asgi.request import IncomingRequest
 from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime
 from ferrule.wire.headers import check_params
 from ferrule.wire.jsonrpc import JsonRpcErrorCode, encode_error, encode_response
 from ferrule.wire.sse import encode_event
 
-__all__ = ["ModernSide"]
+__all__ = ["ModernEndpoint"]
 
 log = logging.getLogger("ferrule.http")
 
 
-class ModernSide:
+class ModernEndpoint:
     """Serves the modern POSTs of one endpoint.
 
     Attributes:
@@ -57,7 +58,7 @@ class ModernSide:
     # --- requests ---------------------------------------------------------------------------------------------------
 
     def serve_request(
-        self, request: HttpRequest, body: dict[str, Any], runtime: Runtime, lifespan_state: Any
+        self, request: IncomingRequest, body: dict[str, Any], runtime: Runtime, lifespan_state: Any
     ) -> Awaitable[None]:
         """Judge one well-formed request (id and method checked, params an object); serve it when awaited."""
         server = self._server
@@ -97,7 +98,7 @@ class ModernSide:
         self,
         exchange: ModernExchange,
         runner: ServerRunner[Any],
-        request: HttpRequest,
+        request: IncomingRequest,
         method: str,
         params: Mapping[str, Any],
     ) -> None:
@@ -139,7 +140,7 @@ class ModernSide:
         self,
         exchange: ModernExchange,
         runner: ServerRunner[Any],
-        request: HttpRequest,
+        request: IncomingRequest,
         method: str,
         params: Mapping[str, Any],
     ) -> None:
@@ -150,7 +151,7 @@ class ModernSide:
             exchange.scope = scope
             await self._serve(exchange, runner, request, method, params)
 
-    def _param_problem(self, request: HttpRequest, params: Mapping[str, Any]) -> str | None:
+    def _param_problem(self, request: IncomingRequest, params: Mapping[str, Any]) -> str | None:
         plan = self._server.param_headers.get(params.get("name", ""))
         if not plan:
             return None
@@ -161,7 +162,7 @@ class ModernSide:
     # --- notifications ----------------------------------------------------------------------------------------------
 
     async def serve_notification(
-        self, request: HttpRequest, body: dict[str, Any], runtime: Runtime, lifespan_state: Any
+        self, request: IncomingRequest, body: dict[str, Any], runtime: Runtime, lifespan_state: Any
     ) -> None:
         """Take one notification and answer 202. None is defined for HTTP; middleware and handlers may know some.
 

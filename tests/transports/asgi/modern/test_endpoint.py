@@ -1,4 +1,4 @@
-"""ferrule.transports.asgi.modern and .exchange: the modern era over HTTP."""
+"""ferrule.transports.asgi.modern: the modern era over HTTP."""
 
 from __future__ import annotations
 

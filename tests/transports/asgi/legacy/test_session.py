@@ -1,4 +1,4 @@
-"""ferrule.transports.asgi.legacy.endpoint, .session, .channel: event streams, batches and the stateless option."""
+"""ferrule.transports.asgi.legacy.session, .exchange and .stream: event streams, batches and the stateless option."""
 
 from __future__ import annotations
 

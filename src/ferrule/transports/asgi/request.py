@@ -1,0 +1,110 @@
+"""One HTTP request and the ways to answer it, and a watch for a client that disconnects."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ferrule.transports.asgi.context import HttpContext
+from ferrule.transports.asgi.replies import RawHeaders, Receive, Send, send_body, send_empty
+from ferrule.transports.asgi.runtime import Cancellable, Runtime
+from ferrule.wire.jsonrpc import JsonRpcError, RequestId, encode_error
+
+__all__ = ["DisconnectWatch", "IncomingRequest"]
+
+
+class IncomingRequest:
+    """One HTTP request that arrived, and the ways to answer it.
+
+    Attributes:
+        scope, receive, send: as the ASGI server gave them.
+        headers: lower-case name to value (Latin-1).
+        reply_headers: headers of every answer (CORS); ``None`` for none.
+        principal: the result of the ``authenticate`` hook; ``None`` before it, and without one.
+    """
+
+    __slots__ = ("headers", "principal", "receive", "reply_headers", "scope", "send")
+
+    def __init__(self, scope: Mapping[str, Any], receive: Receive, send: Send, headers: dict[str, str]) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.headers = headers
+        self.reply_headers: RawHeaders | None = None
+        self.principal: Any = None
+
+    def context(self, session_id: str | None = None, *, can_send_request: bool = False) -> HttpContext:
+        """Return the facts of this request for handlers and hooks."""
+        client = self.scope.get("client")
+        return HttpContext(
+            "http",
+            can_send_request,
+            principal=self.principal,
+            headers=self.headers,
+            client=None if client is None else (client[0], client[1]),
+            scope=self.scope,
+            session_id=session_id,
+        )
+
+    async def reply(self, status: int, body: bytes, headers: RawHeaders | None = None) -> None:
+        """Answer with a JSON body."""
+        await send_body(self.send, status, body, [*(headers or ()), *(self.reply_headers or ())])
+
+    async def reply_empty(self, status: int, headers: RawHeaders | None = None) -> None:
+        """Answer with no body."""
+        await send_empty(self.send, status, [*(headers or ()), *(self.reply_headers or ())])
+
+    async def refuse(
+        self,
+        status: int,
+        code: int,
+        message: str,
+        *,
+        id: RequestId | None = None,
+        data: Any = None,
+        headers: RawHeaders | None = None,
+    ) -> None:
+        """Answer with a JSON-RPC error body; ``id`` is that of the refused request where it could be read."""
+        error = JsonRpcError(code, message) if data is None else JsonRpcError(code, message, data)
+        await self.reply(status, encode_error(id, error), headers)
+
+
+class DisconnectWatch:
+    """Watches for the disconnect of one request's client.
+
+    Args:
+        runtime: starts the timer and the watching task.
+        receive: the ASGI callable of the request.
+        grace_s: seconds between `arm` and the begin of the watch, so that a short request costs no task.
+        on_gone: called once when the client disconnects.
+    """
+
+    __slots__ = ("_grace_s", "_on_gone", "_receive", "_runtime", "_watcher")
+
+    def __init__(self, runtime: Runtime, receive: Receive, grace_s: float, on_gone: Callable[[], object]) -> None:
+        self._runtime = runtime
+        self._receive = receive
+        self._grace_s = grace_s
+        self._on_gone = on_gone
+        self._watcher: Cancellable | None = None
+
+    def arm(self) -> None:
+        """Start to watch after the grace time; called when the handler first waits."""
+        self._watcher = self._runtime.call_later(self._grace_s, self.start)
+
+    def stop(self) -> None:
+        """Stop watching: the request has been answered."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
+
+    def start(self) -> None:
+        """Start to watch now."""
+        self._watcher = self._runtime.spawn(self._watch)
+
+    async def _watch(self) -> None:
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                break
+        if self._watcher is not None:
+            self._watcher = None
+            self._on_gone()
