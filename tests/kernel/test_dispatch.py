@@ -16,10 +16,10 @@ from ferrule.kernel.dispatch import (
     DelaysUntilRead,
     DispatchContext,
     EncodesMessages,
-    ForwardsChanges,
     NotifiesAfterResult,
     Outbound,
     RepliesEarly,
+    RunsTasks,
     TransportContext,
     WritesResults,
 )
@@ -103,9 +103,9 @@ def test_the_facts_of_a_transport_have_defaults() -> None:
 async def test_a_dispatcher_without_tasks_forwards_no_changes() -> None:
     """After `DirectDispatcher.serve` nothing would read the listener, so that its events would pile up."""
     memory, _ = memory_pair()
-    assert isinstance(JSONRPCDispatcher(memory.read_stream, memory.write_stream), ForwardsChanges)
+    assert isinstance(JSONRPCDispatcher(memory.read_stream, memory.write_stream), RunsTasks)
     end, _ = DirectDispatcher.pair()
-    assert isinstance(end, ForwardsChanges)
+    assert isinstance(end, RunsTasks)
     assert not end.is_running
     async with anyio.create_task_group() as tasks:
         await tasks.start(end.run, None, None)

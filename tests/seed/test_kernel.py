@@ -16,7 +16,6 @@ from ferrule.kernel.connection import Connection
 from ferrule.kernel.direct import DirectDispatcher
 from ferrule.kernel.dispatch import Dispatcher, TransportContext
 from ferrule.kernel.duplex import JSONRPCDispatcher
-from ferrule.kernel.legacy.session import ServerSession
 from ferrule.kernel.runner import (
     CallNext,
     HandlerResult,
@@ -29,6 +28,7 @@ from ferrule.kernel.runner import (
     serve_one,
 )
 from ferrule.kernel.server import InitializationOptions, Server, ServerRequestContext
+from ferrule.kernel.session import ServerSession
 from ferrule.protocol.caching import CacheHint
 from ferrule.protocol.errors import MCPError, MethodNotFound, RemoteError
 from ferrule.types import (

@@ -13,13 +13,12 @@ from typing import Any
 import anyio
 import pytest
 
-from ferrule.kernel import builtin, connection, context, dispatch, duplex, finish, runner, server
+from ferrule.kernel import builtin, connection, context, dispatch, duplex, finish, runner, server, session
 from ferrule.kernel.changes.bus import Event, SubscriptionBus
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.direct import DirectDispatcher
 from ferrule.kernel.dispatch import TransportContext
 from ferrule.kernel.legacy import change_forwarder as pump
-from ferrule.kernel.legacy import session
 from ferrule.kernel.runner import ServerRunner, serve_connection, serve_dual_era_loop, serve_loop
 from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.protocol.errors import (

@@ -12,6 +12,7 @@ import pytest
 from ferrule.stores.blobs import MemoryBlobs
 from ferrule.stores.cache import MemoryCacheStore
 from ferrule.stores.channel import MemoryChannel
+from ferrule.stores.events import MemoryEventStore
 from ferrule.stores.marks import MemoryMarks
 from ferrule.stores.rates import MemoryRateLimits
 from ferrule.stores.redis.store import (
@@ -49,7 +50,6 @@ from ferrule.testing.contracts import (
     StoreContract,
     TaskStoreContract,
 )
-from ferrule.transports.asgi.legacy.events import MemoryEventStore
 from tests.stores.turned_redis import Clock, TurnedServer
 
 pytestmark = pytest.mark.anyio

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from ferrule.stores.blobs import MemoryBlobs
 from ferrule.stores.cache import MemoryCacheStore
+from ferrule.stores.events import MemoryEventStore
 from ferrule.stores.marks import MemoryMarks
 from ferrule.stores.rates import MemoryRateLimits
 from ferrule.stores.redis.store import (
@@ -48,7 +49,6 @@ from ferrule.stores.sqlite.store import (
     SqliteTasks,
 )
 from ferrule.stores.tasks import MemoryTasks, StoredTask, TooManyTasks
-from ferrule.transports.asgi.legacy.events import MemoryEventStore
 from tests.stores.turned_redis import Clock, TurnedServer
 
 STEP_S = 1000.0

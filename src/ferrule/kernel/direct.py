@@ -8,7 +8,7 @@ everywhere: the caller sees what `error_from_exception` would have told a remote
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -23,7 +23,6 @@ from ferrule.kernel.dispatch import (
     ProgressSender,
     TransportContext,
 )
-from ferrule.kernel.legacy.change_forwarder import forward_changes
 from ferrule.kernel.questions import progress_off_the_clock
 from ferrule.protocol.correlation import IdSequence
 from ferrule.protocol.errors import (
@@ -40,7 +39,6 @@ from ferrule.wire.jsonrpc import RequestId
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
-    from ferrule.kernel.changes.bus import Listener
 
 __all__ = ["DirectDispatcher"]
 
@@ -154,10 +152,10 @@ class DirectDispatcher:
         """Whether `run` is serving; not so after `serve`, which starts no task."""
         return self._tasks is not None
 
-    def start_forwarding(self, listener: Listener) -> None:
-        """Send the events of ``listener`` to the peer from now on; see `ForwardsChanges`."""
-        if self._tasks is not None:
-            self._tasks.start_soon(forward_changes, listener, self)
+    def start_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine until it or `run` ends; see `RunsTasks`."""
+        assert self._tasks is not None, "start_task needs a running dispatcher"
+        self._tasks.start_soon(_await, coroutine)
 
     def close(self) -> None:
         """Close both ends; calls in progress finish, later ones are refused."""
@@ -236,3 +234,7 @@ class DirectDispatcher:
         if peer._closed.is_set():
             raise ConnectionClosed("The connection is closed")
         return peer
+
+
+async def _await(coroutine: Coroutine[Any, Any, None]) -> None:
+    await coroutine

@@ -7,7 +7,7 @@ typed `TransportContext` per transport, never as raw carrier metadata.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, runtime_checkable
 
@@ -20,7 +20,6 @@ from ferrule.wire.jsonrpc import JsonRpcMessage, RequestId
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from ferrule.kernel.changes.bus import Listener
 
 __all__ = [
     "CallOptions",
@@ -30,7 +29,6 @@ __all__ = [
     "DispatchContext",
     "Dispatcher",
     "EncodesMessages",
-    "ForwardsChanges",
     "LimitsDrain",
     "NotifiesAfterResult",
     "OnNotify",
@@ -40,6 +38,7 @@ __all__ = [
     "ProgressSender",
     "ReadStream",
     "RepliesEarly",
+    "RunsTasks",
     "StreamMessage",
     "TransportContext",
     "WriteStream",
@@ -310,16 +309,16 @@ class ClosesStream(Protocol):
 
 
 @runtime_checkable
-class ForwardsChanges(Protocol):
-    """A dispatcher that can send what a server publishes to a legacy client, outside of any request."""
+class RunsTasks(Protocol):
+    """A dispatcher that can run tasks that belong to no request, such as one that forwards changes to the peer."""
 
     @property
     def is_running(self) -> bool:
-        """Whether `Dispatcher.run` is serving, so that `start_forwarding` can start a task."""
+        """Whether `Dispatcher.run` is serving, so that `start_task` can start a task."""
         ...
 
-    def start_forwarding(self, listener: Listener) -> None:
-        """Send the events of ``listener`` to the peer from now on, until it or `Dispatcher.run` ends."""
+    def start_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine, which must not raise, until it or `Dispatcher.run` ends; only while `is_running`."""
         ...
 
 

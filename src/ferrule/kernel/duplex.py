@@ -34,7 +34,6 @@ from ferrule.kernel.dispatch import (
     WritesResults,
     WriteStream,
 )
-from ferrule.kernel.legacy.change_forwarder import forward_changes
 from ferrule.kernel.questions import OutboundRequest
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
@@ -69,7 +68,6 @@ from ferrule.wire.struct import WireStruct
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from ferrule.kernel.changes.bus import Listener
 
 __all__ = ["DEFAULT_DRAIN_S", "DEFAULT_MAX_IN_FLIGHT", "INLINE_METHODS", "JSONRPCDispatcher"]
 
@@ -655,10 +653,10 @@ class JSONRPCDispatcher:
         """Whether `run` is serving."""
         return self._spawner is not None
 
-    def start_forwarding(self, listener: Listener) -> None:
-        """Send the events of ``listener`` to the peer from now on; see `ForwardsChanges`."""
-        if self._spawner is not None:
-            self._spawner.start(forward_changes(listener, self))
+    def start_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine until it or `run` ends; see `RunsTasks`."""
+        assert self._spawner is not None, "start_task needs a running dispatcher"
+        self._spawner.start(coroutine)
 
 
 def _discard(inbound: _Inbound) -> None:

@@ -19,7 +19,6 @@ from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import (
     DispatchContext,
     Dispatcher,
-    ForwardsChanges,
     OnNotify,
     OnRequest,
     ReadStream,
@@ -27,8 +26,6 @@ from ferrule.kernel.dispatch import (
 )
 from ferrule.kernel.duplex import JSONRPCDispatcher
 from ferrule.kernel.finish import bad_result, check_result, finish_result
-from ferrule.kernel.legacy.change_forwarder import open_listener
-from ferrule.kernel.legacy.session import LOG_LEVELS, ServerSession
 from ferrule.kernel.server import (
     CallNext,
     HandlerEntry,
@@ -39,6 +36,7 @@ from ferrule.kernel.server import (
     ServerMiddleware,
     ServerRequestContext,
 )
+from ferrule.kernel.session import LOG_LEVELS, ServerSession
 from ferrule.protocol.capabilities import declares_extension
 from ferrule.protocol.era import Era, EraLock, MessageEra, Verdict, message_era
 from ferrule.protocol.errors import (
@@ -505,14 +503,14 @@ async def _drive(
 
 def _with_forwarding(dispatcher: Dispatcher, runner: ServerRunner[Any]) -> OnNotify:
     """Return the runner's `on_notify`, which also starts to forward changes once a legacy client is initialized."""
-    forwarder = dispatcher if isinstance(dispatcher, ForwardsChanges) else None
 
     def on_notify(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Coroutine[Any, Any, None]:
         taking = runner.on_notify(dctx, method, params)
-        if method == "notifications/initialized" and forwarder is not None and runner.connection.is_ready:
-            listener = open_listener(runner.connection, runner.server) if forwarder.is_running else None
-            if listener is not None:
-                forwarder.start_forwarding(listener)
+        if method == "notifications/initialized" and runner.connection.is_ready and not runner.connection.is_modern:
+            # The one import of the legacy folder in this layer; no modern connection comes here.
+            from ferrule.kernel.legacy.change_forwarder import start_forwarding
+
+            start_forwarding(dispatcher, runner.connection, runner.server)
         return taking
 
     return on_notify

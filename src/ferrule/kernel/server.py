@@ -33,7 +33,7 @@ from ferrule.wire.types import META_SERVER_INFO, Icon, Implementation, ServerCap
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ferrule.kernel.legacy.session import ServerSession
+    from ferrule.kernel.session import ServerSession
 
 __all__ = [
     "CallNext",

@@ -1,16 +1,17 @@
-"""What was sent on the event streams of legacy sessions, so that a client that lost one can ask for the rest.
+"""The events that were sent on the streams of legacy sessions, for clients that lost a stream and ask for the rest.
 
-The interface; `ferrule.transports.asgi.legacy.events.MemoryEventStore` is the bounded default of one process, and
-`ferrule.stores.redis.store.RedisEvents` is shared.
+`EventStore` is the interface. `MemoryEventStore` is the default: bounded, for one process.
+`ferrule.stores.redis.store.RedisEvents` is shared by all workers. Revision 2026-07-28 has no event ids, so the modern
+era never comes here.
 
-Rule a newcomer would break: an event is replayed only to the session, and only for the stream, that it was written
-for. The id that a client presents is input from outside; the store finds the stream *inside the given session* or
-answers ``None``.
+An event is replayed only to the session, and only for the stream, that it was written for. The id that a client sends
+is foreign input: a store looks for its stream *inside the given session* and returns ``None`` if there is none.
 """
 
+from collections import OrderedDict, deque
 from typing import NamedTuple, Protocol
 
-__all__ = ["EventStore", "Replay", "StoredEvent"]
+__all__ = ["EventStore", "MemoryEventStore", "Replay", "StoredEvent"]
 
 
 class StoredEvent(NamedTuple):
@@ -44,3 +45,123 @@ class EventStore(Protocol):
     async def forget(self, session_id: str) -> None:
         """Drop everything of a session that has ended."""
         ...
+
+
+_STREAM_BYTES = 1400
+_EVENT_BYTES = 40
+"""What a stream and an event take beside the data, measured: the empty first event of a stream is not free."""
+
+
+class _StreamLog:
+    """The kept tail of one stream: consecutive events, the first of which has number ``first``."""
+
+    __slots__ = ("events", "first", "size_bytes")
+
+    def __init__(self, first: int) -> None:
+        self.events: deque[bytes] = deque()
+        self.first = first
+        self.size_bytes = 0
+
+    def drop_oldest(self) -> int:
+        freed = len(self.events.popleft())
+        self.first += 1
+        self.size_bytes -= freed
+        return freed
+
+
+class MemoryEventStore:
+    """An `EventStore` in this process's memory, bounded in three ways.
+
+    Overflow drops the oldest events of the stream (``max_stream_events``), the stream of the session that was written
+    least recently (``max_session_streams``), or the stream of any session that was written least recently
+    (``max_bytes``). A client that asks for something dropped is told that it cannot be replayed.
+
+    Args:
+        max_stream_events: events kept per stream, at least 1.
+        max_session_streams: streams kept per session, at least 1.
+        max_bytes: bytes kept in all, where each stream counts 1,400 and each event 40 beside its data; a single larger
+            event is kept until the next one arrives.
+    """
+
+    def __init__(
+        self, *, max_stream_events: int = 256, max_session_streams: int = 32, max_bytes: int = 32 * 1024 * 1024
+    ) -> None:
+        if min(max_stream_events, max_session_streams, max_bytes) < 1:
+            raise ValueError("every bound of a MemoryEventStore is at least 1")
+        self._max_stream_events = max_stream_events
+        self._max_session_streams = max_session_streams
+        self._max_bytes = max_bytes
+        self._sessions: dict[str, OrderedDict[str, _StreamLog]] = {}
+        self._recency: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._size_bytes = 0
+        self._events = 0
+        # Where new streams begin: above every id of what was dropped. One that was dropped and goes on must not give an
+        # id again, or its client would be sent on from the wrong place.
+        self._floor = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of event data kept now."""
+        return self._size_bytes
+
+    async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
+        """See `EventStore`."""
+        streams = self._sessions.get(session_id)
+        if streams is None:
+            streams = self._sessions[session_id] = OrderedDict()
+        log = streams.get(stream_id)
+        if log is None:
+            log = streams[stream_id] = _StreamLog(self._floor)
+        streams.move_to_end(stream_id)
+        self._recency[session_id, stream_id] = None
+        self._recency.move_to_end((session_id, stream_id))
+        log.events.append(data)
+        log.size_bytes += len(data)
+        self._size_bytes += len(data)
+        self._events += 1
+        if len(log.events) > self._max_stream_events:
+            self._drop_event(log)
+        if len(streams) > self._max_session_streams:
+            self._drop_stream(session_id, next(iter(streams)))
+        while self._held_bytes() > self._max_bytes and len(self._recency) > 1:
+            self._drop_stream(*next(iter(self._recency)))
+        while self._size_bytes > self._max_bytes and len(log.events) > 1:
+            self._drop_event(log)
+        return f"{stream_id}-{log.first + len(log.events) - 1}"
+
+    async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
+        """See `EventStore`."""
+        stream_id, _, number = last_event_id.rpartition("-")
+        streams = self._sessions.get(session_id)
+        log = None if streams is None else streams.get(stream_id)
+        if log is None or not (number.isascii() and number.isdigit()) or len(number) > 18:
+            return None
+        seen = int(number)
+        # Event ``seen`` itself may be gone; the one after it may not, or the client would miss something unnoticed.
+        if seen + 1 < log.first or seen >= log.first + len(log.events):
+            return None
+        start = seen + 1 - log.first
+        kept = list(log.events)[start:]
+        return Replay(stream_id, [StoredEvent(f"{stream_id}-{seen + 1 + i}", data) for i, data in enumerate(kept)])
+
+    async def forget(self, session_id: str) -> None:
+        """See `EventStore`."""
+        for stream_id in list(self._sessions.get(session_id, ())):
+            self._drop_stream(session_id, stream_id)
+
+    def _held_bytes(self) -> int:
+        return self._size_bytes + len(self._recency) * _STREAM_BYTES + self._events * _EVENT_BYTES
+
+    def _drop_event(self, log: _StreamLog) -> None:
+        self._size_bytes -= log.drop_oldest()
+        self._events -= 1
+
+    def _drop_stream(self, session_id: str, stream_id: str) -> None:
+        streams = self._sessions[session_id]
+        log = streams.pop(stream_id)
+        self._size_bytes -= log.size_bytes
+        self._events -= len(log.events)
+        self._floor = max(self._floor, log.first + len(log.events))
+        del self._recency[session_id, stream_id]
+        if not streams:
+            del self._sessions[session_id]

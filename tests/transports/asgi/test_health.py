@@ -16,12 +16,12 @@ from ferrule.kernel.server import Server
 from ferrule.stores.blobs import MemoryBlobs
 from ferrule.stores.channel import MemoryChannel
 from ferrule.stores.errors import StoreNotWritable
+from ferrule.stores.events import MemoryEventStore
 from ferrule.stores.marks import MemoryMarks
 from ferrule.stores.sessions import MemorySessions
 from ferrule.stores.store import Store
 from ferrule.testing import ManualClock
 from ferrule.transports.asgi import HttpEndpoint, HttpOptions
-from ferrule.transports.asgi.legacy.events import MemoryEventStore
 from tests.transports.asgi.support import Answer, Call
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]

@@ -31,7 +31,7 @@ from ferrule.protocol.errors import NoBackChannel
 if TYPE_CHECKING:
     from ferrule.app.application import Application
     from ferrule.kernel.dispatch import TransportContext
-    from ferrule.kernel.legacy.session import ServerSession
+    from ferrule.kernel.session import ServerSession
     from ferrule.wire.jsonrpc import RequestId
     from ferrule.wire.types import ClientCapabilities, Implementation, ReadResourceResult, ToolResult
 

@@ -15,7 +15,7 @@ from ferrule.kernel.context import ServerRequestContext
 
 if TYPE_CHECKING:
     from ferrule.app.rounds.base import Rounds
-    from ferrule.kernel.legacy.session import ServerSession
+    from ferrule.kernel.session import ServerSession
 
 __all__ = ["rounds_of", "run_body"]
 

@@ -20,7 +20,7 @@ import anyio
 
 from ferrule.client.calls.methods import ClientCalls
 from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, Event, SubscriptionBus
-from ferrule.kernel.legacy.session import ServerSession
+from ferrule.kernel.session import ServerSession
 from ferrule.protocol.errors import (
     CapabilityNotDeclared,
     FerruleError,

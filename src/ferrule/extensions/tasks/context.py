@@ -12,8 +12,8 @@ from ferrule.extensions.tasks.record import TaskRecord
 from ferrule.kernel.concurrency.cancellation import Interruptible
 from ferrule.kernel.connection import Connection, NotifyOnly
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, TransportContext
-from ferrule.kernel.legacy.session import ServerSession
 from ferrule.kernel.server import ServerRequestContext
+from ferrule.kernel.session import ServerSession
 from ferrule.protocol.errors import NoBackChannel
 from ferrule.wire.revisions import REVISIONS
 from ferrule.wire.types import CallToolRequestParams

@@ -34,8 +34,8 @@ from ferrule.kernel.concurrency.cancellation import attended
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import DispatchContext
 from ferrule.kernel.finish import finish_result
-from ferrule.kernel.legacy.session import ServerSession
 from ferrule.kernel.server import ServerRequestContext
+from ferrule.kernel.session import ServerSession
 from ferrule.protocol.errors import InternalError, LocalError, MCPError, error_from_exception
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.jsonrpc import JsonRpcErrorCode

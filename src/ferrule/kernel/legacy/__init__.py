@@ -1,1 +1,1 @@
-"""What only the handshake revisions need: a session, and the forwarding of changes to it."""
+"""What only the handshake revisions need in this layer. `ferrule.kernel.runner` is the only module that imports it."""

@@ -1,35 +1,43 @@
-"""Changes, told to a legacy client: what the bus publishes goes out as notifications beside all requests.
+"""Forwarding of published changes to a legacy client, as notifications that belong to no request.
 
-Begun once the client said that it is initialized; ended with its connection. The modern era has no such thing: there
-a client listens (`subscriptions/listen`).
+It starts once the client has sent ``notifications/initialized`` and ends with the connection. A modern client asks for
+changes by ``subscriptions/listen`` instead.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ferrule.kernel.changes.bus import Listener, ListenFilter
 from ferrule.kernel.connection import Connection
-from ferrule.kernel.dispatch import Outbound
+from ferrule.kernel.dispatch import Dispatcher, Outbound, RunsTasks
 
 if TYPE_CHECKING:
     from ferrule.kernel.server import Server
 
-__all__ = ["forward_changes", "open_listener"]
+__all__ = ["start_forwarding"]
 
 
-def open_listener(connection: Connection, server: Server[object]) -> Listener | None:
-    """A listener for a legacy connection; ``None`` if it has one or if the server has nothing to tell."""
-    if connection.listener is not None or connection.is_modern:
-        return None
-    if not server.list_changed and not server.resource_updates:
-        return None
+def start_forwarding(dispatcher: Dispatcher, connection: Connection, server: Server[Any]) -> None:
+    """Send what the server publishes to the client of a connection from now on, until the connection closes.
+
+    It does nothing if that has started already, if the server publishes nothing, or if the dispatcher cannot run tasks
+    now: the events of a listener that no task reads would pile up.
+
+    Args:
+        dispatcher: the channel to the client.
+        connection: of that client, after its handshake.
+        server: whose changes are sent.
+    """
+    if connection.listener is not None or not (server.list_changed or server.resource_updates):
+        return
+    if not isinstance(dispatcher, RunsTasks) or not dispatcher.is_running:
+        return
     listener = connection.listener = server.bus.listen(ListenFilter(server.list_changed))
     connection.on_closing(listener.end)
-    return listener
+    dispatcher.start_task(_forward(listener, dispatcher))
 
 
-async def forward_changes(listener: Listener, outbound: Outbound) -> None:
-    """Send what the listener hears until it ends."""
+async def _forward(listener: Listener, outbound: Outbound) -> None:
     async for event in listener:
         await outbound.notify(event.method, event.params or None)

@@ -9,20 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ferrule.stores.events import EventStore as EventStore
+    from ferrule.stores.events import MemoryEventStore as MemoryEventStore
     from ferrule.transports.asgi.context import HttpContext as HttpContext
     from ferrule.transports.asgi.context import HttpRefusal as HttpRefusal
     from ferrule.transports.asgi.endpoint import HttpEndpoint as HttpEndpoint
-    from ferrule.transports.asgi.legacy.events import EventStore as EventStore
-    from ferrule.transports.asgi.legacy.events import MemoryEventStore as MemoryEventStore
     from ferrule.transports.asgi.options import HttpOptions as HttpOptions
 
 _MODULES = {
-    "EventStore": "legacy.events",
-    "HttpContext": "context",
-    "HttpEndpoint": "endpoint",
-    "HttpOptions": "options",
-    "HttpRefusal": "context",
-    "MemoryEventStore": "legacy.events",
+    "EventStore": "ferrule.stores.events",
+    "HttpContext": f"{__name__}.context",
+    "HttpEndpoint": f"{__name__}.endpoint",
+    "HttpOptions": f"{__name__}.options",
+    "HttpRefusal": f"{__name__}.context",
+    "MemoryEventStore": "ferrule.stores.events",
 }
 
 __all__ = ["EventStore", "HttpContext", "HttpEndpoint", "HttpOptions", "HttpRefusal", "MemoryEventStore"]
@@ -32,4 +32,4 @@ def __getattr__(name: str) -> Any:
     """Load a public name from its module."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -23,14 +23,13 @@ Rule a newcomer would break: this function runs for every request. What is rare 
 
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.kernel.gauges import gauges_of
 from ferrule.kernel.server import Server
 from ferrule.protocol.handshake import is_handshake_version
 from ferrule.protocol.inbound import MCP_PROTOCOL_VERSION_HEADER, has_modern_envelope
 from ferrule.transports.asgi.gate import HttpGate
-from ferrule.transports.asgi.legacy.endpoint import LegacyEndpoint
 from ferrule.transports.asgi.media import accepts, is_json_content_type
 from ferrule.transports.asgi.modern.endpoint import ModernEndpoint
 from ferrule.transports.asgi.options import HttpOptions
@@ -46,6 +45,10 @@ from ferrule.wire.jsonrpc import (
     message_kind,
     readable_id,
 )
+from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS
+
+if TYPE_CHECKING:
+    from ferrule.transports.asgi.legacy.endpoint import LegacyEndpoint
 
 __all__ = ["HttpEndpoint"]
 
@@ -86,7 +89,7 @@ class HttpEndpoint(HttpGate):
         options = self.options
         keep_alive = KeepAlive(options.keep_alive_s)
         self.modern = ModernEndpoint(server, keep_alive, options.disconnect_grace_s)
-        self.legacy = LegacyEndpoint(server, options, keep_alive, self.life) if options.legacy else None
+        self.legacy = self._legacy_endpoint(keep_alive)
         gauges = gauges_of(server)
         gauges.add("streams", keep_alive, len)
         if self.legacy is not None:
@@ -95,6 +98,15 @@ class HttpEndpoint(HttpGate):
         self._paths = {route, route + "/"}
         # Raw (content type, Accept) pairs that were found good; bounded, because they come from outside.
         self._known_media: set[tuple[str | None, str | None]] = set()
+
+    def _legacy_endpoint(self, keep_alive: KeepAlive) -> "LegacyEndpoint | None":
+        """Return what serves the handshake revisions; ``None`` where they are turned off or do not exist any more."""
+        if not self.options.legacy or not HANDSHAKE_PROTOCOL_VERSIONS:
+            return None
+        # The one import of the legacy folder in this layer.
+        from ferrule.transports.asgi.legacy.endpoint import LegacyEndpoint
+
+        return LegacyEndpoint(self.server, self.options, keep_alive, self.life)
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""

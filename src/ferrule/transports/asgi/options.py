@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ferrule.stores.events import EventStore, MemoryEventStore
 from ferrule.stores.store import Store
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.health import ReadyCheck
-from ferrule.transports.asgi.legacy.events import EventStore, MemoryEventStore
 
 __all__ = ["Authenticate", "Documents", "HttpOptions"]
 

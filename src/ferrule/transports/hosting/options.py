@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable, Sequence
 
+    from ferrule.stores.events import EventStore
     from ferrule.stores.store import Store
     from ferrule.transports.asgi.health import ReadyCheck
-    from ferrule.transports.asgi.legacy.events import EventStore
     from ferrule.transports.asgi.options import Authenticate, Documents
     from ferrule.transports.hosting.uvicorn_server import HttpLimits
 

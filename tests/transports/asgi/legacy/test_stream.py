@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from ferrule.protocol.errors import ConnectionClosed
-from ferrule.transports.asgi.legacy.events import MemoryEventStore
+from ferrule.stores.events import MemoryEventStore
 from ferrule.transports.asgi.legacy.stream import ResumableStream
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
 from ferrule.transports.asgi.runtime import EndableWait

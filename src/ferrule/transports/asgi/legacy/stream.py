@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 
 from ferrule.protocol.errors import ConnectionClosed
-from ferrule.transports.asgi.legacy.events import EventStore
+from ferrule.stores.events import EventStore
 from ferrule.transports.asgi.replies import EventStreamReply
 from ferrule.transports.asgi.runtime import EndableWait, current_runtime
 from ferrule.wire.sse import encode_event

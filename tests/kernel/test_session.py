@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ferrule.kernel.connection import Connection, unguarded
-from ferrule.kernel.legacy.session import LOG_LEVELS, ServerSession, log_level_passes
+from ferrule.kernel.session import LOG_LEVELS, ServerSession, log_level_passes
 from ferrule.protocol.errors import CapabilityNotDeclared, LocalError, NoBackChannel, NotInRevision, RemoteError
 from ferrule.protocol.handshake import negotiate_initialize, read_initialize_params
 from ferrule.types import LATEST_MODERN_VERSION, CreateMessageRequestParams

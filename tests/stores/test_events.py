@@ -1,8 +1,8 @@
-"""ferrule.transports.asgi.legacy.events."""
+"""ferrule.stores.events."""
 
 import pytest
 
-from ferrule.transports.asgi.legacy.events import MemoryEventStore
+from ferrule.stores.events import MemoryEventStore
 
 pytestmark = pytest.mark.anyio
 
