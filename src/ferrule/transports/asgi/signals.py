@@ -1,23 +1,34 @@
-"""Hearing of a shutdown under somebody else's HTTP server, which tells its applications of it too late.
+"""Noticing a shutdown under another HTTP server than our own, which reports it to applications too late.
 
 By the ASGI specification ``lifespan.shutdown`` comes after the last connection, and event streams never end by
-themselves: uvicorn without ``--timeout-graceful-shutdown`` waits for ever, also when it reloads. So the endpoint hears
-the signals that end a process, beside the server's own handler and before it, and ends its streams then.
+themselves: uvicorn without ``--timeout-graceful-shutdown`` waits for ever, also when it reloads. So the endpoint
+handles the signals that end a process, before the server's own handler does, and ends its streams then.
 
 Nothing is done where no server handles SIGTERM (a program of its own, tests), in another thread than the main one, and
 under `ferrule.transports.hosting.uvicorn_server`, which ends the streams itself when their turn has come.
 
-Rule a newcomer would break: a handler that others have put around ours may call it long after we have left.
+A handler that other code has put around ours may still call ours after `ShutdownSignals.leave`; it then does nothing.
 """
 
 import signal
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from ferrule.transports.asgi.runtime import Runtime
 
-__all__ = ["ShutdownSignals"]
+__all__ = ["EndsStreams", "ShutdownSignals"]
+
+
+@runtime_checkable
+class EndsStreams(Protocol):
+    """An HTTP server that may end the streams of its applications itself before it shuts down.
+
+    Attributes:
+        ends_streams: whether it does.
+    """
+
+    ends_streams: bool
 
 
 class ShutdownSignals:
@@ -38,7 +49,8 @@ class ShutdownSignals:
         if self._before or threading.current_thread() is not threading.main_thread():
             return
         server = signal.getsignal(signal.SIGTERM)
-        if not callable(server) or getattr(getattr(server, "__self__", None), "ends_streams", False):
+        owner = getattr(server, "__self__", None)  # Python's: there if the handler is a bound method
+        if not callable(server) or (isinstance(owner, EndsStreams) and owner.ends_streams):
             return
         for number in (signal.SIGTERM, signal.SIGINT):
             before = signal.getsignal(number)

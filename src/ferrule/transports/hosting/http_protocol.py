@@ -23,12 +23,12 @@ them.
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["HttpLimits", "protocol_class"]
+__all__ = ["BoundsWriting", "HttpLimits", "protocol_class"]
 
 _TOO_LARGE: Final = b"The request's headers are too large."
 _MAX_UNREAD_BYTES: Final = 4 * 1024 * 1024
@@ -60,6 +60,15 @@ class HttpLimits:
     keep_alive_s: int = 65
     notice_s: float = 0.0
     drain_s: int = 10
+
+
+@runtime_checkable
+class BoundsWriting(Protocol):
+    """A connection that gives up a client that does not read; those of `protocol_class`, not uvicorn's WebSockets."""
+
+    def hurry(self, timeout_s: float) -> None:
+        """Cut the client off if it leaves an answer unread for longer than ``timeout_s`` seconds from now on."""
+        ...
 
 
 class _Discarded(list[tuple[bytes, bytes]]):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, cast, runtime_checkable
 
 from ferrule._options import check_options
 
@@ -18,9 +18,26 @@ if TYPE_CHECKING:
     from ferrule.transports.asgi.endpoint import HttpEndpoint
     from ferrule.transports.hosting.options import AsgiOptions, RunOptions
 
-__all__ = ["asgi", "run", "run_async", "run_endpoint", "serve_endpoint"]
+__all__ = ["RunsItself", "asgi", "run", "run_async", "run_endpoint", "serve_endpoint"]
 
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@runtime_checkable
+class RunsItself(Protocol):
+    """A server with methods for what the functions of this module do: `MCPServer`, which is of a higher layer."""
+
+    def run(self, transport: Any, *, host: str, port: int, **options: Any) -> None:
+        """See `run`."""
+        ...
+
+    async def run_async(self, transport: Any, *, host: str, port: int, **options: Any) -> None:
+        """See `run_async`."""
+        ...
+
+    def asgi(self, **options: Any) -> HttpEndpoint:
+        """See `asgi`."""
+        ...
 
 
 def run(
@@ -45,8 +62,8 @@ def run(
     """
     from ferrule.transports.hosting.options import HttpRunOptions, StdioOptions
 
-    given: Any = server
-    if hasattr(given, "lowlevel"):
+    given: object = server
+    if isinstance(given, RunsItself):
         given.run(transport, host=host, port=port, **options)
     elif transport == "stdio":
         from ferrule.transports.stdio.server import run_stdio
@@ -78,8 +95,8 @@ async def run_async(
     """
     from ferrule.transports.hosting.options import HttpRunOptions, StdioOptions
 
-    given: Any = server
-    if hasattr(given, "lowlevel"):
+    given: object = server
+    if isinstance(given, RunsItself):
         await given.run_async(transport, host=host, port=port, **options)
     elif transport == "stdio":
         from ferrule.transports.stdio.server import serve_stdio
@@ -99,9 +116,9 @@ def asgi(server: Server[Any], **options: Unpack[AsgiOptions]) -> HttpEndpoint:
     Args:
         options: see `HttpOptions`: ``path``, ``allowed_hosts``, ``allowed_origins`` …
     """
-    given: Any = server
-    if hasattr(given, "lowlevel"):
-        return cast("HttpEndpoint", given.asgi(**options))
+    given: object = server
+    if isinstance(given, RunsItself):
+        return given.asgi(**options)
     from ferrule.transports.asgi.endpoint import HttpEndpoint
     from ferrule.transports.asgi.options import HttpOptions
     from ferrule.transports.hosting.options import AsgiOptions

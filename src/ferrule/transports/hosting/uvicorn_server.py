@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.transports.asgi.security import is_loopback_name
 from ferrule.transports.hosting.collector import patient_collector
-from ferrule.transports.hosting.http_protocol import HttpLimits, protocol_class
+from ferrule.transports.hosting.http_protocol import BoundsWriting, HttpLimits, protocol_class
 from ferrule.transports.loops import refuse_in_running_loop
 
 if TYPE_CHECKING:
@@ -176,7 +176,10 @@ async def serve_http(
 
 def _announce(app: ASGICallable, is_tls: bool, host: str, port: int) -> None:
     """Say where the server is found; whoever reads it in a file knows that it has started."""
-    announce(host, port, getattr(getattr(app, "options", None), "path", ""), is_tls=is_tls)
+    from ferrule.transports.asgi.gate import HttpGate
+
+    served: object = app
+    announce(host, port, served.options.path if isinstance(served, HttpGate) else "", is_tls=is_tls)
 
 
 def announce(host: str, port: int, path: str, *, is_tls: bool = False) -> None:
@@ -284,7 +287,7 @@ def _server_class() -> type[Any]:
 
     import uvicorn
 
-    class Server(uvicorn.Server):
+    class UvicornServer(uvicorn.Server):
         """uvicorn's server, which goes down in steps and tells the application of each."""
 
         ends_streams = True
@@ -322,10 +325,10 @@ def _server_class() -> type[Any]:
             for server in self.servers:
                 server.close()  # no new connection may slip in between the end of the streams and the wait for them
             end = time.monotonic() + self._drain_s
-            for connection in self.server_state.connections:
-                hurry: Any = getattr(connection, "hurry", None)
-                if hurry is not None:
-                    hurry(_STALLED_S)
+            connections: list[object] = [*self.server_state.connections]
+            for connection in connections:
+                if isinstance(connection, BoundsWriting):
+                    connection.hurry(_STALLED_S)
             if self._on_drain is not None:
                 await self._drain(self._on_drain)
             await self._wait(_LINGER_S, lambda: not any(map(_awaits_request, self.server_state.connections)))
@@ -362,4 +365,4 @@ def _server_class() -> type[Any]:
             self._gives_notice = sig == signal.SIGTERM
             self.should_exit = True
 
-    return Server
+    return UvicornServer

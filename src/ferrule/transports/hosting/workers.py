@@ -77,7 +77,7 @@ def find_target(app: Any) -> str:
                 continue
             if module is not main:
                 return f"{name}:{attribute}"
-            file = getattr(module, "__file__", None)
+            file = getattr(module, "__file__", None)  # Python's: not every module has one
             if file is not None:
                 return f"{os.path.abspath(file)}:{attribute}"
     raise WorkerError("Workers import the server by its name: keep it in a variable of a module or script")
