@@ -47,8 +47,8 @@ HANDSHAKE_PROTOCOL_VERSIONS: Final[tuple[str, ...]] = tuple(v for v, r in REVISI
 MODERN_PROTOCOL_VERSIONS: Final[tuple[str, ...]] = tuple(v for v, r in REVISIONS.items() if r.is_modern)
 """The revisions whose requests carry their own envelope; oldest first."""
 
-LATEST_HANDSHAKE_VERSION: Final = HANDSHAKE_PROTOCOL_VERSIONS[-1]
-"""What a server answers to a version that it does not know."""
+LATEST_HANDSHAKE_VERSION: Final = (HANDSHAKE_PROTOCOL_VERSIONS or MODERN_PROTOCOL_VERSIONS)[-1]
+"""What a server answers to a version that it does not know; the newest revision once the index has no legacy one."""
 
 LATEST_MODERN_VERSION: Final = MODERN_PROTOCOL_VERSIONS[-1]
 """What a client tries first."""
