@@ -100,7 +100,7 @@ class ServerSession:
 
     @property
     def interruptible(self) -> Interruptible | None:
-        """What is known of the end of this request; ``None`` where whoever carries it does not say."""
+        """What is known of the end of this request; ``None`` if its transport does not know."""
         return self._dispatch if isinstance(self._dispatch, Interruptible) else None
 
     # -- the peer ---------------------------------------------------------------------------------------------

@@ -323,7 +323,7 @@ async def test_initialize_is_legacy_whatever_the_header_says() -> None:
 
 
 async def test_without_the_legacy_era_initialize_learns_what_is_spoken() -> None:
-    """The only diagnostic that a legacy user will see (VN-4)."""
+    """The only diagnostic that a legacy user will see."""
     app = Steered().endpoint(legacy=False)
     params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     answer = await legacy_call(app, request(1, "initialize", params), version=None).run()
@@ -334,7 +334,7 @@ async def test_without_the_legacy_era_initialize_learns_what_is_spoken() -> None
 
 
 async def test_modern_requests_ignore_sessions() -> None:
-    """A session header is neither read nor minted nor echoed (ED-13)."""
+    """A session header is neither read nor minted nor echoed."""
     answer = await modern_call(Steered().endpoint(), good(), mcp_session_id="nonsense").run()
     assert answer.status == 200
     assert "mcp-session-id" not in answer.headers

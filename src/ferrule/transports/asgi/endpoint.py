@@ -18,7 +18,7 @@ The callable starts its server's lifespan on first use, follows ASGI lifespan ev
 start again after a shutdown. It serves below any mounting prefix (``root_path``), with and without a slash at the end,
 never with a redirect.
 
-Rule a newcomer would break: this function runs for every request. What is rare has a method of its own.
+This function runs for every request. What is rare has a method of its own.
 """
 
 import logging
@@ -287,7 +287,7 @@ class HttpEndpoint(HttpGate):
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def announce_drain(self) -> None:
-        """A shutdown will begin: not ready any more, so that nobody sends new requests. All are served as before."""
+        """A shutdown will begin: the readiness check fails from now on. Requests are served as before."""
         self.health.is_draining = True
 
     async def drain(self) -> None:

@@ -4,8 +4,8 @@ Read are ``X-Forwarded-Host``, ``X-Forwarded-For`` and ``X-Forwarded-Prefix``, a
 first two are absent. ``X-Forwarded-Proto`` is not: nothing here depends on the scheme, since no redirect is ever sent
 and the URL of a protected resource is said by its operator, never derived from a request.
 
-Rule a newcomer would break: nothing of this may be believed unless the peer of the socket is a trusted proxy, which the
-caller checks. Each proxy appends, so only the end of a list is what the trusted one wrote.
+Nothing of this may be believed unless the peer of the socket is a trusted proxy, which the caller checks. Each proxy
+appends, so only the end of a list is what the trusted one wrote.
 """
 
 from collections.abc import Mapping

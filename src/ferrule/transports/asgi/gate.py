@@ -51,7 +51,7 @@ class HttpGate:
         server: what is served.
         life: the server's lifespan.
         security: the Origin and Host rules.
-        health: what is told to whoever runs the server.
+        health: the documents of health and readiness.
         is_ending: a shutdown has begun, and no stream is opened any more.
     """
 
@@ -169,14 +169,16 @@ class HttpGate:
         except HttpRefusal as refusal:
             await request.refuse(refusal.status, _INVALID, refusal.message, headers=refusal.headers)
             return False
-        except OSError as error:  # a store or an issuer that is away: nobody is let in, and may try again
-            log.error("who sends a request cannot be told: %s", error)
-            message = "Who sends this request cannot be told at the moment; try again"
+        except OSError as error:  # a store or an issuer that is away: refuse, the client may try again
+            log.error("a request could not be authenticated: %s", error)
+            message = "Authentication is not available at the moment; try again"
             await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), message)
             return False
         except Exception as error:
-            log.error("the hook that tells who sends a request failed", exc_info=error)
-            await request.refuse(500, int(JsonRpcErrorCode.INTERNAL_ERROR), "Who sends this request cannot be told")
+            log.error("the authenticate hook failed", exc_info=error)
+            await request.refuse(
+                500, int(JsonRpcErrorCode.INTERNAL_ERROR), "The server could not authenticate the request"
+            )
             return False
         return True
 

@@ -1,4 +1,4 @@
-"""Two documents for whoever runs the server: is the process alive, and may it be sent requests.
+"""Two documents for operators and load balancers: is the process alive, and may it be sent requests.
 
 * Alive (``/healthz``): 200 as long as the event loop gets round to answering. It looks at nothing else, because a
   supervisor answers a failure by killing the process, which mends no store and no network.
@@ -9,8 +9,8 @@ Both say one word and no reason: anybody may ask them. The log says the reason. 
 is looked at: a prober uses the address of a machine as its name and has no token, and a page that made its visitor's
 browser ask could not read the answer, which carries no CORS headers.
 
-Rule a newcomer would break: probes come often and from anywhere, so what they find out is kept for a second, and many
-at once share one look at the store.
+Probes come often and from anywhere, so what they find out is kept for a second, and many at once share one look at
+the store.
 """
 
 import logging
@@ -34,7 +34,7 @@ _HEADERS: Final = [(b"cache-control", b"no-store"), (b"content-type", b"applicat
 
 
 class Health:
-    """What one endpoint tells of itself.
+    """The health and readiness of one endpoint.
 
     Args:
         start: enters the server's lifespan unless it is entered.

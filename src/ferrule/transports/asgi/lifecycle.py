@@ -5,9 +5,8 @@ host keeps its lifespan to itself, a warm serverless function) starts it with it
 event loop, or by `stop`. After a stop, or on another event loop than before, the next request starts
 it anew.
 
-Rule a newcomer would break: the lifespan's context manager is entered and left in one task, a task of its own. User
-code may open task groups in it, which refuse to be closed anywhere else, and a request task is gone after its
-response.
+The lifespan's context manager is entered and left in one task, a task of its own. User code may open task groups in
+it, which refuse to be closed anywhere else, and a request task is gone after its response.
 """
 
 import logging

@@ -27,9 +27,9 @@ class HttpOptions:
         path: where the endpoint is, below the mounting prefix; with and without a slash at its end.
         legacy: serve the handshake revisions (2024-11-05 to 2025-11-25) beside the modern one.
         stateless: legacy requests without sessions: no session id, no GET stream (405), no question to the client.
-        response_mode: legacy answers. ``"auto"``: JSON until a handler speaks before it answers, then an event stream;
-            ``"json"``: always JSON, what a handler says in between is dropped; ``"sse"``: always an event stream, which
-            a client can resume. Modern answers are always ``"auto"``.
+        response_mode: legacy answers. ``"auto"``: JSON, or an event stream if a handler sends a message before it
+            answers; ``"json"``: always JSON, and such messages are dropped; ``"sse"``: always an event stream, which a
+            client can resume. Modern answers are always ``"auto"``.
         allowed_hosts, allowed_origins, trusted_proxies, loopback: see
             `SecurityPolicy`.
         max_body_bytes: a larger request body is answered 413.
@@ -40,11 +40,11 @@ class HttpOptions:
         session_idle_s: seconds without anything in flight after which a legacy session is forgotten; ``None``: never.
         event_store: keeps what was sent on legacy streams for clients that reconnect; ``None`` turns resuming off.
         shared: a store through which legacy sessions are shared with other workers; with ``event_store`` of the same.
-        retry_ms: reconnection time in milliseconds told to legacy clients of event streams.
+        retry_ms: reconnection time in milliseconds sent to legacy clients of event streams.
         resume_s: seconds beyond ``retry_ms`` that a question waits for a legacy client that lost its stream and has not
             come back; then it fails with `ConnectionClosed`.
         authenticate: who sends this request; its result is ``HttpContext.principal``, and a legacy session belongs to
-            the principal that opened it. Any value with equality will do; ``None`` means nobody in particular.
+            the principal that opened it. Any value with equality will do; ``None`` means no one in particular.
         documents: JSON documents at other paths, such as the metadata of a protected resource; asked for a request that
             is not the endpoint's.
         health_path, ready_path: where the process says that it is alive, and whether it may be sent requests; below

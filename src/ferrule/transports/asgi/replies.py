@@ -3,8 +3,8 @@
 Everything goes through an ASGI ``send``. A client that has gone is not an error here: servers drop what is sent to it
 (or raise ``OSError``, which is taken as the same news), and the stream remembers that it is lost.
 
-Rule a newcomer would break: two writers of one stream take turns. ASGI servers may suspend inside ``send``, and a
-body chunk that overtakes the response head, or an event that lands inside another, ends the connection.
+Two writers of one stream take turns. ASGI servers may suspend inside ``send``, and a body chunk that overtakes the
+response head, or an event that lands inside another, ends the connection.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -174,7 +174,7 @@ class EventStreamReply:
         try:
             if not self.is_open:
                 await self._open()
-            self.is_over = True  # whoever waits for a turn must find it over
+            self.is_over = True  # a writer that waits for its turn must find it over
             self._keep_alive.discard(self)
             await self._send({"type": "http.response.body", "body": last})
         except OSError:

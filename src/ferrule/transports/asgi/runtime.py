@@ -4,8 +4,8 @@ The request path owns no task group: a request that needs no second task must no
 (watching for a vanished client, a keep-alive comment, flushing a listener) asks this module for a bare task or a
 timer.
 
-Rule a newcomer would break: a coroutine started here must catch its own errors. Nobody waits for it, and on trio an
-exception in a system task ends the whole program.
+A coroutine started here must catch its own errors. Nobody waits for it, and on trio an exception in a system task
+ends the whole program.
 """
 
 import logging
@@ -59,7 +59,7 @@ class AsyncioRuntime:
         return current_task(self.loop)  # without the loop it would ask for the running one, a system call before 3.12
 
     def spawn(self, function: Callable[[], Coroutine[Any, Any, object]]) -> Cancellable:
-        """Run ``function()`` in a task of its own that nobody waits for; its failure is logged."""
+        """Run ``function()`` in a task of its own, without waiting for it; its failure is logged."""
         task = self.loop.create_task(function())
         self._tasks.add(task)
         task.add_done_callback(self._done)

@@ -16,8 +16,8 @@ nothing               any                                     none
 ``allowed_origins=``  as without                              the listed ones as well
 ====================  ======================================  =======================================================
 
-Rule a newcomer would break: a forwarded header (see `ferrule.transports.asgi.forwarded`) counts only when the peer of
-the socket is one of ``trusted_proxies``; anyone can write one.
+A forwarded header (see `ferrule.transports.asgi.forwarded`) counts only when the peer of the socket is one of
+``trusted_proxies``; anyone can write one.
 """
 
 import ipaddress

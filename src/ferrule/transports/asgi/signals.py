@@ -32,7 +32,7 @@ class EndsStreams(Protocol):
 
 
 class ShutdownSignals:
-    """Calls back in the event loop when the process is told to end.
+    """Calls back in the event loop when a signal asks the process to end.
 
     Args:
         on_signal: called in the loop's thread, for each signal.

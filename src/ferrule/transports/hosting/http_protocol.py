@@ -15,9 +15,8 @@ It also keeps requests apart where the parser and uvicorn do not (RFC 9112, sect
 The protocol stays a small subclass of uvicorn's on purpose. A class of our own on httptools was written and measured
 (10 µs instead of 15 per request of a bare application) and given up: a well-kept HTTP server is worth more than 5 µs.
 
-Rule a newcomer would break: nothing here may run per request. The limits hang on the rare states (an incomplete head,
-a body that is still arriving, a socket that does not drain) and a request that arrives in one piece meets none of
-them.
+Nothing here may run per request. The limits hang on the rare states (an incomplete head, a body that is still
+arriving, a socket that does not drain) and a request that arrives in one piece meets none of them.
 """
 
 import functools

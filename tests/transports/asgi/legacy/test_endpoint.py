@@ -44,7 +44,7 @@ def cancelled(id: Any) -> dict[str, Any]:
 
 
 async def test_initialize_opens_a_session_and_delete_ends_it() -> None:
-    """After the end 404, so that the client starts over (HL-42)."""
+    """After the end 404, so that the client starts over."""
     steered = Steered()
     app = steered.endpoint()
     session = await open_session(app)
@@ -61,7 +61,7 @@ async def test_initialize_opens_a_session_and_delete_ends_it() -> None:
 
 
 async def test_without_a_session_id_a_request_is_400_and_with_an_unknown_one_404() -> None:
-    """HL-41, HL-42; the id of the request is echoed."""
+    """A client starts over on 404 only; the error carries the id of the request."""
     app = Steered().endpoint()
     for session, status in ((None, 400), ("nonsense", 404)):
         answer = await legacy_call(app, tool("echo", id="x"), session).run()
@@ -166,7 +166,7 @@ async def test_the_sweep_runs_by_itself() -> None:
 
 
 async def test_a_session_belongs_to_the_principal_that_opened_it(caplog: pytest.LogCaptureFixture) -> None:
-    """For anyone else it does not exist, DELETE included (HL-44); the log does not take it for a fault of the setup."""
+    """For anyone else it does not exist, DELETE included; the log does not take it for a fault of the setup."""
 
     async def authenticate(context: HttpContext) -> str | None:
         return context.headers.get("authorization")
@@ -190,7 +190,7 @@ async def test_a_handler_sees_the_headers_of_its_own_request() -> None:
 
 
 async def test_the_version_header_may_be_absent_but_not_invalid() -> None:
-    """HL-50, HL-51: absent means what was negotiated; invalid is 400; the session survives."""
+    """Absent means what was negotiated; invalid is 400; the session survives."""
     app = Steered().endpoint()
     session = await open_session(app, version="2025-06-18")
     assert (await legacy_call(app, tool("echo"), session, version=None).run()).status == 200
@@ -305,7 +305,7 @@ async def test_response_modes() -> None:
 
 
 async def test_a_disconnect_is_not_a_cancellation(caplog: pytest.LogCaptureFixture) -> None:
-    """HL-6: the handler runs to its end."""
+    """The handler runs to its end."""
     steered = Steered()
     app = steered.endpoint()
     session = await open_session(app)
@@ -373,7 +373,7 @@ async def test_a_hundred_cancellations_at_once() -> None:
 
 
 async def test_notifications_and_stray_answers_are_202() -> None:
-    """HL-4."""
+    """They get no answer, also where they lead nowhere (2025-11-25, "Sending Messages to the Server")."""
     app = Steered().endpoint()
     session = await open_session(app)
     for message in (

@@ -77,7 +77,7 @@ async def test_a_change_between_the_handshake_and_the_stream_is_not_lost() -> No
 
 
 async def test_a_message_goes_on_one_stream_only() -> None:
-    """HL-23: the newest; when that is gone, the one before it."""
+    """The newest; when that is gone, the one before it."""
     steered, app = listening(event_store=None)
     session = await open_session(app)
     one, two = get_call(app, session), get_call(app, session)
@@ -259,7 +259,7 @@ async def batch(app: Any, messages: Any, session: str, version: str = "2025-03-2
 
 
 async def test_batches_exist_in_one_revision() -> None:
-    """JR-12, JR-14, T88."""
+    """2025-03-26 only; notifications alone are 202, and ids of another type are other ids."""
     app = Steered().endpoint()
     session = await open_session(app, version="2025-03-26")
     messages = [
@@ -277,7 +277,7 @@ async def test_batches_exist_in_one_revision() -> None:
         assert (answer.status, answer.json["error"]["code"]) == (400, -32600)
 
 
-async def test_a_batch_in_which_somebody_speaks_is_a_stream() -> None:
+async def test_a_batch_with_a_message_before_an_answer_is_a_stream() -> None:
     """Each answer an event."""
     app = Steered().endpoint()
     session = await open_session(app, version="2025-03-26")
@@ -300,7 +300,7 @@ async def test_a_batch_in_which_somebody_speaks_is_a_stream() -> None:
     ],
 )
 async def test_a_bad_batch_is_refused_whole(messages: Any, status: int) -> None:
-    """``initialize`` may not be in one (JR-13); ids are unique in it; it is bounded, as its requests run at once."""
+    """``initialize`` may not be in one; ids are unique in it; it is bounded, as its requests run at once."""
     app = Steered().endpoint()
     session = await open_session(app, version="2025-03-26")
     answer = await batch(app, messages, session)
@@ -335,7 +335,7 @@ async def test_stateless_serves_without_sessions() -> None:
 
 
 async def test_stateless_batches_follow_the_version_header() -> None:
-    """Absent, it means 2025-03-26 (HL-51), which has them."""
+    """Absent, it means 2025-03-26, which has them."""
     app = Steered().endpoint(stateless=True)
     messages = [tool("echo", id=1), tool("echo", id=2)]
     assert len((await legacy_call(app, messages, version=None).run()).json) == 2

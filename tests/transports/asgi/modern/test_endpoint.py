@@ -67,7 +67,7 @@ async def test_the_first_word_commits_an_event_stream_and_the_result_is_its_last
 
 
 async def test_progress_comes_on_the_request_s_own_stream_if_it_was_asked_for() -> None:
-    """Opt-in by token, strictly rising (PC-1, PC-2)."""
+    """Opt-in by token, strictly rising."""
     answer = await modern_call(Steered().endpoint(), tool("progress", meta={"progressToken": "t"})).run()
     assert [m["params"]["progress"] for m in answer.messages[:-1]] == [0, 50, 100]
     assert {m["params"]["progressToken"] for m in answer.messages[:-1]} == {"t"}
@@ -175,7 +175,7 @@ async def test_nothing_is_watched_within_the_grace() -> None:
 
 
 async def test_an_unknown_method_is_404_with_its_code() -> None:
-    """So that a client can tell it from a legacy 404 (ER-7)."""
+    """So that a client can tell it from a legacy 404."""
     for method in ("nothing/such", "initialize2", "ping", "logging/setLevel", "resources/subscribe"):
         answer = await modern_call(Steered().endpoint(), modern(7, method)).run()
         assert (answer.status, answer.json["error"]["code"], answer.json["id"]) == (404, -32601, 7)
@@ -274,20 +274,20 @@ async def test_clean_up_that_a_handler_registered_runs_before_the_answer() -> No
     ],
 )
 async def test_a_mirrored_header_that_contradicts_the_body_is_refused(changes: dict[str, str | None]) -> None:
-    """400 with -32020 (HE-4)."""
+    """400 with -32020."""
     answer = await modern_call(Steered().endpoint(), tool("echo"), **changes).run()
     assert (answer.status, answer.json["error"]["code"], answer.json["id"]) == (400, -32020, 1)
 
 
 async def test_values_are_trimmed_and_unwrapped_before_they_are_compared() -> None:
-    """Spaces around a value do not count; the base64 form means its contents (HE-4, HE-7)."""
+    """Spaces around a value do not count; the base64 form means its contents."""
     app = Steered().endpoint()
     for name in ("  echo ", "=?base64?ZWNobw==?="):
         assert (await modern_call(app, tool("echo"), mcp_name=name, mcp_method=" tools/call\t").run()).status == 200
 
 
 async def test_annotated_arguments_are_compared_with_their_headers() -> None:
-    """The plan of the tool is compiled once; the body is the source of truth (HX-7)."""
+    """The plan of the tool is compiled once; the body is the source of truth."""
     steered = Steered()
     schema = {"type": "object", "properties": {"text": {"type": "string", "x-mcp-header": "Region"}}}
     steered.server.param_headers["echo"] = compile_param_plan(schema)
@@ -346,7 +346,7 @@ async def test_a_notification_that_contradicts_itself_is_refused(
 
 
 async def test_a_client_sends_no_responses_in_the_modern_era() -> None:
-    """JR-15."""
+    """It asks by input requests, so there is nothing to respond to."""
     message = {"jsonrpc": "2.0", "id": 1, "result": {}}
     headers = {**modern_headers(tool("echo"))}
     answer = await Call(Steered().endpoint(), headers=headers, body=json.dumps(message).encode()).run()
@@ -366,7 +366,7 @@ def listening(**options: Any) -> tuple[Steered, HttpEndpoint]:
 
 
 async def test_a_subscription_begins_with_its_acknowledgement_and_carries_its_id() -> None:
-    """SU-3, ME-6: the granted subset first, the subscription id in every message."""
+    """The granted subset first, the subscription id in every message."""
     steered, app = listening()
     call = modern_call(app, listen(toolsListChanged=True, resourcesListChanged=True, resourceSubscriptions=["a://b"]))
     async with running(call):
@@ -399,7 +399,7 @@ async def test_several_subscriptions_are_told_apart() -> None:
 
 
 async def test_a_client_ends_its_subscription_by_closing_the_stream() -> None:
-    """SU-8: nothing stays behind."""
+    """Nothing stays behind."""
     steered, app = listening()
     call = modern_call(app, listen())
     async with running(call):
@@ -410,7 +410,7 @@ async def test_a_client_ends_its_subscription_by_closing_the_stream() -> None:
 
 
 async def test_a_shutdown_ends_subscriptions_with_their_result() -> None:
-    """SU-9: the client learns that it was deliberate."""
+    """The client learns that it was deliberate."""
     _, app = listening()
     call = modern_call(app, listen())
     async with running(call):
@@ -450,7 +450,7 @@ async def test_a_subscriber_that_cannot_keep_up_is_ended_not_skipped() -> None:
 
 
 async def test_silent_streams_are_kept_alive_by_comments() -> None:
-    """Proxies cut what is silent; clients ignore comments (SU-13)."""
+    """Proxies cut what is silent; clients ignore comments."""
     _, app = listening(keep_alive_s=0.02)
     call = modern_call(app, listen())
     async with running(call):

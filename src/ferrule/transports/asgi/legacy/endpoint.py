@@ -4,8 +4,8 @@ A POST is served in its own task, on the connection of its session; nothing is q
 200, because a legacy client reads 404 as "your session is gone" and would start over; refusals of the transport
 itself are 4xx.
 
-Rule a newcomer would break: the era belongs to the session, and what a POST says about versions cannot change it. The
-version header only has to name *a* revision with sessions; which one holds was settled by the handshake.
+The era belongs to the session, and what a POST says about versions cannot change it. The version header only has to
+name *a* revision with sessions; which one holds was settled by the handshake.
 """
 
 import logging
@@ -55,7 +55,7 @@ log = logging.getLogger("ferrule.http")
 
 _INVALID = int(JsonRpcErrorCode.INVALID_REQUEST)
 _ASSUMED_VERSION = next(version for version, revision in REVISIONS.items() if revision.http == "sessions")
-"""What a request without a version header speaks when nothing else tells (2025-06-18, "Protocol Version Header")."""
+"""The revision of a request without a version header and without a session (2025-06-18, "Protocol Version Header")."""
 _MIN_SWEEP_S = 0.05
 _MAX_ENDED = 4096
 _LOST = JsonRpcError(int(JsonRpcErrorCode.INTERNAL_ERROR), "The process that served this request has ended")
@@ -93,7 +93,7 @@ class LegacyEndpoint:
     def _removed(self, session: LegacySession) -> None:
         session.end()
         if self._shared is not None:
-            self._shared.forgotten(session.session_id)
+            self._shared.forget(session.session_id)
         elif not self._has_explained:
             self._ended[session.session_id] = None
             if len(self._ended) > _MAX_ENDED:
@@ -142,11 +142,11 @@ class LegacyEndpoint:
             await request.reply_empty(202)
 
     async def _save(self, session: LegacySession) -> None:
-        """Let other workers know what a request changed, before its client knows that it is over."""
+        """Write what a request changed for the other workers, before its client gets the answer."""
         if self._shared is None:
             return
         try:
-            await self._shared.saved(session)
+            await self._shared.save(session)
         except OSError as error:
             log.error("a session could not be written, other workers have an older state of it: %s", error)
 
@@ -187,11 +187,11 @@ class LegacyEndpoint:
             self._release(session)
 
     async def _share(self, session: LegacySession, outlet: Outlet, request: IncomingRequest, id: RequestId) -> bool:
-        """Let other workers know a new session; one that they cannot know is none, and is refused."""
+        """Write a new session for the other workers; if that fails, refuse it and return ``False``."""
         if self._shared is None:
             return True
         try:
-            await self._shared.opened(session)
+            await self._shared.add(session)
         except OSError as error:
             if outlet.channel is not None:  # too late for a refusal: something was sent already
                 log.error("a session could not be written, other workers do not know it: %s", error)
@@ -224,7 +224,7 @@ class LegacyEndpoint:
         body: Mapping[str, Any],
         runtime: Runtime,
     ) -> LegacyExchange:
-        """The exchange of a request whose id nobody uses; from now on the id is in use. Nothing is awaited here."""
+        """Return the exchange of a request and mark its id, which is free, as in use. Nothing is awaited here."""
         id: RequestId = body["id"]
         can_ask = outlet.may_stream and not session.is_stateless
         context = request.context(session.session_id or None, can_send_request=can_ask)
@@ -281,7 +281,7 @@ class LegacyEndpoint:
             if session.questions.answer(body):
                 return
             if self._shared is not None:
-                await self._shared.tell("answer", session.session_id, dict(body))
+                await self._shared.publish("answer", session.session_id, dict(body))
             else:
                 log.debug("dropped an answer to nothing: id %r", body.get("id"))
             return
@@ -292,11 +292,11 @@ class LegacyEndpoint:
             if exchange is not None and exchange.method != "initialize":
                 exchange.cancel()
             elif id is not None and self._shared is not None:
-                await self._shared.tell("cancel", session.session_id, id)
+                await self._shared.publish("cancel", session.session_id, id)
         elif method == "notifications/progress" and await session.questions.progress(params):
             return
         elif method == "notifications/progress" and self._shared is not None:
-            await self._shared.tell("progress", session.session_id, params)
+            await self._shared.publish("progress", session.session_id, params)
         outlet = self._outlet(request, session)
         outlet.may_stream = False
         exchange = LegacyExchange(outlet, request.context(session.session_id or None), None, method, params, runtime, 0)
@@ -352,7 +352,7 @@ class LegacyEndpoint:
             for exchange, body in zip(exchanges, requests, strict=True):
                 group.start_soon(serve, exchange, body)
         if outlet.channel is None:
-            outlet.refusal = None  # one status cannot speak for all of them
+            outlet.refusal = None  # one status cannot be right for all of them
             await outlet.answer(encode(answers) if answers else None)
             return
         for answer in answers:
@@ -402,7 +402,7 @@ class LegacyEndpoint:
                 return
             else:
                 await channel.resume(reply, last_event_id)
-                session.pump()
+                session.send_changes()
         else:
             channel = await session.open_get_stream(reply)
         watch = DisconnectWatch(runtime, request.receive, 0, lambda: channel.lost(reply))
@@ -422,7 +422,7 @@ class LegacyEndpoint:
         reply: EventStreamReply,
         runtime: Runtime,
     ) -> None:
-        """The rest of a stream that another worker feeds, as it comes; ends with that stream, or with that worker."""
+        """Send the rest of a stream that another worker writes, until the stream or that worker ends."""
         store = cast("EventStore", self._options.event_store)
         last = request.headers[LAST_EVENT_ID_HEADER]
         stream_id = last.rpartition("-")[0]
@@ -465,7 +465,7 @@ class LegacyEndpoint:
         self.sessions.release(session)
         try:
             if self._shared is not None:
-                await self._shared.ended(session.session_id)
+                await self._shared.end(session.session_id)
                 if self._options.event_store is not None:
                     await self._options.event_store.forget(session.session_id)
         except OSError as error:
@@ -476,7 +476,7 @@ class LegacyEndpoint:
     # --- sessions ---------------------------------------------------------------------------------------------------
 
     async def _acquire(self, request: IncomingRequest, body: Any) -> LegacySession | None:
-        """The session of a request, in use; ``None`` when the request has been refused."""
+        """Return the session of a request, marked as in use; ``None`` if the request has been refused."""
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
         if version is not None and not is_handshake_version(version):
             await self._refuse_version(request, body)
@@ -501,7 +501,7 @@ class LegacyEndpoint:
         return session
 
     def _explain_unknown(self, session_id: str) -> None:
-        """Tell the operator, once, what a stranger's session id may mean that this process could have given."""
+        """Log once what an unknown session id may mean that has the form of those of this process."""
         if self._has_explained or self._shared is not None or session_id in self._ended:
             return
         if len(session_id) == SESSION_ID_CHARS and not session_id.strip("0123456789abcdef"):
@@ -512,10 +512,10 @@ class LegacyEndpoint:
             )
 
     async def _look_up(self, shared: SharedSessions, request: IncomingRequest, session_id: str, id: Any) -> bool:
-        """Bring a session to what all workers know of it; ``False`` when the request has been refused."""
+        """Read the shared state of a session; return ``False`` if the request has been refused."""
         state = None if self._life is None else self._life.state
         try:
-            session = await shared.looked_up(session_id, state, request.principal)
+            session = await shared.look_up(session_id, state, request.principal)
         except OSError as error:
             await self._refuse_without_store(request, id, error)
             return False
@@ -558,13 +558,13 @@ class LegacyEndpoint:
         self._arm_sweeper()
 
     def _throwaway_session(self, request: IncomingRequest, body: Any, lifespan_state: Any) -> LegacySession | None:
-        """A session for one stateless request; ``None`` when its version header names nothing that we speak."""
+        """Return a session for one stateless request; ``None`` if its version header names no handshake revision."""
         if _is_initialize(body):
             return LegacySession("", self._server, self._options, lifespan_state, request.principal)
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, _ASSUMED_VERSION)
         if not is_handshake_version(version):
             return None
-        # Born ready: the handshake of this client, if there was one, is known to nobody.
+        # Ready at once: if this client made a handshake, nothing was kept of it.
         connection = Connection.from_envelope(version, None, {})
         connection.initialized.set()
         return LegacySession("", self._server, self._options, lifespan_state, request.principal, connection)

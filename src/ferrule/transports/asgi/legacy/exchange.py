@@ -1,9 +1,8 @@
 """The dispatch context of one legacy request over HTTP, and the outlet that the requests of one POST share.
 
-Until a handler speaks nothing is sent and the answer will be JSON. The first thing that it says opens an event
-stream, and then the answer is an event too. A client that disconnects does *not* cancel its request in the legacy era
-(2025-11-25, "Streamable HTTP"): the handler runs on, and what it says waits for the client to come back, if the
-stream can be resumed.
+An answer is JSON unless the handler sends a message before it. The first such message opens an event stream, and the
+answer is its last event. A client that disconnects does *not* cancel its request in the legacy era (2025-11-25,
+"Streamable HTTP"): the handler runs on. If the stream can be resumed, its messages wait for the client to come back.
 """
 
 import logging
@@ -32,17 +31,17 @@ log = logging.getLogger("ferrule.http")
 
 
 class Outlet:
-    """The response to one POST: undecided until somebody speaks.
+    """The response to one POST: JSON or an event stream, which the first message decides.
 
     Args:
         request: the POST.
         session: whose streams it uses.
         keep_alive: looks after the stream, if it becomes one.
         headers: more response headers (the session id of an initialize).
-        may_stream: ``False`` drops what handlers say before they answer.
+        may_stream: ``False`` drops the messages that handlers send before they answer.
 
     Attributes:
-        channel: the stream, once somebody has spoken.
+        channel: the stream; ``None`` before the first message.
         client_is_gone: the client disconnected before that.
         refusal: status and headers of an answer that is an HTTP refusal as well (missing scope), while there is no
             stream; a batch answers 200.
@@ -82,7 +81,7 @@ class Outlet:
         self.refusal: tuple[int, RawHeaders] | None = None
 
     async def open(self) -> ResumableStream:
-        """The stream of this response, opened now if nobody has spoken yet.
+        """Return the stream of this response, opened now if this is its first message.
 
         Raises:
             ConnectionClosed: the client has gone without ever having had a stream to come back to.
@@ -93,14 +92,14 @@ class Outlet:
             raise ConnectionClosed("The client of this request has gone")
         channel = self.channel = self.session.new_channel()
         self._reply = self._new_reply()
-        await channel.open(self._reply, None if self.session.shared is None else self._tell_others)
+        await channel.open(self._reply, None if self.session.shared is None else self._announce_stream)
         return channel
 
-    async def _tell_others(self) -> None:
+    async def _announce_stream(self) -> None:
         shared, channel = self.session.shared, self.channel
         if shared is not None and channel is not None:
             requests = [id for id, exchange in self.session.in_flight.items() if exchange.outlet is self]
-            await shared.began(self.session.session_id, channel.stream_id, requests)
+            await shared.stream_started(self.session.session_id, channel.stream_id, requests)
 
     async def answer(self, payload: bytes | None) -> None:
         """End the response with an encoded answer; ``None`` ends it without one (the request was cancelled).
@@ -113,7 +112,7 @@ class Outlet:
             self.session.forget_channel(self.channel)
             await self.channel.finish(payload)
             if self.session.shared is not None:
-                await self.session.shared.over(self.session.session_id, self.channel.stream_id)
+                await self.session.shared.stream_ended(self.session.session_id, self.channel.stream_id)
         elif payload is None:
             await self._new_reply().close()
         else:
@@ -236,7 +235,7 @@ class LegacyExchange(ProgressSender):
         return type(self._runtime) is AsyncioRuntime
 
     async def open_stream(self) -> None:
-        """Answer with an event stream whether or not the handler speaks."""
+        """Answer with an event stream, also if the handler sends no message."""
         await self.outlet.open()
 
     async def close_stream(self, retry_ms: int | None = None) -> None:

@@ -1,10 +1,10 @@
 """Requests of a legacy server to its client, and the answers that come back in POSTs of their own.
 
-A question is sent on one stream and its answer arrives on no stream: the client posts it. So the table belongs to the
-session, while each question remembers nothing but who waits for it.
+A question is sent on one stream, but the client posts the answer, so the table of open questions belongs to the
+session.
 
-Rule a newcomer would break: whoever stops waiting (time-out, cancellation) tells the client, and an answer that still
-arrives is dropped without a word.
+A caller that stops waiting (time-out, cancellation) sends the client a cancellation. An answer that still arrives is
+dropped.
 """
 
 import logging
@@ -24,7 +24,7 @@ __all__ = ["MAX_OPEN", "ClientQuestions"]
 log = logging.getLogger("ferrule.http")
 
 Emit = Callable[[bytes], Awaitable[None]]
-"""Sends one encoded message; raises ``ConnectionClosed`` when nobody can ever receive it."""
+"""Sends one encoded message; raises ``ConnectionClosed`` when no client can receive it any more."""
 
 _WITHDRAW_S = 1.0
 MAX_OPEN = 256

@@ -3,8 +3,8 @@
 The session is the standing channel of its connection (``Outbound``): what the server says outside any request goes to
 a GET stream of the client, the newest one that is alive, and never to more than one.
 
-Rule a newcomer would break: an id in flight is reserved before anything is awaited and given back before the answer
-is sent, so that two requests never share it and a client may use it again the moment it has its answer.
+An id in flight is reserved before anything is awaited and given back before the answer is sent, so that two requests
+never share it and a client may use it again the moment it has its answer.
 """
 
 import logging
@@ -61,15 +61,15 @@ class InFlight(Protocol):
 class OtherWorkers(Protocol):
     """What a session needs from the workers that share it; `SharedSessions` is it."""
 
-    async def tell(self, kind: str, session_id: str, content: Any = None) -> None:
+    async def publish(self, kind: str, session_id: str, content: Any = None) -> None:
         """Send the other workers a message about a session."""
         ...
 
-    async def began(self, session_id: str, stream_id: str, requests: list[RequestId]) -> None:
+    async def stream_started(self, session_id: str, stream_id: str, requests: list[RequestId]) -> None:
         """Let the others know that this worker writes a stream, with the answers to these requests."""
         ...
 
-    async def over(self, session_id: str, stream_id: str) -> None:
+    async def stream_ended(self, session_id: str, stream_id: str) -> None:
         """Let the others know that a stream of this worker has ended."""
         ...
 
@@ -88,7 +88,7 @@ class LegacySession:
 
     __slots__ = (
         "_get_channels",
-        "_is_pumping",
+        "_is_sending_changes",
         "_next_stream",
         "_options",
         "_questions",
@@ -129,7 +129,7 @@ class LegacySession:
         self._questions: ClientQuestions | None = None
         self._get_channels: list[ResumableStream] | None = None
         self._next_stream = 0
-        self._is_pumping = False
+        self._is_sending_changes = False
         self._stream_prefix = ""
         self.shared: OtherWorkers | None = None
 
@@ -186,7 +186,7 @@ class LegacySession:
         """Start a stream for what the server says outside any request."""
         channel = self.new_channel(GET_STREAM)
         if self.shared is not None:
-            await self.shared.tell("get", self.session_id)
+            await self.shared.publish("get", self.session_id)
         channels = self._get_channels = self._get_channels or []
         for older in channels:
             older.cut_write()  # to a client that has probably gone; what waits goes on the new stream
@@ -198,7 +198,7 @@ class LegacySession:
             current_runtime().spawn(partial(oldest.finish, None))
         if self.is_over:  # ended while it was opened
             await self.close_get_streams()
-        self.pump()
+        self.send_changes()
         return channel
 
     def lost_get_stream(self, channel: ResumableStream) -> None:
@@ -208,7 +208,7 @@ class LegacySession:
         self.lost_client(channel)
 
     def lost_client(self, channel: ResumableStream) -> None:
-        """Nobody is connected to a stream: its questions fail, unless the client comes back for it in time."""
+        """The client of a stream has gone: its questions fail, unless the client comes back for it in time."""
         if self._questions is None or not self._questions.are_open(channel):
             return
         if not channel.is_resumable:
@@ -252,7 +252,7 @@ class LegacySession:
         channel = self._get_channel()
         if channel is None:
             if self.shared is not None:
-                await self.shared.tell("notice", self.session_id, [method, params])
+                await self.shared.publish("notice", self.session_id, [method, params])
                 return
             log.debug("dropped %s: the client has no GET stream open", method)
             return
@@ -277,13 +277,13 @@ class LegacySession:
     # --- changes ----------------------------------------------------------------------------------------------------
 
     def listen(self) -> None:
-        """The client may be spoken to: hear what the server publishes from now on."""
+        """Listen to what the server publishes from now on; the client is initialized."""
         server, connection = self._server, self.connection
         if connection.listener is not None or self.is_stateless or self.is_over:
             return
         if server.list_changed or server.resource_updates:
             connection.listener = server.bus.listen(self._filter())
-            connection.listener.on_wake(self.pump)
+            connection.listener.on_wake(self.send_changes)
 
     def _filter(self, uris: Iterable[str] = ()) -> ListenFilter:
         made = ListenFilter(self._kinds(), uris)
@@ -294,26 +294,26 @@ class LegacySession:
     def _kinds(self) -> list[str]:
         return [kind for kind in ("tools", "prompts", "resources") if kind in self._server.list_changed]
 
-    def pump(self) -> None:
+    def send_changes(self) -> None:
         """Send on what the listener holds, if the client has a stream for it; called whenever either changes."""
         listener = self.connection.listener
-        if listener is None or self._is_pumping or self.is_over or self._get_channel() is None:
+        if listener is None or self._is_sending_changes or self.is_over or self._get_channel() is None:
             return
-        self._is_pumping = True
-        current_runtime().spawn(self._pump)
+        self._is_sending_changes = True
+        current_runtime().spawn(self._send_changes)
 
-    async def _pump(self) -> None:
+    async def _send_changes(self) -> None:
         try:
             while (listener := self.connection.listener) is not None and (events := listener.drain()):
                 for event in events:
                     await self.notify(event.method, event.params or None)
                 if listener.ended and not self.is_over:
-                    # Too much happened while the client had no stream. It was told of the newest; hear on.
+                    # Too many changes for one listener while the client had no stream: it got the newest. Listen on.
                     uris = listener.filter.uris
                     self.connection.listener = self._server.bus.listen(self._filter(uris))
-                    self.connection.listener.on_wake(self.pump)
+                    self.connection.listener.on_wake(self.send_changes)
         finally:
-            self._is_pumping = False
+            self._is_sending_changes = False
 
     # --- its end ----------------------------------------------------------------------------------------------------
 

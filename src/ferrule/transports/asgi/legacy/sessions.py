@@ -4,7 +4,7 @@ The table knows nothing of HTTP or JSON-RPC. It counts what is in flight per ses
 flight (a POST being served, an open GET stream) never expires, and its idle time starts when the last of them ends.
 Time comes from the ``clock`` argument; who calls `sweep` is the caller's business.
 
-Rule a newcomer would break: every ``acquire`` has exactly one ``release``, also when serving failed.
+Every ``acquire`` has exactly one ``release``, also when serving failed.
 """
 
 import secrets

@@ -9,11 +9,10 @@ Streams are kept in the shared event store. One that a client resumes on another
 worker that feeds it has ended it, or has died; then the requests that died with it are answered with an error, or
 their client would come back for ever.
 
-A store that was started again without what it had is told from a session that was ended: each worker leaves a
-witness there, which only a loss of everything can take. Then everybody writes back what it knows.
+A store that lost its data is told apart from a session that was ended: each worker writes a witness there, which only
+such a loss can remove. Then every worker writes back the sessions that it knows.
 
-Rule a newcomer would break: a request whose session has not changed costs one round trip to the store, the look at
-the record, and nothing else.
+A request whose session has not changed costs one round trip to the store, the look at the record, and nothing else.
 """
 
 import logging
@@ -93,7 +92,7 @@ class SharedSessions:
         self._idle_s = _NEVER_IDLE_S if options.session_idle_s is None else options.session_idle_s
         self._seen: dict[str, bytes] = {}
         self._listener: Cancellable | None = None
-        self._pulse: Cancellable | None = None
+        self._heartbeat: Cancellable | None = None
         self._runtime: Runtime | None = None
         self._witness = f"worker:{self.worker_id}:witness"
         self._has_witness = False
@@ -101,12 +100,12 @@ class SharedSessions:
 
     # --- records ----------------------------------------------------------------------------------------------------
 
-    async def opened(self, session: LegacySession) -> None:
-        """Let the others know a new session."""
+    async def add(self, session: LegacySession) -> None:
+        """Write the record of a new session."""
         self.start()
-        await self.saved(session)
+        await self.save(session)
 
-    async def saved(self, session: LegacySession) -> None:
+    async def save(self, session: LegacySession) -> None:
         """Write the record, if it is not what was last read or written here."""
         if session.is_over or session.is_stateless:
             return
@@ -120,8 +119,8 @@ class SharedSessions:
         await self._sessions.put(session.session_id, record, idle_s=self._idle_s)
         self._seen[session.session_id] = record
 
-    async def looked_up(self, session_id: str, lifespan_state: Any, principal: Any) -> LegacySession | None:
-        """The session as all know it, on this worker from now on; ``None`` when there is none."""
+    async def look_up(self, session_id: str, lifespan_state: Any, principal: Any) -> LegacySession | None:
+        """Return a session in its newest shared state, kept by this worker from now on; ``None`` if there is none."""
         self.start()
         record = await self._sessions.get(session_id, idle_s=self._idle_s)
         if record is None:
@@ -142,20 +141,20 @@ class SharedSessions:
             self._seen[session_id] = record
         return session
 
-    async def ended(self, session_id: str) -> None:
-        """A client ended its session: it is over on every worker."""
+    async def end(self, session_id: str) -> None:
+        """End a session on every worker, because its client ended it."""
         self._seen.pop(session_id, None)
         await self._sessions.delete(session_id)
-        await self.tell("end", session_id)
+        await self.publish("end", session_id)
 
     async def _recovered(self, session_id: str) -> bytes | None:
-        """The record that the store lost with everything else; ``None`` where it lost nothing, or nobody has it."""
+        """Return the record that a store lost with all its data; ``None`` if it lost none or no worker has it."""
         if await self._is_emptied():
             await self._restore()
         # Also where this worker is too young to have a witness of its own. Asked again and again, because the channels
         # of the others may not stand again yet.
         while self._options.clock() < self._recovers_until_s:
-            await self.tell("lost", "")
+            await self.publish("lost", "")
             await anyio.sleep(_LOOK_EVERY_S)
             record = await self._sessions.get(session_id, idle_s=self._idle_s)
             if record is not None:
@@ -174,8 +173,8 @@ class SharedSessions:
         for session_id, record in list(self._seen.items()):
             await self._sessions.put(session_id, record, idle_s=self._idle_s)
 
-    def forgotten(self, session_id: str) -> None:
-        """This worker keeps nothing of a session any more; others may."""
+    def forget(self, session_id: str) -> None:
+        """Drop what this worker remembers of a session; other workers may keep it."""
         self._seen.pop(session_id, None)
 
     def _record(self, session: LegacySession) -> dict[str, Any]:
@@ -226,31 +225,31 @@ class SharedSessions:
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
-    async def tell(self, kind: str, session_id: str, content: Any = None) -> None:
-        """Tell the other workers; best effort, as everything over a channel."""
+    async def publish(self, kind: str, session_id: str, content: Any = None) -> None:
+        """Send the other workers a message about a session; best effort, as everything over a channel."""
         try:
             await self._channel.send(encode([self.worker_id, "session", kind, session_id, content]))
         except OSError as error:
-            log.warning("the other workers cannot be told of %s: %s", kind, error)
+            log.warning("a message (%s) did not reach the other workers: %s", kind, error)
 
     def start(self) -> None:
-        """Hear the others, and be alive for them; once per event loop."""
+        """Start to listen to the other workers and to write the heartbeat; once per event loop."""
         runtime = current_runtime()
         if self._runtime is runtime:
             return
         self._runtime = runtime
         self._recovers_until_s = self._options.clock() + _YOUNG_S
         self._listener = runtime.spawn(lambda: self._channel.listen(self._take))
-        self._pulse = runtime.spawn(self._beat)
+        self._heartbeat = runtime.spawn(self._write_heartbeat)
 
     def stop(self) -> None:
-        """Hear nothing more."""
+        """Stop listening and stop the heartbeat."""
         self._runtime = None
-        for task in (self._listener, self._pulse):
+        for task in (self._listener, self._heartbeat):
             if task is not None:
                 task.cancel()
 
-    async def _beat(self) -> None:
+    async def _write_heartbeat(self) -> None:
         is_away = False
         while True:
             try:
@@ -306,12 +305,12 @@ class SharedSessions:
 
     # --- streams ----------------------------------------------------------------------------------------------------
 
-    async def began(self, session_id: str, stream_id: str, requests: list[RequestId]) -> None:
-        """A stream is fed by this worker from now on, with the answers to these requests among other things."""
+    async def stream_started(self, session_id: str, stream_id: str, requests: list[RequestId]) -> None:
+        """Note that this worker writes a stream from now on, with the answers to these requests."""
         await self._note_stream(session_id, stream_id, encode([self.worker_id, requests]), _LIVE_STREAM_S)
 
-    async def over(self, session_id: str, stream_id: str) -> None:
-        """A stream that this worker fed has ended."""
+    async def stream_ended(self, session_id: str, stream_id: str) -> None:
+        """Note that a stream of this worker has ended."""
         await self._note_stream(session_id, stream_id, b"", 60)
 
     async def _note_stream(self, session_id: str, stream_id: str, fed: bytes, ttl_s: float) -> None:
@@ -330,7 +329,7 @@ class SharedSessions:
         return requests if watch.is_dead(await self._blobs.get(f"worker:{worker}") is None) else None
 
     async def wait_for_more(self) -> None:
-        """Between two looks at a stream that another worker feeds."""
+        """Wait between two looks at a stream that another worker writes."""
         await anyio.sleep(_LOOK_EVERY_S)
 
 

@@ -3,10 +3,10 @@
 Every message gets an event id from the session's store, so that a client that lost the connection can ask for the
 rest with ``Last-Event-ID``. Without a store there are no ids, and a lost connection is the end of the stream.
 
-Rule a newcomer would break: storing, writing and re-attaching happen under one lock. A message that is written while
-an older one is being replayed would arrive out of order, and the client's last id would skip what it never saw. A write
-to a client that does not read may wait as long as the server allows, so whoever brings another connection, or ends the
-stream, ends that write first.
+Storing, writing and re-attaching happen under one lock. A message that is written while an older one is being
+replayed would arrive out of order, and the client's last id would skip what it never saw. A write to a client that
+does not read may wait as long as the server allows, so a new connection, and the end of the stream, end that
+write first.
 """
 
 import logging
@@ -32,14 +32,14 @@ class ResumableStream:
     Args:
         session_id, stream_id: where its events are kept.
         store: ``None`` makes a stream that cannot be resumed.
-        retry_ms: reconnection time told to the client with the first event and before a deliberate close.
+        retry_ms: reconnection time sent to the client with the first event and before a deliberate close.
         primes: begin each stream with an empty event that carries an id (2025-11-25, SEP-1699).
 
     Attributes:
         last_event_id: id of the newest event that was stored; empty before the first.
-        retry_ms: what the client was told last.
+        retry_ms: the last reconnection time sent to the client.
         losses: how often its client has gone.
-        reply: the connection that carries it now; ``None`` while nobody is connected.
+        reply: the connection that carries it now; ``None`` while no client is connected.
         is_finished: its last message is out.
         was_opened: its first event (or its response head) is out.
     """
@@ -162,7 +162,7 @@ class ResumableStream:
         async with self._lock:
             before, self.reply = self.reply, None
             if before is not None:
-                current_runtime().spawn(before.close)  # it may be dead, and nobody waits for that
+                current_runtime().spawn(before.close)  # it may be dead, and closing it may take long
             await replay(self._store, self._session_id, last_event_id, reply)
             if self.is_finished:
                 await reply.close()
@@ -198,7 +198,7 @@ class ResumableStream:
             return encode_event(data)
         try:
             id = await self._store.append(self._session_id, self.stream_id, data)
-        except OSError as error:  # whoever is connected gets it all the same, but cannot come back for it
+        except OSError as error:  # a connected client gets it all the same, but cannot resume from it
             log.warning("an event of a stream could not be kept: %s", error)
             return encode_event(data, retry_ms=retry_ms)
         self.last_event_id = id

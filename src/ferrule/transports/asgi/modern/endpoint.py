@@ -1,10 +1,10 @@
 """The modern era over HTTP (2026-07-28 and later): one POST, one request, no session.
 
-The path of design section 3: ladder, connection from the envelope, kernel, answer. Statuses come from the one table
-(``protocol.inbound.ERROR_CODE_HTTP_STATUS``) as long as no event is out; on a stream an error is the last event.
+The steps: the checks of the request (`classify_inbound_request`), a connection made from its envelope, the kernel, the
+answer. Before the first event the status of an error comes from ``protocol.inbound.ERROR_CODE_HTTP_STATUS``; on a
+stream an error is the last event.
 
-Rule a newcomer would break: a client that vanished gets nothing more for its request, but the handler's ``finally``
-still runs and is waited for.
+A client that vanished gets nothing more for its request, but the handler's ``finally`` still runs and is waited for.
 """
 
 import logging
@@ -166,7 +166,7 @@ class ModernEndpoint:
     ) -> None:
         """Take one notification and answer 202. None is defined for HTTP; middleware and handlers may know some.
 
-        Headers that are present must agree with the body; absent ones are not missed (digest HM-15).
+        Headers that are present must agree with the body; absent ones are not missed.
         """
         method = body["method"]
         params: Mapping[str, Any] = body.get("params") or {}

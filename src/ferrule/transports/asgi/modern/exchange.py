@@ -58,8 +58,8 @@ class ModernExchange(ProgressSender):
     """The dispatch context of one modern request, and its connection's outbound channel.
 
     Attributes:
-        stream: the event stream, once the handler has spoken.
-        connection: set by whoever serves the request.
+        stream: the event stream; ``None`` before the first notification.
+        connection: set by the endpoint.
         cancel_requested: the client has gone.
     """
 
@@ -148,8 +148,8 @@ class ModernExchange(ProgressSender):
                 log.exception("the result of request %r cannot be written as JSON", self.request_id)
                 error = exc
         if error is not None:
-            told = error_from_exception(error)
-            payload, status = encode_error(self.request_id, told), http_status(told.code)
+            sent = error_from_exception(error)
+            payload, status = encode_error(self.request_id, sent), http_status(sent.code)
         if self.stream is not None:
             await self.stream.close(encode_event(payload))
         else:
