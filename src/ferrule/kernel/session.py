@@ -59,12 +59,12 @@ def log_level_passes(level: str, threshold: str) -> bool:
 
 
 class ServerSession:
-    """Made by the runner for one message.
+    """What a handler can send to its peer while it serves one message; the runner makes one for each message.
 
     Attributes:
         connection: the peer and its standing channel.
-        loop: the asyncio event loop, where the carrier knows it: asking Python for it is a system call before 3.12.
-        notes: what middleware wants to know of how the request went: ``"asked"`` once the client was asked something,
+        loop: the asyncio event loop, where the transport knows it; see `Interruptible`.
+        notes: facts about the request for middleware: ``"asked"`` once the client was asked something,
             ``"resumed"`` once a state that an earlier round sealed was opened.
         body_task, rounds, by_hand: kept here for the layer above, which asks questions in rounds
             (``ferrule.app.rounds``).
@@ -85,7 +85,7 @@ class ServerSession:
 
     @property
     def dispatch(self) -> DispatchContext:
-        """The way back of this very message; where nothing may be asked (now, or in this era) it refuses to."""
+        """The dispatch context of this message; it refuses questions where the era or the handshake forbids them."""
         connection = self.connection
         if connection.is_modern or connection.handling_initialize:
             return GuardedDispatch(self._dispatch, connection)

@@ -18,7 +18,7 @@ def patient_collector() -> Generator[None]:
 
     A request in flight is some dozen objects, so with its defaults the collector runs for every burst of requests
     and finds nothing: 7 % of a call over stdio (64 outstanding). What it may miss is bounded by the threshold. For a
-    program that is nothing but the server; whoever embeds one keeps the collector that they have.
+    program that is nothing but the server; a program that embeds a server keeps its collector settings.
     """
     thresholds = gc.get_threshold()
     if thresholds[0]:  # 0: switched off by the program

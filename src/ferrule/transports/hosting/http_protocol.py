@@ -9,7 +9,7 @@ It also keeps requests apart where the parser and uvicorn do not (RFC 9112, sect
   Nothing is upgraded here, which a server may decide (RFC 9110, section 7.8), so a fresh parser reads the body.
 * The fields behind a chunked body (trailers) are dropped; they would arrive among the headers.
 * A refusal waits for the answers to the requests before it.
-* A client that was told to wait with its body (``Expect: 100-continue``) and gets its answer instead may send the body
+* A client that waits with its body (``Expect: 100-continue``) and gets its answer instead may send the body
   or not, so the connection ends with that answer.
 
 The protocol stays a small subclass of uvicorn's on purpose. A class of our own on httptools was written and measured
@@ -31,7 +31,7 @@ __all__ = ["BoundsWriting", "HttpLimits", "protocol_class"]
 
 _TOO_LARGE: Final = b"The request's headers are too large."
 _MAX_UNREAD_BYTES: Final = 4 * 1024 * 1024
-"""What may still arrive of a chunked body that nobody reads, because its request has been answered."""
+"""What may still arrive of a chunked body that is not read, because its request has been answered."""
 _MAX_PIPELINED: Final = 16
 """With so many requests waiting for their turn no more is read; one read may bring more than these."""
 
@@ -48,7 +48,7 @@ class HttpLimits:
         write_timeout_s: seconds that a client may leave a full send buffer unread; then the connection is dropped.
         keep_alive_s: seconds that an idle connection stays open between requests.
         notice_s: seconds between SIGTERM and the end of listening, in which the server serves on but says that it is
-            not ready: as long as a balancer needs to hear of it. 0 where nothing asks.
+            not ready: as long as a load balancer needs to notice. 0 where none asks.
         drain_s: seconds that requests in flight get to finish at shutdown.
     """
 
@@ -87,7 +87,7 @@ class _DeafParser:
 class _Continuation:
     """What a fresh parser reports to while it takes over from one that ended a request too early.
 
-    The parser is first given a head of our own, which says how the body is framed and which nobody may see.
+    The parser is first given a head of our own, which says how the body is framed and is not passed on.
     """
 
     def __init__(self, protocol: Any) -> None:
@@ -110,7 +110,7 @@ class _Continuation:
             self._protocol.on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """From here on it is the client who speaks."""
+        """From here on the client sends."""
         if self._is_own_head:
             self._is_own_head = False
         else:
@@ -262,7 +262,7 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
                 self.refuse(400, b"Invalid HTTP request received.")
                 return False
             framing = [pair for pair in self.headers if pair[0] in (b"content-length", b"transfer-encoding")]
-            # Nobody above us may take up what is not to be.
+            # No caller may go on with a request that is not served.
             self.headers[:] = [pair for pair in self.headers if pair[0] not in (b"upgrade", b"http2-settings")]
             parser: Any = httptools.HttpRequestParser(_Continuation(self))
             self.parser = parser

@@ -1,14 +1,14 @@
 """Serving an ASGI callable over HTTP in this process: uvicorn on uvloop with httptools, bounded and quiet.
 
 uvicorn brings the HTTP server; this file starts it and ends it in an order that loses no request, and
-`ferrule.transports.hosting.http_protocol` bounds its connections. Whoever serves ``app.asgi()`` with a server of their
-own gets these bounds from that server or not at all.
+`ferrule.transports.hosting.http_protocol` bounds its connections. Under another server ``app.asgi()`` gets such bounds
+from that server or not at all.
 
 uvloop is started through its own loop factory, so it is really in use; without uvloop (Windows, PyPy) the loop is
 asyncio's.
 
-A shutdown goes in steps, so that nobody loses a request to it: after SIGTERM the server says that it is not ready and
-serves on for ``notice_s``; then it stops listening and the streams end; connections without a request in flight get
+A shutdown goes in steps, so that no request is lost: after SIGTERM the readiness check fails, and the server serves on
+for ``notice_s``; then it stops listening and the streams end; connections without a request in flight get
 `_LINGER_S` to send one that is on its way; requests in flight get ``drain_s``. From the first step on every answer
 carries ``Connection: close``, so that clients leave by themselves. SIGINT, which is Ctrl-C, leaves out the notice.
 """
@@ -91,7 +91,7 @@ def run_http(
         pass
     else:
         new_event_loop = uvloop.new_event_loop
-    importlib.import_module("uvicorn")  # before the collector is told what to leave alone
+    importlib.import_module("uvicorn")  # before the objects that exist are taken from the collector
 
     with patient_collector(), asyncio.Runner(loop_factory=new_event_loop) as runner:
         try:
@@ -175,7 +175,7 @@ async def serve_http(
 
 
 def _announce(app: ASGICallable, is_tls: bool, host: str, port: int) -> None:
-    """Say where the server is found; whoever reads it in a file knows that it has started."""
+    """Log the address of the server; in a log file this line also says that it has started."""
     from ferrule.transports.asgi.gate import HttpGate
 
     served: object = app
@@ -288,7 +288,7 @@ def _server_class() -> type[Any]:
     import uvicorn
 
     class UvicornServer(uvicorn.Server):
-        """uvicorn's server, which goes down in steps and tells the application of each."""
+        """uvicorn's server with a shutdown in steps, each of which the application learns of."""
 
         ends_streams = True
 
@@ -350,7 +350,7 @@ def _server_class() -> type[Any]:
 
         async def _wait(self, timeout_s: float, is_over: Callable[[], bool]) -> None:
             end = time.monotonic() + timeout_s
-            # uvicorn tells of none of these by an event.
+            # uvicorn has no event for any of these.
             while not is_over() and not self.force_exit and time.monotonic() < end:  # noqa: ASYNC110
                 await asyncio.sleep(_LOOK_EVERY_S)
 

@@ -6,12 +6,12 @@ copying. The supervisor serves nothing and imports no HTTP library.
 
 * A worker that dies is replaced: within a second if it has served or was killed, else ever more slowly.
 * SIGTERM and SIGINT end all workers in good order, each with its drain; a second one ends them at once.
-* SIGHUP replaces them one after the other, a new one being ready before an old one is told to end.
+* SIGHUP replaces them one after the other, a new one being ready before an old one is asked to end.
 * A supervisor that is killed takes its workers along: they drain and end, so that the port is free for the next one.
 
 Workers are a process group of their own, or Ctrl-C at a terminal would reach each of them twice, from the terminal
-and from us, and twice means at once. They are told to end by SIGINT, which leaves out the notice to balancers, unless
-all of them end because of a SIGTERM: as long as others serve on the port nobody needs to know.
+and from us, and twice means at once. They are ended by SIGINT, which leaves out the notice to load balancers, unless
+all of them end because of a SIGTERM: as long as others serve on the port, balancers need not know.
 
 POSIX only: Windows does not hand sockets down this way.
 """
@@ -114,7 +114,7 @@ class _Worker:
 
 @dataclass(slots=True)
 class _Slot:
-    """The place of one worker, whoever fills it."""
+    """The place of one worker, whose process changes with each restart."""
 
     number: int
     worker: _Worker | None = None
@@ -224,13 +224,13 @@ class _Supervisor:
 
     def _look_whether_ready(self, slot: _Slot, worker: _Worker) -> None:
         try:
-            told = os.read(worker.ready_fd, 1)
+            ready = os.read(worker.ready_fd, 1)
         except BlockingIOError:
             if time.monotonic() - worker.started_at > _START_S:
                 log.error("Worker %d did not start within %g s", worker.number, _START_S)
                 worker.process.kill()
             return
-        if told:
+        if ready:
             worker.is_ready = self._ever_started = True
 
     def _lost(self, slot: _Slot, worker: _Worker) -> None:
@@ -254,7 +254,7 @@ class _Supervisor:
         )  # fmt: skip
 
     def _replace_next(self) -> None:
-        """A rolling restart, one worker at a time: the old one is told to end when the new one serves."""
+        """A rolling restart, one worker at a time: the old one is asked to end when the new one serves."""
         for slot in self._slots:
             if slot.worker is None or not slot.worker.is_ready:
                 return  # a new one is on its way
@@ -285,7 +285,7 @@ class _Supervisor:
         os.close(write_fd)
         assert process.stdin is not None
         try:
-            process.stdin.write(self._message)  # and left open: its end tells the worker that we are gone
+            process.stdin.write(self._message)  # and left open: when it ends, the worker knows that we are gone
             process.stdin.flush()
         except BrokenPipeError:  # it died at once; the next look finds out
             log.debug("worker %d died before it read anything", number)
@@ -328,7 +328,7 @@ def _end_with_supervisor() -> None:
 def main(ready_fd: int) -> None:
     """What a worker runs."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # From our own parent, over a pipe that nobody shares.
+    # From our own parent, over a pipe that no other process has.
     target, fds, payload = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_supervisor, name="supervisor", daemon=True).start()
     app: Any = target() if callable(target) else load_target(target)
