@@ -22,7 +22,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cosmic_ray.commands.init import _all_work_items  # pyright: ignore[reportPrivateUsage]
+# Only `scripts/mutate` installs cosmic-ray.
+# pyright: reportMissingImports=false, reportUnknownVariableType=false, reportPrivateUsage=false
+from cosmic_ray.commands.init import _all_work_items
 from cosmic_ray.mutating import mutate_and_test
 from cosmic_ray.testing import run_tests
 from cosmic_ray.work_item import MutationSpec, TestOutcome

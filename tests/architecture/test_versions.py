@@ -110,7 +110,7 @@ def tables_of_a_fixed_revision(tree: ast.AST) -> Iterator[tuple[int, str]]:
         ):
             yield node.lineno, f"`{node.attr}` of a fixed revision"
         elif any(re.search(r"revisions\.r\d{4}_", name) for name in _imported_modules(node)):
-            yield node.lineno, "imports one revision"
+            yield getattr(node, "lineno", 0), "imports one revision"
 
 
 def test_no_table_is_taken_from_a_fixed_revision() -> None:
