@@ -1,4 +1,4 @@
-"""Warnings about deprecated parts of the protocol: once per process, naming proposal and removal (DE-1)."""
+"""Warnings about deprecated parts of the protocol: once per process, naming proposal and removal."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def print_contents(contents: Iterable[Any], save: Path | None) -> None:
     for number, item in enumerate(contents, 1):
         # An item holds text or bytes, and one of an unknown kind neither.
         text = getattr(item, "text", None)
-        blob = getattr(item, "blob", None)
+        blob = getattr(item, "blob", None)  # text contents have no blob
         if isinstance(text, str):
             print_text(text)
         elif isinstance(blob, str):

@@ -53,7 +53,7 @@ _GAUGES: Final = {
 
 
 @runtime_checkable
-class RunsTasks(Protocol):
+class CountsTasks(Protocol):
     """An extension that runs tasks in this process."""
 
     @property
@@ -172,5 +172,5 @@ def _count(name: str, server: Server[Any]) -> int:
     if name == "tasks":
         app = cast("MCPServer[Any] | None", application_of(server))
         extensions: Iterable[Any] = () if app is None else app.extensions.values()
-        return sum(extension.running_here for extension in extensions if isinstance(extension, RunsTasks))
+        return sum(extension.running_here for extension in extensions if isinstance(extension, CountsTasks))
     return gauges_of(server).read(name)

@@ -1,4 +1,4 @@
-"""What the protocol has deprecated, said once per process when it is used (2026-07-28, "Deprecated features"; DE-1)."""
+"""What the protocol has deprecated, said once per process when it is used (2026-07-28, "Deprecated features")."""
 
 from __future__ import annotations
 

@@ -347,7 +347,7 @@ class Context(InteractionMixin, Generic[LifespanT]):
         async def call() -> T:
             return await function(*args, **kwargs)
 
-        if hasattr(home, "call_soon_threadsafe"):
+        if hasattr(home, "call_soon_threadsafe"):  # asyncio's loop; trio's token has no such method
             import asyncio
             from concurrent.futures import CancelledError
 

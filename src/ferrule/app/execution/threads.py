@@ -31,7 +31,7 @@ _local = threading.local()
 
 def calling_loop() -> Any:
     """The asyncio loop, or trio's token, for which the current thread works; ``None`` outside a worker thread."""
-    return getattr(_local, "home", None)
+    return getattr(_local, "home", None)  # a thread-local has the attribute only in threads that set it
 
 
 class WorkerThreads:

@@ -423,12 +423,12 @@ def _says_nothing(shape: Shape) -> bool:
 
 def _without_input_required(annotation: Any) -> Any:
     """A return type without `InputRequired`, which is no result but a question (``-> str | InputRequired``)."""
-    if getattr(annotation, "is_input_required", False):
+    if getattr(annotation, "is_input_required", False):  # any class of the author's, or none of them
         return Any
     if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
         return annotation
     parts = typing.get_args(annotation)
-    kept = [part for part in parts if not getattr(part, "is_input_required", False)]
+    kept = [part for part in parts if not getattr(part, "is_input_required", False)]  # as above
     return annotation if len(kept) == len(parts) else typing.Union[tuple(kept)]
 
 
@@ -501,7 +501,7 @@ def to_json_value(value: Any) -> Any:
 
 def _advice(value: object) -> str:
     """Not made a list here: that would run the author's code on the event loop, after his function has ended."""
-    return "; return a list" if hasattr(type(value), "__next__") else ""
+    return "; return a list" if hasattr(type(value), "__next__") else ""  # an iterator, told by its protocol
 
 
 def _encode(plain: Any) -> bytes:

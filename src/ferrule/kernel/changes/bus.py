@@ -289,7 +289,7 @@ class SubscriptionBus:
             token: Any = current_token()
         except Exception:  # no event loop runs: an app that is put together
             return
-        token = getattr(token, "native_token", token)
+        token = getattr(token, "native_token", token)  # anyio wraps the token of the loop
         self._home = get_ident(), token.run_sync_soon
 
     def end_all(self) -> None:

@@ -200,7 +200,7 @@ def _forget_in_child() -> None:
     _to_forget.clear()
 
 
-if hasattr(os, "register_at_fork"):
+if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_forget_in_child)
 
 

@@ -42,7 +42,7 @@ _REST_FRAMES: Final = 1024
 _REST_BYTES: Final = 4 << 20
 _JOIN_BYTES: Final = 64 * 1024
 _IOV_MAX: Final = 512
-_HAS_WRITEV: Final = hasattr(os, "writev")
+_HAS_WRITEV: Final = hasattr(os, "writev")  # not on Windows
 
 _Piece: TypeAlias = "bytes | memoryview"
 

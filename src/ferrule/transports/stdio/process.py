@@ -21,7 +21,7 @@ from ferrule.transports.watch import Watch, watch_blocking, watch_readable
 
 __all__ = ["ChildProcess", "found_program"]
 
-_CAN_PEEK: Final = hasattr(os, "waitid")
+_CAN_PEEK: Final = hasattr(os, "waitid")  # not on macOS before Python 3.13
 _PROBE_S: Final = 0.01
 
 
