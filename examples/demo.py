@@ -58,8 +58,8 @@ class Conversation:
         self.note("cut(metal=brass, length_mm=12)", cut.structured_content)
         self.note("  its progress meanwhile", " · ".join(text or "" for text in passes), is_answer=False)
 
-        refused = await client.call_tool("cut", {"metal": "copper", "length_mm": 99_999})
-        self.note("cut(metal=copper, length_mm=99999)", f"error: {refused.text}")
+        refused = await client.call_tool("cut", {"metal": "copper", "length_mm": 9_999})
+        self.note("cut(metal=copper, length_mm=9999)", f"error: {refused.text}")
         steel = await client.read_resource("workshop://metals/steel")
         self.note("workshop://metals/steel", steel.contents[0].text)
         quote = await client.get_prompt("quote", {"metal": "copper"})

@@ -39,7 +39,7 @@ async def main(mode: str, kind: str, target: list[str]) -> None:
             "cut": plain(
                 await client.call_tool("cut", {"metal": "brass", "length_mm": 12}, progress_callback=on_progress)
             ),
-            "too_long": plain(await client.call_tool("cut", {"metal": "copper", "length_mm": 99999})),
+            "too_long": plain(await client.call_tool("cut", {"metal": "copper", "length_mm": 9999})),
             "stock": plain(await client.read_resource("workshop://stock")),
             "bar": plain(await client.read_resource("workshop://metals/steel")),
             "quote": plain(await client.get_prompt("quote", {"metal": "brass"})),
