@@ -240,7 +240,7 @@ def test_the_version_rung_stands_before_the_mirror_rung() -> None:
 NAMED = [("tools/call", "name"), ("prompts/get", "name"), ("resources/read", "uri")]
 
 
-@pytest.mark.parametrize("stated", [None, "", "tools/call", "Tools/List"])
+@pytest.mark.parametrize("stated", [None, "", "tools/call", "Tools/List", "tools/lists", "zools/list"])
 def test_the_method_header_must_equal_the_method(stated: str | None) -> None:
     """Proxies route by it; it must not lie."""
     rejected(classify_inbound_request(body(), headers=headers(changes={MCP_METHOD_HEADER: stated})), -32020)
@@ -258,7 +258,11 @@ def test_the_name_header_is_compared_after_decoding(method: str, param: str, val
 
 @pytest.mark.parametrize(("method", "param"), NAMED)
 @pytest.mark.parametrize(
-    "stated", [None, "", "other", "=?base64?!!!?=", "=?base64?eA", "=?base64?/w==?=", "=?utf-8?q?x?=", "X"]
+    "stated",
+    [
+        *(None, "", "other", "X", "w", "y", "xx"),
+        *("=?base64?!!!?=", "=?base64?eA", "=?base64?/w==?=", "=?utf-8?q?x?=", "=?base64?dw==?=", "=?base64?eQ==?="),
+    ],
 )
 def test_a_missing_malformed_or_unequal_name_header_is_a_mismatch(method: str, param: str, stated: str | None) -> None:
     """Always -32020, never an exception."""
