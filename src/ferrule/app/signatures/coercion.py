@@ -14,13 +14,13 @@ parameters that exist. Values are not repeated, since a log may keep the text.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from ferrule._options import suggestion
 from ferrule.app.errors import SignatureError
 from ferrule.app.signatures.shapes import FieldShape, Shape, flat_members, json_kind, kinds_of, native, split_path
 from ferrule.wire.codec import decode
@@ -318,8 +318,8 @@ def _shown(name: str) -> str:
 
 def _unknown(name: str, names: set[str]) -> ArgumentProblem:
     shown = _shown(name)
-    near = difflib.get_close_matches(name[:_MAX_NAME_CHARS], names, n=1)
-    hint = f", did you mean `{near[0]}`?" if near else ""
+    near = suggestion(name[:_MAX_NAME_CHARS], names)
+    hint = f", did you mean `{near}`?" if near else ""
     return ArgumentProblem(shown, f"there is no such parameter{hint}")
 
 
