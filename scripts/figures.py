@@ -7,7 +7,8 @@ Prints one table; ``--check`` exits with 1 when a figure that is a rule is above
 - circles of imports, with those that stand under ``TYPE_CHECKING``;
 - ``getattr`` and ``hasattr`` with a literal name and no comment that gives the reason;
 - parameters of constructors; class names used more than once; files that ask ``is_modern``;
-- comment lines per line of code; codes of papers that a reader cannot open (``TA-8``).
+- comment lines per line of code; codes of papers that a reader cannot open (``TA-8``);
+- Python calls of one ``tools/call`` by transport and era (`frames.py`), for the installed package only.
 """
 
 from __future__ import annotations
@@ -230,6 +231,10 @@ def main() -> int:
         ("comment lines per 100 lines of code", round(100 * comments / code, 1), f"{comments} in {code}", False),
         ("modules, lines", len(figures.modules), sum(text.count("\n") for text in figures.texts.values()), False),
     ]
+    if options.source == SOURCE and not options.check:
+        from frames import frames  # imports the package, which the other figures only read
+
+        rows += [(f"Python calls of a tools/call, {way}", calls, "", False) for way, calls in frames().items()]
     for name, value, detail, _ in rows:
         print(f"{name:42} {value!s:>8}   {str(detail)[:200]}")
     return 1 if options.check and any(broken for *_, broken in rows) else 0
