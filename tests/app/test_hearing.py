@@ -14,6 +14,7 @@ from ferrule.kernel.builtin import granted_filter
 from ferrule.kernel.changes.bus import Event, ListenFilter
 from ferrule.protocol.errors import InvalidParams, MCPError
 from ferrule.transports.asgi.context import HttpContext
+from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
 from ferrule.wire.types import SubscriptionFilter
 from tests.app.support import V1125, RecordingDispatch, ask, connection_of
 
@@ -190,7 +191,9 @@ async def test_a_modern_subscription_of_allowed_size_is_granted() -> None:
     app = made()
     app.lowlevel.resource_updates = True
     uris = [f"a:{number}".ljust(100, "x") for number in range(10_000)]
-    granted, heard = granted_filter(app.lowlevel, SubscriptionFilter(resource_subscriptions=uris))
+    granted, heard = granted_filter(
+        app.lowlevel, SubscriptionFilter(resource_subscriptions=uris), REVISIONS[LATEST_MODERN_VERSION]
+    )
     assert (granted["resourceSubscriptions"], len(heard.uris)) == (uris, 10_000)
 
 

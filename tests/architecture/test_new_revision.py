@@ -16,8 +16,8 @@ LAST = "from ferrule.wire.revisions.r2026_07_28 import REVISION as R2026_07_28\n
 def test_a_new_revision_is_one_file_and_one_line_in_the_index(tmp_path: Path) -> None:
     """Tables that only look complete are found by adding to them: on a copy of the package, in both roles.
 
-    The revision has one new request, one renamed field and one notification less; it also takes a method out of two
-    sets, so that code which reads the set of another revision fails.
+    The revision has one new request, renamed fields (of structs and of bundles) and two notifications less; it also
+    takes a method out of two sets, so that code which reads the set of another revision fails.
     """
     copy = tmp_path / "ferrule"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))

@@ -212,5 +212,7 @@ async def test_a_modern_connection_without_a_channel_drops_what_it_is_told() -> 
     """One that was made for a notification has none."""
     connection = Connection.from_envelope(LATEST_MODERN_VERSION, None, {})
     await connection.notify("n")
+    with pytest.raises(LocalError, match="does not exist in revision"):
+        await connection.notify("notifications/tasks/status")
     with pytest.raises(NoBackChannel):
         await connection.outbound.send_raw_request("ping", None)

@@ -140,20 +140,28 @@ def _bind(ctx: ServerRequestContext[Any], filter: ListenFilter) -> None:
         filter.may_hear = rule(ctx.transport.principal)
 
 
-def granted_filter(server: Server[Any], wanted: SubscriptionFilter) -> tuple[dict[str, Any], ListenFilter]:
-    """The part of a filter that this server can honour: in wire shape for the acknowledgement, and to match by.
+def granted_filter(
+    server: Server[Any], wanted: SubscriptionFilter, revision: Revision
+) -> tuple[dict[str, Any], ListenFilter]:
+    """Return the part of a filter that is granted: in wire shape for the acknowledgement, and to match by.
+
+    Args:
+        server: what publishes the changes.
+        wanted: the filter of the client.
+        revision: of the client; changes for which it has no notification are not granted.
 
     Raises:
         InvalidParams: it names more URIs, or longer ones, than the server remembers.
     """
     granted: dict[str, Any] = {}
     kinds: list[str] = []
+    changing = server.changing_lists(revision)
     for kind, asked in (
         ("tools", wanted.tools_list_changed),
         ("prompts", wanted.prompts_list_changed),
         ("resources", wanted.resources_list_changed),
     ):
-        if asked is True and kind in server.list_changed:
+        if asked is True and kind in changing:
             granted[f"{kind}ListChanged"] = True
             kinds.append(kind)
     uris: list[str] = []
@@ -172,7 +180,7 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
     keep up; the last two answer with a result, so that the client knows to listen again. On stdio
     ``notifications/cancelled`` follows it: the revision asks for the one on one page and for the other on another.
     """
-    granted, filter = granted_filter(ctx.server, ctx.params.notifications)
+    granted, filter = granted_filter(ctx.server, ctx.params.notifications, ctx.revision)
     _bind(ctx, filter)
     for key, grant in ctx.server.filter_grants.items():
         if key in ctx.params.notifications:

@@ -25,7 +25,14 @@ from ferrule.protocol.handshake import Negotiation
 from ferrule.wire.codec import convert
 from ferrule.wire.faults import ConvertError
 from ferrule.wire.jsonrpc import RequestId
-from ferrule.wire.revisions import LATEST_HANDSHAKE_VERSION, REVISIONS, Revision
+from ferrule.wire.revisions import (
+    LATEST_HANDSHAKE_VERSION,
+    REVISIONS,
+    Revision,
+    has_server_notification,
+    project_params,
+    read_value,
+)
 from ferrule.wire.types import ClientCapabilities, Implementation, InitializeParams, ServerCapabilities
 
 __all__ = ["Connection", "GuardedDispatch", "InitializationOptions", "NotifyOnly", "OnceEvent", "unguarded"]
@@ -238,7 +245,11 @@ class Connection:
             client_capabilities: the raw envelope value.
             outbound: the request's own channel for notifications; ``None`` drops them.
         """
-        connection = cls(outbound, REVISIONS[version])
+        revision = REVISIONS[version]
+        connection = cls(outbound, revision)
+        if revision.renamed_fields:
+            client_info = read_value(revision, Implementation, client_info)
+            client_capabilities = read_value(revision, ClientCapabilities, client_capabilities)
         connection.client_info_raw = client_info
         connection.client_capabilities_raw = client_capabilities
         connection.initialize_accepted = True
@@ -398,7 +409,21 @@ class Connection:
             )
         return CapabilityNotDeclared(required)
 
+    def check_notification(self, method: str) -> None:
+        """Refuse a notification that other revisions have in their core and that of this connection has not.
+
+        Raises:
+            LocalError: the revision has no such notification.
+        """
+        if not has_server_notification(self.revision, method):
+            raise LocalError(f"{method} does not exist in revision {self.protocol_version}")
+
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Tell the peer something outside any request of its own."""
+        """Send a notification outside any request of the peer.
+
+        Raises:
+            LocalError: the revision has no such notification.
+        """
         await yield_to_loop(self)
-        await self.outbound.notify(method, params)
+        self.check_notification(method)
+        await self.outbound.notify(method, project_params(self.revision, method, params))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, Type
 from msgspec import Struct
 
 from ferrule.kernel.builtin import register_builtins
-from ferrule.kernel.changes.bus import SubscriptionBus
+from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, SubscriptionBus
 from ferrule.kernel.connection import InitializationOptions
 from ferrule.kernel.dispatch import TransportContext
 from ferrule.kernel.protection import ServerProtection
@@ -27,7 +27,13 @@ from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.wire.codec import Encoded, to_builtins
 from ferrule.wire.headers import ParamHeader
 from ferrule.wire.jsonrpc import RequestId
-from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS, REVISIONS, Revision
+from ferrule.wire.revisions import (
+    HANDSHAKE_PROTOCOL_VERSIONS,
+    MODERN_PROTOCOL_VERSIONS,
+    REVISIONS,
+    Revision,
+    has_server_notification,
+)
 from ferrule.wire.types import META_SERVER_INFO, Icon, Implementation, ServerCapabilities
 
 if TYPE_CHECKING:
@@ -371,11 +377,11 @@ class Server(Generic[LifespanT]):
         """What can really be answered in a revision: derived from the handlers, never declared by hand."""
         bundle: dict[str, Any] = {}
         if "tools/list" in self._requests:  # whoever declares a list must answer for it
-            bundle["tools"] = self._list_capability("tools")
+            bundle["tools"] = self._list_capability(revision, "tools")
         if "prompts/list" in self._requests:
-            bundle["prompts"] = self._list_capability("prompts")
+            bundle["prompts"] = self._list_capability(revision, "prompts")
         if "resources/list" in self._requests or "resources/templates/list" in self._requests:
-            resources = self._list_capability("resources")
+            resources = self._list_capability(revision, "resources")
             if self.resource_updates:
                 resources["subscribe"] = True
             bundle["resources"] = resources
@@ -394,8 +400,13 @@ class Server(Generic[LifespanT]):
         """Whether log messages may come, and ``logging/setLevel`` is served."""
         return self.logging or (self.uses_logging is not None and self.uses_logging())
 
-    def _list_capability(self, kind: str) -> dict[str, Any]:
-        return {"listChanged": True} if kind in self.list_changed else {}
+    def changing_lists(self, revision: Revision) -> set[str]:
+        """Return the kinds of lists whose changes are published and can be sent to a client of ``revision``."""
+        methods = LIST_CHANGED_METHODS
+        return {kind for kind in self.list_changed if has_server_notification(revision, methods[kind])}
+
+    def _list_capability(self, revision: Revision, kind: str) -> dict[str, Any]:
+        return {"listChanged": True} if kind in self.changing_lists(revision) else {}
 
     def chain(self, innermost: CallNext) -> CallNext:
         """``innermost`` wrapped in the middleware; composed once, and again only after the list changed."""

@@ -145,16 +145,9 @@ class ServerSession:
         """
         await yield_to_loop(self)
         revision = self.connection.revision
-        if method not in revision.server_notifications and method.partition("/")[0] == "notifications":
-            self._check_extension_notification(method)
+        if method not in revision.server_notifications:
+            self.connection.check_notification(method)
         await self._dispatch.notify(method, project_params(revision, method, params))
-
-    def _check_extension_notification(self, method: str) -> None:
-        """Core notifications of other revisions do not exist here; those of extensions are their own affair."""
-        from ferrule.wire.revisions import is_core_method
-
-        if is_core_method(method):
-            raise LocalError(f"{method} does not exist in revision {self.connection.protocol_version}")
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the client asked for it on this request; ``progress`` must rise."""

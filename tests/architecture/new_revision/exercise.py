@@ -13,6 +13,7 @@ sys.path.insert(0, sys.argv[1])
 
 from ferrule import Client, Context, MCPServer
 from ferrule.client.gateway.proxy import proxy
+from ferrule.kernel.connection import Connection
 from ferrule.protocol.errors import LocalError, MCPError, MethodNotFound
 from ferrule.testing.carriers import open_carrier
 from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
@@ -26,7 +27,7 @@ def make_server(**options: Any) -> MCPServer:
     """Return a server with one tool, one prompt and the handler of the new request."""
     app = MCPServer("exercise", **options)
 
-    @app.tool(title="Add numbers")
+    @app.tool(title="Add numbers", annotations={"readOnlyHint": True})
     async def add(a: int, b: int, ctx: Context) -> int:
         await ctx.info("adding")
         return a + b
@@ -73,6 +74,7 @@ async def serve(carrier_name: str, version: str) -> None:
         (tool,) = listed["result"]["tools"]
         assert tool.get("displayTitle" if is_new else "title") == "Add numbers", tool
         assert ("title" if is_new else "displayTitle") not in tool, tool
+        assert tool["annotations"] == {"readOnly" if is_new else "readOnlyHint": True}, tool
         assert "ttlMs" in listed["result"], listed
         (prompts,) = await ask(carrier, version, "prompts/list")
         assert ("ttlMs" in prompts["result"]) is not is_new, prompts
@@ -107,6 +109,7 @@ async def forward(behind: str, before: str) -> None:
     async with Client(backend, mode=before) as client:
         (tool,) = await client.list_tools()
         assert tool.title == "Add numbers", tool
+        assert tool.annotations.read_only_hint is True, tool
         if before == behind == NEW:
             result = await client.request("tools/archive", {"toolName": "add"})
             assert result["tool"]["title"] == "Add numbers", result
@@ -149,6 +152,51 @@ async def notify_what_is_gone() -> None:
     assert len(refused) == 1
 
 
+async def notify_what_is_gone_outside_requests() -> None:
+    """The same holds for the connection; and a subscription grants no changes for which there is no notification."""
+    app = make_server()
+    app.lowlevel.list_changed |= {"tools", "prompts"}
+    for version in (NEW, OLD):
+        connection = Connection.from_envelope(version, None, {})
+        await connection.notify("notifications/tools/list_changed")
+        if version == NEW:
+            with pytest.raises(LocalError, match=NEW):
+                await connection.notify("notifications/prompts/list_changed")
+        async with open_carrier("memory", app.lowlevel, REVISIONS[version]) as carrier:
+            wanted = {"toolsListChanged": True, "promptsListChanged": True}
+            (found,) = await ask(carrier, version, "server/discover")
+            name = "tellsChanges" if version == NEW else "listChanged"
+            assert found["result"]["capabilities"]["tools"] == {name: True}, found
+            assert found["result"]["capabilities"]["prompts"] == ({} if version == NEW else {name: True}), found
+            params = {"notifications": wanted, "_meta": envelope(version)}
+            await carrier.send({"jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": params}, {})
+            granted = (await carrier.receive())["params"]["notifications"]
+            assert granted == ({"toolsListChanged": True} if version == NEW else wanted), granted
+
+
+async def rename_keys_of_capabilities() -> None:
+    """What client and server declare is written and read by the names of the revision."""
+    app = make_server()
+    app.lowlevel.list_changed.add("tools")
+    seen: list[Any] = []
+
+    @app.tool()
+    async def look(ctx: Context) -> str:
+        seen.append((ctx.request.meta["io.modelcontextprotocol/clientCapabilities"], ctx.client_capabilities))
+        return "seen"
+
+    def form(*_: Any) -> None:
+        """Answer a form."""
+
+    for version, name in ((NEW, "forms"), (OLD, "form")):
+        async with Client(app, mode=version, elicitation_handler=form) as client:
+            assert client.server_capabilities.tools.list_changed is True, client.server_capabilities
+            await client.call_tool("look")
+            written, read = seen.pop()
+            assert written["elicitation"] == {name: {}}, written
+            assert read.elicitation == {"form": {}}, read
+
+
 async def main() -> None:
     """Run everything."""
     assert list(REVISIONS)[-2:] == [OLD, NEW]
@@ -163,6 +211,8 @@ async def main() -> None:
     for mode, expected in ((NEW, NEW), ("auto", NEW), (OLD, OLD), (LEGACY, LEGACY), ("legacy", LEGACY)):
         await call(mode, expected)
     await notify_what_is_gone()
+    await notify_what_is_gone_outside_requests()
+    await rename_keys_of_capabilities()
     print("done")
 
 

@@ -15,8 +15,10 @@ from ferrule.wire.revisions import (
     needs_output_wrapping,
     project_params,
     project_result,
+    project_value,
     read_params,
     read_result,
+    read_value,
     wrap_output_schema,
 )
 from ferrule.wire.revisions import project as project_module
@@ -352,6 +354,36 @@ def test_a_renamed_field_is_read_under_its_new_name() -> None:
     assert read_result(RENAMING, "tools/list", sent) == {
         "tools": [{"name": "a", "inputSchema": {}, "title": "A"}, {"name": "b"}]
     }
+
+
+BUNDLES = follow(
+    REVISIONS[LATEST_MODERN_VERSION],
+    "2999-01-02",
+    absent={t.ToolAnnotations: {"title"}},
+    renamed={t.ToolAnnotations: {"read_only_hint": "readOnly"}, t.SamplingCapability: {"tools": "functions"}},
+)
+"""New names for known keys of bundles, and one key that is gone."""
+
+
+def test_known_keys_of_bundles_are_renamed_and_dropped_as_fields_are() -> None:
+    """Inside a struct and inside another bundle; keys that nobody knows stay."""
+    hints = {"title": "T", "readOnlyHint": True, "x": 1}
+    tool = t.Tool(name="a", input_schema={}, annotations=t.ToolAnnotations(hints))
+    written = to_builtins(project_result(BUNDLES, "tools/list", t.ListToolsResult(tools=[tool])))
+    assert written["tools"][0]["annotations"] == {"readOnly": True, "x": 1}
+    assert dict(tool.annotations or {}) == hints, "what was given was changed"
+    read = read_result(BUNDLES, "tools/list", written)
+    assert read["tools"][0]["annotations"] == {"readOnlyHint": True, "x": 1}
+
+
+def test_a_part_that_no_params_reach_is_projected_by_its_type() -> None:
+    """The capabilities of a client are in ``_meta``, which is plain JSON."""
+    declared = {"sampling": {"tools": {}}, "roots": {}}
+    written = project_value(BUNDLES, t.ClientCapabilities, declared)
+    assert written == {"sampling": {"functions": {}}, "roots": {}}
+    assert read_value(BUNDLES, t.ClientCapabilities, written) == declared
+    assert project_value(REVISIONS[LATEST_MODERN_VERSION], t.ClientCapabilities, declared) is declared
+    assert read_value(REVISIONS[LATEST_MODERN_VERSION], t.ClientCapabilities, declared) is declared
 
 
 def test_a_name_may_move_from_one_field_to_another() -> None:

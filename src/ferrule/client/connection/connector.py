@@ -51,8 +51,8 @@ from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, P
 from ferrule.transports.background import Background
 from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.faults import ConvertError, FerruleError
-from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, REVISIONS, Revision
-from ferrule.wire.types import META_SERVER_INFO, Implementation, ServerCapabilities
+from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, REVISIONS, Revision, project_value, read_value
+from ferrule.wire.types import META_SERVER_INFO, ClientCapabilities, Implementation, ServerCapabilities
 
 if TYPE_CHECKING:
     from ferrule.transports.http.backend import HttpClient
@@ -343,10 +343,11 @@ class Connector:
         return opened, SseOpened()
 
     def _envelope(self, version: str) -> dict[str, Any]:
+        revision = REVISIONS[version]
         return {
             PROTOCOL_VERSION_KEY: version,
-            CLIENT_CAPABILITIES_KEY: self.capabilities(True),
-            CLIENT_INFO_KEY: to_builtins(self.client_info),
+            CLIENT_CAPABILITIES_KEY: project_value(revision, ClientCapabilities, self.capabilities(True)),
+            CLIENT_INFO_KEY: project_value(revision, Implementation, to_builtins(self.client_info)),
         }
 
     async def _settle(self, channel: ClientChannel, settled: Settled) -> Session:
@@ -354,6 +355,7 @@ class Connector:
 
         raw = settled.result
         revision = REVISIONS[settled.version]
+        capabilities = read_value(revision, ServerCapabilities, raw.get("capabilities") or {})
         if self._era_key is not None:
             if revision.is_modern:
                 _legacy_until.pop(self._era_key, None)
@@ -367,7 +369,7 @@ class Connector:
             session = Session(
                 channel,
                 revision,
-                convert(raw.get("capabilities") or {}, ServerCapabilities),
+                convert(capabilities, ServerCapabilities),
                 None if info is None else convert(info, Implementation),
                 cast("str | None", raw.get("instructions")),
                 raw,

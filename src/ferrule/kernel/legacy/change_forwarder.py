@@ -33,7 +33,7 @@ def start_forwarding(dispatcher: Dispatcher, connection: Connection, server: Ser
         return
     if not isinstance(dispatcher, RunsTasks) or not dispatcher.is_running:
         return
-    listener = connection.listener = server.bus.listen(ListenFilter(server.list_changed))
+    listener = connection.listener = server.bus.listen(ListenFilter(server.changing_lists(connection.revision)))
     connection.on_closing(listener.end)
     dispatcher.start_task(_forward(listener, dispatcher))
 

@@ -13,9 +13,11 @@ from ferrule.wire.revisions.index import INDEX
 from ferrule.wire.revisions.project import (
     project_params,
     project_result,
+    project_value,
     projection_of,
     read_params,
     read_result,
+    read_value,
 )
 from ferrule.wire.revisions.rewrites import NotExpressible, needs_output_wrapping, wrap_output_schema
 
@@ -28,13 +30,16 @@ __all__ = [
     "REVISIONS",
     "NotExpressible",
     "Revision",
+    "has_server_notification",
     "is_core_method",
     "needs_output_wrapping",
     "project_params",
     "project_result",
+    "project_value",
     "projection_of",
     "read_params",
     "read_result",
+    "read_value",
     "wrap_output_schema",
 ]
 
@@ -75,3 +80,11 @@ _CORE_METHODS: Final = frozenset(
 def is_core_method(method: str) -> bool:
     """Return whether the core of some revision has a request or notification of this name, in either direction."""
     return method in _CORE_METHODS
+
+
+def has_server_notification(revision: Revision, method: str) -> bool:
+    """Return whether a server may send a notification in ``revision``.
+
+    Notifications of the core exist where the table of the revision has them; those of extensions are their own affair.
+    """
+    return method in revision.server_notifications or method not in _CORE_METHODS

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
+from ferrule.wire.struct import OpenBundle
 from ferrule.wire.types.base import NotificationParams, PaginatedRequestParams
 from ferrule.wire.types.client_features.elicitation import ElicitRequestParams
 from ferrule.wire.types.notifications import CancelledNotificationParams, ProgressNotificationParams
@@ -38,6 +39,7 @@ __all__ = [
     "RenamedFields",
     "RequestTable",
     "Revision",
+    "Shape",
     "derive",
     "follow",
     "merge",
@@ -52,11 +54,14 @@ RequestTable: TypeAlias = Mapping[str, tuple[Any, Any]]
 NotificationTable: TypeAlias = Mapping[str, Any]
 """Method to the type of its params."""
 
-AbsentFields: TypeAlias = Mapping[type[Struct], frozenset[str]]
-"""Struct to the Python names of fields that the revision lacks; an entry holds for subclasses too."""
+Shape: TypeAlias = type[Struct] | type[OpenBundle]
+"""A type of JSON objects: a struct with fields, or a bundle with known keys."""
 
-RenamedFields: TypeAlias = Mapping[type[Struct], Mapping[str, str]]
-"""Struct to Python name of a field to its wire name in the revision; an entry holds for subclasses too."""
+AbsentFields: TypeAlias = Mapping[Shape, frozenset[str]]
+"""Type to the Python names of fields that the revision lacks; an entry holds for subclasses too."""
+
+RenamedFields: TypeAlias = Mapping[Shape, Mapping[str, str]]
+"""Type to Python name of a field to its wire name in the revision; an entry holds for subclasses too."""
 
 _NO_RENAMED_FIELDS: RenamedFields = MappingProxyType({})
 
@@ -152,14 +157,14 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
             return frozenset()
         return frozenset({"form"} if "url" in self.lacks(ElicitRequestParams) else {"form", "url"})
 
-    def lacks(self, type_: type[Struct]) -> frozenset[str]:
+    def lacks(self, type_: Shape) -> frozenset[str]:
         """Return the Python names of ``type_``'s fields that this revision does not have, its bases' included."""
         names: set[str] = set()
         for base in type_.__mro__:
             names |= self.absent_fields.get(base, frozenset())
         return frozenset(names)
 
-    def renames(self, type_: type[Struct]) -> dict[str, str]:
+    def renames(self, type_: Shape) -> dict[str, str]:
         """Return the fields of ``type_`` with another name here: Python name to wire name, its bases' included."""
         names: dict[str, str] = {}
         for base in reversed(type_.__mro__):
@@ -215,7 +220,7 @@ def without(table: Mapping[str, _V], methods: Iterable[str]) -> Mapping[str, _V]
     return MappingProxyType(left)
 
 
-def derive(newer: Revision, version: str, *, absent: Mapping[type[Struct], set[str]], **changes: Any) -> Revision:
+def derive(newer: Revision, version: str, *, absent: Mapping[Shape, set[str]], **changes: Any) -> Revision:
     """Return the revision before ``newer``.
 
     Args:
@@ -231,8 +236,8 @@ def follow(
     older: Revision,
     version: str,
     *,
-    absent: Mapping[type[Struct], set[str]] | None = None,
-    renamed: Mapping[type[Struct], Mapping[str, str]] | None = None,
+    absent: Mapping[Shape, set[str]] | None = None,
+    renamed: Mapping[Shape, Mapping[str, str]] | None = None,
     **changes: Any,
 ) -> Revision:
     """Return the revision after ``older``.
@@ -241,10 +246,10 @@ def follow(
         older: the revision to start from.
         version: the string on the wire.
         absent: the fields that ``version`` has no more.
-        renamed: the fields with another name on the wire than in ``older``: struct to Python name to wire name.
+        renamed: the fields with another name on the wire than in ``older``: type to Python name to wire name.
         changes: the tables and flags that differ.
     """
-    names: dict[type[Struct], Mapping[str, str]] = dict(older.renamed_fields)
+    names: dict[Shape, Mapping[str, str]] = dict(older.renamed_fields)
     for type_, table in (renamed or {}).items():
         names[type_] = {**names.get(type_, {}), **table}
     return structs.replace(
@@ -256,8 +261,8 @@ def follow(
     )
 
 
-def _add_fields(revision: Revision, absent: Mapping[type[Struct], set[str]]) -> AbsentFields:
-    fields: dict[type[Struct], frozenset[str]] = dict(revision.absent_fields)
+def _add_fields(revision: Revision, absent: Mapping[Shape, set[str]]) -> AbsentFields:
+    fields: dict[Shape, frozenset[str]] = dict(revision.absent_fields)
     for type_, names in absent.items():
         fields[type_] = fields.get(type_, frozenset()) | names
     return MappingProxyType(fields)

@@ -13,18 +13,26 @@ alone: they belong to an extension, and both sides have agreed on it.
 import typing
 from collections.abc import Mapping
 from types import UnionType
-from typing import Any, Protocol, Union, cast, get_args, get_origin
+from typing import Any, NamedTuple, Protocol, TypeGuard, Union, cast, get_args, get_origin
 
 from msgspec import NODEFAULT, UNSET, Struct, defstruct, field, structs
 
-from ferrule.wire.revisions.base import Revision
+from ferrule.wire.revisions.base import Revision, Shape
 from ferrule.wire.revisions.rewrites import Step, rewrite_for
-from ferrule.wire.struct import WireStruct
+from ferrule.wire.struct import OpenBundle, WireStruct
 from ferrule.wire.types.content import UnknownContentBlock
 from ferrule.wire.types.rounds import InputRequiredResult
 from ferrule.wire.types.tasks import CreateTaskResult, DetailedTask, Task
 
-__all__ = ["project_params", "project_result", "projection_of", "read_params", "read_result"]
+__all__ = [
+    "project_params",
+    "project_result",
+    "project_value",
+    "projection_of",
+    "read_params",
+    "read_result",
+    "read_value",
+]
 
 
 def project_result(revision: Revision, method: str, result: Any) -> Any:
@@ -89,6 +97,24 @@ def read_params(revision: Revision, method: str, params: Any) -> Any:
     return raw if step is None else step(raw)
 
 
+def project_value(revision: Revision, type_: Any, value: Any) -> Any:
+    """Return a part of a message, which is not reached from its params or result, as ``revision`` knows it.
+
+    Args:
+        revision: the connection's.
+        type_: the type of the part, for example `ClientCapabilities` in the ``_meta`` of a request.
+        value: of that type, or JSON with its shape.
+    """
+    step = _plan_for(revision, type_)
+    return value if step is None else step(value)
+
+
+def read_value(revision: Revision, type_: Any, value: Any) -> Any:
+    """Return a part of a message from a peer of ``revision``, with the names of the superset; see `project_value`."""
+    step = _plan_for(_reading(revision), type_) if revision.renamed_fields else None
+    return value if step is None else step(value)
+
+
 def projection_of(revision: Revision, type_: Any) -> Step | None:
     """Return what `project_result` does to values of ``type_``; ``None`` if it returns every one of them as it is."""
     return _plan_for(revision, type_)
@@ -100,11 +126,11 @@ def projection_of(revision: Revision, type_: Any) -> Step | None:
 class _Rules(Protocol):
     """What differs for one type: a `Revision` for writing, a `_Reading` for reading."""
 
-    def lacks(self, type_: type[Struct], /) -> frozenset[str]:
+    def lacks(self, type_: Shape, /) -> frozenset[str]:
         """Return the Python names of the fields to drop."""
         ...
 
-    def renames(self, type_: type[Struct], /) -> dict[str, str]:
+    def renames(self, type_: Shape, /) -> dict[str, str]:
         """Return the fields with another name in the revision: Python name to wire name."""
         ...
 
@@ -115,7 +141,7 @@ class _Reading:
     def __init__(self, revision: Revision) -> None:
         self.renames = revision.renames
 
-    def lacks(self, type_: type[Struct], /) -> frozenset[str]:
+    def lacks(self, type_: Shape, /) -> frozenset[str]:
         return frozenset()
 
 
@@ -131,8 +157,36 @@ def _reading(revision: Revision) -> _Reading:
     return found
 
 
-def _rewrite(rules: _Rules, type_: type[WireStruct]) -> Step | None:
-    return rewrite_for(rules, type_) if isinstance(rules, Revision) else None
+def _rewrite(rules: _Rules, type_: Shape) -> Step | None:
+    is_struct = issubclass(type_, WireStruct)  # bundles are JSON objects, and nothing in them is rewritten
+    return rewrite_for(rules, type_) if is_struct and isinstance(rules, Revision) else None
+
+
+class _Field(NamedTuple):
+    """One field of a struct, or one known key of a bundle.
+
+    Attributes:
+        name: in Python.
+        encode_name: on the wire, in the superset.
+        type: as it is declared.
+        default: of the struct's field, `NODEFAULT` where there is none; a bundle lacks the key instead.
+    """
+
+    name: str
+    encode_name: str
+    type: Any
+    default: Any
+
+
+def _is_shape(type_: Any) -> TypeGuard[Shape]:
+    return isinstance(type_, type) and issubclass(type_, WireStruct | OpenBundle)
+
+
+def _fields(type_: Shape) -> list[_Field]:
+    if issubclass(type_, OpenBundle):
+        keys = type_.__known_keys__.values()
+        return [_Field(key.name, key.wire, key.type, NODEFAULT) for key in keys]
+    return [_Field(info.name, info.encode_name, info.type, info.default) for info in structs.fields(type_)]
 
 
 def _plan_for(rules: _Rules, type_: Any) -> Step | None:
@@ -157,12 +211,10 @@ def _make_plan(rules: _Rules, type_: Any) -> Step | None:
         return None if value is None else _each_value(value)
     if origin is Union or origin is UnionType:
         return _alternatives(rules, get_args(type_))
-    if not (isinstance(type_, type) and issubclass(type_, WireStruct)):
-        return None
-    return _struct_plan(rules, type_)
+    return _object_plan(rules, type_) if _is_shape(type_) else None
 
 
-def _struct_plan(rules: _Rules, type_: type[WireStruct]) -> Step | None:
+def _object_plan(rules: _Rules, type_: Shape) -> Step | None:
     # Asked first: the plan made below for a type that holds itself is never `None`, and a type that contains it
     # would keep that plan.
     if not _reaches_change(rules, type_, set()):
@@ -176,7 +228,7 @@ def _struct_plan(rules: _Rules, type_: type[WireStruct]) -> Step | None:
     drops: list[tuple[str, str, Any]] = []
     children: list[tuple[str, str, Step]] = []
     recursive: list[tuple[str, str, Step]] = []
-    for info in structs.fields(type_):
+    for info in _fields(type_):
         if info.name in lacks:
             default = None if info.default is NODEFAULT else info.default
             drops.append((info.name, info.encode_name, default))
@@ -193,17 +245,19 @@ def _struct_plan(rules: _Rules, type_: type[WireStruct]) -> Step | None:
         return _StructPlan(rewrite, drops, children + recursive).run
     if isinstance(rules, _Reading):
         return _ReadingPlan(children + recursive, moves).run
+    if issubclass(type_, OpenBundle):
+        return _RenamingPlan(rewrite, drops, children + recursive, moves).run
     return _RenamingPlan(rewrite, drops, children + recursive, moves, _renamed_type(type_, renames)).run
 
 
 def _reaches_change(rules: _Rules, type_: Any, seen: set[Any]) -> bool:
     """Whether the rules change anything in ``type_`` or in what it can hold."""
-    if isinstance(type_, type) and issubclass(type_, WireStruct):
+    if _is_shape(type_):
         if type_ in seen:
             return False
         seen.add(type_)
         changed = {*rules.lacks(type_), *rules.renames(type_)}
-        fields = structs.fields(type_)
+        fields = _fields(type_)
         if any(info.name in changed for info in fields) or _rewrite(rules, type_) is not None:
             return True
         return any(_reaches_change(rules, info.type, seen) for info in fields)
@@ -219,7 +273,7 @@ def _mentions(annotation: Any, type_: type) -> bool:
 
 
 class _StructPlan:
-    """The steps for one struct type, for structs and for mappings with its wire names."""
+    """The steps for one type, for structs and for mappings with its wire names (a bundle is such a mapping)."""
 
     def __init__(
         self,
@@ -275,7 +329,7 @@ class _RenamingPlan(_StructPlan):
         drops: list[tuple[str, str, Any]],
         children: list[tuple[str, str, Step]],
         moves: list[tuple[str, str]],
-        written: type[Struct],
+        written: type[Struct] | None = None,
     ) -> None:
         super().__init__(rewrite, drops, children)
         self.moves = moves
@@ -283,6 +337,7 @@ class _RenamingPlan(_StructPlan):
 
     def _run_struct(self, value: Struct) -> Any:
         value = super()._run_struct(value)
+        assert self.written is not None  # only the plan of a struct gets structs
         return self.written(**{name: getattr(value, name) for name in self.written.__struct_fields__})
 
     def _run_mapping(self, value: Mapping[str, Any]) -> Any:
@@ -314,7 +369,7 @@ def _move_keys(value: Mapping[str, Any], moves: list[tuple[str, str]]) -> Mappin
     return {**{name: item for name, item in value.items() if name not in olds}, **moved}
 
 
-def _renamed_type(type_: type[WireStruct], renames: Mapping[str, str]) -> type[Struct]:
+def _renamed_type(type_: type[Struct], renames: Mapping[str, str]) -> type[Struct]:
     """Return a subclass of ``type_`` that is encoded with other names; it is read as ``type_`` is."""
     fields: list[tuple[str, Any, Any]] = []
     for info in structs.fields(type_):
@@ -366,6 +421,9 @@ def _alternatives(rules: _Rules, members: tuple[Any, ...]) -> Step | None:
         elif get_origin(member) is dict:
             for_dict = step
         elif isinstance(member, type):
+            if issubclass(member, OpenBundle):
+                for_dict = step
+                continue
             by_class[member] = step
             config = cast("type[Struct]", member).__struct_config__
             tag_field = config.tag_field or tag_field

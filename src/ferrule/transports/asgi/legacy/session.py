@@ -292,7 +292,8 @@ class LegacySession:
         return made
 
     def _kinds(self) -> list[str]:
-        return [kind for kind in ("tools", "prompts", "resources") if kind in self._server.list_changed]
+        changing = self._server.changing_lists(self.connection.revision)
+        return [kind for kind in ("tools", "prompts", "resources") if kind in changing]
 
     def send_changes(self) -> None:
         """Send on what the listener holds, if the client has a stream for it; called whenever either changes."""
