@@ -87,9 +87,9 @@ class Dev:
         finally:
             connection.close()
 
-    def job(self, job: str, op: str, lane: str = "main", **params: Any) -> Any:
+    def job(self, job: str, op: str, connection: str = "main", **params: Any) -> Any:
         """Run a job to its end; its last event, with its outcome."""
-        self.call("run", job=job, op=op, lane=lane, params=params)
+        self.call("run", job=job, op=op, connection=connection, params=params)
         for event in self.events():
             if event["kind"] == "job" and event["key"] == job and event["state"] != "running":
                 return event | self.call("outcome", job=job)
@@ -186,7 +186,7 @@ def chromium() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests with a browser come last in this folder.
 
-    Its driver holds this thread's event loop while it lives, so no other test may need one in between.
+    Its driver occupies this thread's event loop until it is closed, so no other test may need one in between.
     """
     places = [at for at, item in enumerate(items) if item.path.is_relative_to(Path(__file__).parent)]
     ours = sorted((items[at] for at in places), key=lambda item: "browser" in getattr(item, "fixturenames", ()))
@@ -219,13 +219,13 @@ class Watched:
         self.page = self.context.new_page()
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        self.page.on("console", self._hear)
+        self.page.on("console", self._on_console)
         self.page.on("pageerror", lambda error: self.complaints.append(f"uncaught: {error}"))
         self.context.on("request", lambda request: self.requests.append(request.url))
         self.origin = re.match(r"http://[^/]+", url)[0]
         self.page.goto(url)
 
-    def _hear(self, message: Any) -> None:
+    def _on_console(self, message: Any) -> None:
         if message.type in ("error", "warning"):
             self.complaints.append(f"{message.type}: {message.text}")
 
@@ -253,7 +253,7 @@ class Watched:
 
 @contextmanager
 def watching(browser: Any, url: str, **context: Any) -> Iterator[Watched]:
-    """Open the page; at the end nothing may have gone wrong in it."""
+    """Open the page; at the end no error may have occurred in it."""
     watched = Watched(browser, url, **context)
     try:
         yield watched

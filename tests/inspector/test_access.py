@@ -1,4 +1,4 @@
-"""Who may use the inspector's API: everybody but its own page is turned away, before anything is looked at."""
+"""Access to the inspector's API: only its own page may call it; other requests are refused before they are parsed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CALL = b"{}"
 
 
 def test_the_page_itself_is_served(dev: Dev) -> None:
-    """What follows means something only if the right request passes."""
+    """The other tests of this file are only meaningful if the right request passes."""
     assert dev.request("POST", "/api/state", CALL)[0] == 200
     assert dev.request("POST", "/api/state", CALL, origin=f"http://127.0.0.1:{dev.port}")[0] == 200
     assert dev.request("GET", "/", content_type=None, x_ferrule_token=None)[0] == 200
@@ -62,8 +62,8 @@ def test_a_rebound_name_does_not_even_get_the_page(dev: Dev) -> None:
     assert dev.request("GET", "/", host="evil.example")[0] == 403
 
 
-def test_nobody_is_given_permission(dev: Dev) -> None:
-    """There is no CORS: a preflight gets a refusal without any permission in it."""
+def test_a_cors_preflight_grants_nothing(dev: Dev) -> None:
+    """The API has no CORS: the response to a preflight has no ``access-control-allow-*`` header."""
     import http.client
 
     connection = http.client.HTTPConnection("127.0.0.1", dev.port, timeout=10)
@@ -115,7 +115,7 @@ def test_a_malformed_body_is_refused(dev: Dev, body: bytes) -> None:
     [
         ("run", {}),
         ("run", {"job": "x", "op": "nothing"}),
-        ("run", {"job": "x", "op": "call", "lane": "elsewhere"}),
+        ("run", {"job": "x", "op": "call", "connection": "elsewhere"}),
         ("run", {"job": "x" * 100, "op": "ping"}),
         ("message", {"number": 10**9}),
         ("message", {"number": "1"}),
@@ -141,7 +141,7 @@ def test_a_senseless_action_is_refused(dev: Dev, action: str, body: dict[str, ob
 
 @pytest.mark.parametrize("path", ["/../web.py", "/static/index.html", "/%2e%2e/web.py", "//index.html", "/index.html/"])
 def test_only_the_static_files_are_served(dev: Dev, path: str) -> None:
-    """They are looked up by name, so there is no folder to walk out of."""
+    """Files are looked up by name in a table, so a path cannot leave the folder."""
     assert dev.request("GET", path)[0] == 404
 
 
@@ -151,7 +151,7 @@ def test_a_short_token_is_a_mistake() -> None:
         AccessCheck("short")
 
 
-def test_the_gate_takes_the_whole_token_only() -> None:
+def test_only_the_whole_token_is_accepted() -> None:
     """Neither a part of it nor more than it."""
     gate = AccessCheck("t" * 43)
     headers = {"host": "127.0.0.1:1", "content-type": "application/json"}
@@ -162,7 +162,7 @@ def test_the_gate_takes_the_whole_token_only() -> None:
 
 
 def test_a_ticket_is_exchanged_once_and_soon() -> None:
-    """It stands in the list of processes, where others can read it, too."""
+    """Other users of the machine can read the ticket in the list of processes."""
     now = [0.0]
     gate = AccessCheck("t" * 43, clock=lambda: now[0])
     ticket = gate.make_ticket()
@@ -179,7 +179,7 @@ def test_a_ticket_is_exchanged_once_and_soon() -> None:
 
 
 def test_a_ticket_is_no_way_around_the_other_checks(dev: Dev) -> None:
-    """A foreign page that guesses is turned away before its guess is looked at."""
+    """A request of a foreign page is refused before its ticket is compared."""
     body = b'{"ticket": "guess"}'
     assert dev.request("POST", "/api/ticket", body, x_ferrule_token=None)[0] == 401
     assert dev.request("POST", "/api/ticket", body, origin="http://evil.example")[0] == 403

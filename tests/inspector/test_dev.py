@@ -1,4 +1,4 @@
-"""`ferrule dev` with each kind of target, and what becomes of it when the server changes, fails or asks who."""
+"""`ferrule dev` with each kind of target, and when the server changes, fails or requires authorization."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ SMALL = (
 )
 
 
-def lane(running: Dev, state: str, **wanted: Any) -> dict[str, Any]:
-    """The main lane, once it stands so."""
+def connection(running: Dev, state: str, **wanted: Any) -> dict[str, Any]:
+    """Return the main connection's event once it has that state."""
     for event in running.events():
-        is_main = event["kind"] == "lane" and event["key"] == "main" and event["state"] == state
+        is_main = event["kind"] == "connection" and event["key"] == "main" and event["state"] == state
         if is_main and all(event.get(name) == value for name, value in wanted.items()):
             return event
     raise AssertionError("the feed ended")
 
 
 def test_a_url_is_inspected_with_its_http(http_url: str) -> None:
-    """Statuses and headers stand beside each message."""
+    """Statuses and headers are recorded with each message."""
     with developing(http_url) as running:
-        lane(running, "open")
+        connection(running, "open")
         assert running.job("a", "call", tool="add", arguments={"a": 1})["state"] == "done"
         for event in running.events():
             if event["kind"] == "message" and event["direction"] == "in" and event.get("method") == "tools/call":
@@ -47,7 +47,7 @@ def test_a_url_is_inspected_with_its_http(http_url: str) -> None:
 def test_a_legacy_session_over_http_shows_its_session_and_stream(http_url: str) -> None:
     """Also what carries no message: the standing stream, and the end of the session."""
     with developing(http_url, "--mode", "legacy") as running:
-        assert lane(running, "open")["version"] == "2025-11-25"
+        assert connection(running, "open")["version"] == "2025-11-25"
         running.job("a", "call", tool="polish", arguments={"passes": 1, "pause_ms": 1})
         running.call("disconnect")
         titles = []
@@ -75,7 +75,7 @@ def test_a_configuration_names_a_server(tmp_path: Path) -> None:
     assert process.returncode == 2
     assert "bench, other" in process.stderr
     with developing(f"{config}:bench") as running:
-        assert lane(running, "open")["server"]["name"] == "workshop"
+        assert connection(running, "open")["server"]["name"] == "workshop"
         running.job("a", "call", tool="add", arguments={"a": 1})
         text = running.call("snippet", job="a", form="python")["text"]
         assert "hush" not in text
@@ -83,7 +83,7 @@ def test_a_configuration_names_a_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [["a.py", "--config", "b"], [str(WORKSHOP), "--mode", "1999-01-01"]], ids=str)
-def test_wrong_usage_is_told(options: list[str]) -> None:
+def test_wrong_usage_is_reported(options: list[str]) -> None:
     """With the status for it, before anything listens."""
     done = subprocess.run(
         [sys.executable, "-m", "ferrule", "dev", *options, "--no-open"],
@@ -93,7 +93,7 @@ def test_wrong_usage_is_told(options: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_taken_port_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     """With the status of a connection that could not be made."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -106,7 +106,7 @@ def test_a_taken_port_is_told() -> None:
 
 
 def test_it_listens_on_loopback_only() -> None:
-    """Whoever is on the same network must not even see the page."""
+    """Other machines of the network must not be able to load the page."""
     with developing(WORKSHOP) as running, socket.socket() as other:
         other.settimeout(1)
         with pytest.raises(OSError):
@@ -114,20 +114,20 @@ def test_it_listens_on_loopback_only() -> None:
 
 
 def test_a_changed_source_starts_the_server_again(tmp_path: Path) -> None:
-    """And the page hears of the new tools by itself."""
+    """The page receives the new tools without a request of the user."""
     path = tmp_path / "small.py"
     path.write_text(SMALL.format(name="first"))
     with developing(path) as running:
-        assert lane(running, "open")["server"]["name"] == "first"
+        assert connection(running, "open")["server"]["name"] == "first"
         path.write_text(SMALL.format(name="second_one"))
         for event in running.events():
-            if event["kind"] == "lane" and event["state"] == "open" and event["server"]["name"] == "second_one":
+            if event["kind"] == "connection" and event["state"] == "open" and event["server"]["name"] == "second_one":
                 break
         assert running.job("t", "list", list="tools")["outcome"][0]["name"] == "second_one"
 
 
 def test_a_server_that_fails_is_quoted_and_tried_again(tmp_path: Path, browser: Any) -> None:
-    """The page shows why there is no connection; a mended file connects without a word."""
+    """The page shows why the connection failed; after a correction of the file it connects without an action."""
     path = tmp_path / "small.py"
     path.write_text("from ferrule import MCPServer\n\nraise SystemExit('no brass today')\n")
     with developing(path) as running, watching(browser, running.url) as watched:
@@ -140,8 +140,8 @@ def test_a_server_that_fails_is_quoted_and_tried_again(tmp_path: Path, browser: 
         banner.wait_for(state="detached")
 
 
-def test_an_inspector_that_ended_is_missed(tmp_path: Path, browser: Any) -> None:
-    """The page says that its other half is gone, instead of looking alive."""
+def test_the_page_shows_that_the_inspector_ended(tmp_path: Path, browser: Any) -> None:
+    """The page shows that the inspector has ended."""
     with developing(WORKSHOP) as running, watching(browser, running.url) as watched:
         watched.page.wait_for_selector(".item")
         running.process.terminate()
@@ -182,7 +182,7 @@ def test_what_is_no_message_is_pointed_out(tmp_path: Path) -> None:
         f"import runpy\n\nprint('brass is in', flush=True)\nrunpy.run_path({str(WORKSHOP)!r}, run_name='__main__')\n"
     )
     with developing(path) as running:
-        lane(running, "open")
+        connection(running, "open")
         for event in running.events():
             if event["kind"] == "notice":
                 break
@@ -191,11 +191,11 @@ def test_what_is_no_message_is_pointed_out(tmp_path: Path) -> None:
 
 @pytest.mark.peer
 def test_a_published_server_is_inspected(peer_node: tuple[str, Path]) -> None:
-    """Somebody else's server, with its questions."""
+    """A server of another author, with its requests to the user."""
     node, folder = peer_node
     program = folder / "node_modules" / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
     with developing(f"{node} {program}") as running:
-        assert not lane(running, "open")["is_modern"]
+        assert not connection(running, "open")["is_modern"]
         assert "The sum of 2 and 3 is 5" in json.dumps(
             running.job("sum", "call", tool="get-sum", arguments={"a": 2, "b": 3})
         )
@@ -247,7 +247,7 @@ def protected() -> Iterator[str]:
 def test_a_protected_server_is_signed_in_to_from_the_page(
     protected: str, tmp_path: Path, browser: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page shows the address of the sign-in; when the user comes back, the connection opens. No token is kept."""
+    """The page shows the URL of the sign-in; after it the connection opens. No token is kept."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -276,10 +276,10 @@ def test_a_protected_server_is_signed_in_to_from_the_page(
         assert not re.search(r"eyJ[\w-]{20,}", "".join(kept))
 
 
-def test_a_sign_in_that_nobody_finishes_can_be_given_up(
+def test_an_unfinished_sign_in_can_be_cancelled(
     protected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Connecting anew does not wait for the minutes that a user would have had."""
+    """Connecting again does not wait for the time limit of the sign-in."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -292,10 +292,10 @@ def test_a_sign_in_that_nobody_finishes_can_be_given_up(
                     break
                 running.call("connect")
         running.call("connect", oauth=False)
-        assert "needs an access token" in lane(running, "failed")["error"]
+        assert "needs an access token" in connection(running, "failed")["error"]
 
 
-def test_without_a_token_the_refusal_is_told(protected: str) -> None:
-    """In the server's own words."""
+def test_without_a_token_the_refusal_is_shown(protected: str) -> None:
+    """The page shows the server's message."""
     with developing(protected) as running:
-        assert "needs an access token" in lane(running, "failed")["error"]
+        assert "needs an access token" in connection(running, "failed")["error"]

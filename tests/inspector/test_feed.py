@@ -1,4 +1,4 @@
-"""The feed: nothing is lost between what was and what comes, and nobody waits for a page that does not read."""
+"""The feed: no event is lost between kept and new ones, and a page that does not read blocks nothing."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ async def take(listening: Any, count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.anyio
-async def test_what_happens_while_the_past_is_sent_is_not_lost() -> None:
+async def test_an_event_published_while_kept_events_are_sent_is_not_lost() -> None:
     """A page that opens while a connection is made must see how that ended."""
     feed = Feed()
-    feed.happened("message", number=1)
+    feed.publish_event("message", number=1)
     listening = feed.listen()
     assert (await take(listening, 1))[0]["kind"] == "hello"
-    feed.stands("lane", "main", state="open")
+    feed.publish_state("connection", "main", state="open")
     found = await take(listening, 3)
-    assert [event["kind"] for event in found] == ["message", "caught_up", "lane"]
+    assert [event["kind"] for event in found] == ["message", "caught_up", "connection"]
     await listening.aclose()
 
 
 @pytest.mark.anyio
-async def test_nothing_comes_twice() -> None:
-    """What is part of the past is not news."""
+async def test_no_event_is_sent_twice() -> None:
+    """An event that was sent with the kept ones is not sent again as a new one."""
     feed = Feed()
     listening = feed.listen()
     await take(listening, 2)
-    feed.happened("log", text="a")
+    feed.publish_event("log", text="a")
     other = feed.listen()
     assert [event["kind"] for event in await take(other, 3)] == ["hello", "log", "caught_up"]
-    feed.happened("log", text="b")
+    feed.publish_event("log", text="b")
     assert (await take(other, 1))[0]["text"] == "b"
     assert [event["text"] for event in await take(listening, 2)] == ["a", "b"]
     await listening.aclose()
@@ -46,12 +46,12 @@ async def test_nothing_comes_twice() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_late_page_gets_the_last_word_about_each_thing() -> None:
-    """And not everything that was said about it."""
+async def test_a_late_page_gets_the_current_state_of_each_object() -> None:
+    """Earlier states of the same object are not sent."""
     feed = Feed()
     for state in ("running", "done"):
-        feed.stands("job", "a", state=state)
-        feed.stands("job", "b", state=state)
+        feed.publish_state("job", "a", state=state)
+        feed.publish_state("job", "b", state=state)
     listening = feed.listen()
     found = await take(listening, 4)
     assert [(event.get("key"), event.get("state")) for event in found[1:3]] == [("a", "done"), ("b", "done")]
@@ -60,24 +60,24 @@ async def test_a_late_page_gets_the_last_word_about_each_thing() -> None:
 
 @pytest.mark.anyio
 async def test_a_page_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes back for a fresh start; memory does not grow for it."""
+    """The page connects again and gets everything anew; memory does not grow for it."""
     monkeypatch.setattr(feed_module, "MAX_WAITING", 10)
     feed = Feed()
     listening = feed.listen()
     await take(listening, 2)
     for number in range(12):
-        feed.happened("message", number=number)
+        feed.publish_event("message", number=number)
     assert [event async for event in listening] == []
 
 
 @pytest.mark.anyio
-async def test_the_past_is_bounded_and_can_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An inspector that runs for days keeps the end of it."""
+async def test_kept_events_are_bounded_and_can_be_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An inspector that runs for days keeps the newest events."""
     feed = Feed()
-    for number in range(feed_module.MAX_HAPPENINGS + 5):
-        feed.happened("message", number=number)
-    feed.happened("log", text='"kind":"message"')
-    feed.forget("message")
+    for number in range(feed_module.MAX_EVENTS + 5):
+        feed.publish_event("message", number=number)
+    feed.publish_event("log", text='"kind":"message"')
+    feed.discard("message")
     listening = feed.listen()
     assert [event["kind"] for event in await take(listening, 3)] == ["hello", "log", "caught_up"]
     await listening.aclose()
@@ -85,7 +85,7 @@ async def test_the_past_is_bounded_and_can_be_forgotten(monkeypatch: pytest.Monk
 
 @pytest.mark.anyio
 async def test_the_end_ends_every_page() -> None:
-    """So that shutting down waits for nobody."""
+    """The shutdown does not wait for a page."""
     feed = Feed()
     listening = feed.listen()
     await take(listening, 2)
@@ -95,33 +95,33 @@ async def test_the_end_ends_every_page() -> None:
 
 
 @pytest.mark.anyio
-async def test_many_things_of_one_kind_push_out_no_other() -> None:
-    """Whoever loads the page anew after a thousand calls must still see how the connection stands."""
+async def test_many_states_of_one_kind_displace_no_other_kind() -> None:
+    """A page that is loaded after a thousand calls must still get the state of the connection."""
     feed = Feed()
-    feed.stands("lane", "main", state="open")
-    for number in range(feed_module.MAX_THINGS + 5):
-        feed.stands("question", f"q{number}", state="gone")
+    feed.publish_state("connection", "main", state="open")
+    for number in range(feed_module.MAX_STATES + 5):
+        feed.publish_state("question", f"q{number}", state="ended")
     listening = feed.listen()
     found = await take(listening, 2)
-    assert (found[0]["kept"], found[1]["kind"]) == (feed_module.MAX_THINGS + 1, "lane")
+    assert (found[0]["kept"], found[1]["kind"]) == (feed_module.MAX_STATES + 1, "connection")
     await listening.aclose()
 
 
 @pytest.mark.anyio
 async def test_everything_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that logs without end is not kept without end, whether somebody reads or not."""
-    monkeypatch.setattr(feed_module, "MAX_HAPPENINGS_BYTES", 10_000)
+    """The log lines of a server are kept within a bound, with and without an open page."""
+    monkeypatch.setattr(feed_module, "MAX_EVENTS_BYTES", 10_000)
     monkeypatch.setattr(feed_module, "MAX_WAITING_BYTES", 10_000)
     feed = Feed()
     listening = feed.listen()
     await take(listening, 2)
     for number in range(200):
-        feed.happened("log", number=number, text="x" * 1000)
+        feed.publish_event("log", number=number, text="x" * 1000)
     assert [event async for event in listening] == []
     late = feed.listen()
     assert (await take(late, 1))[0]["kept"] < 10
-    feed.forget("log")
-    feed.happened("log", number=1, text="after")
+    feed.discard("log")
+    feed.publish_event("log", number=1, text="after")
     await late.aclose()
     late = feed.listen()
     assert (await take(late, 1))[0]["kept"] == 1

@@ -48,7 +48,7 @@ def test_a_file_names_no_other_origin(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(name for name in FILES if name.endswith((".js", ".html"))))
 def test_a_file_cannot_turn_text_into_a_program(name: str) -> None:
-    """The policy would refuse it as well; nobody should have to find out."""
+    """The content security policy would refuse it as well; this is the first defence."""
     assert [word for word in FORBIDDEN if word in FILES[name].replace("no innerHTML in this page", "")] == []
 
 

@@ -1,4 +1,4 @@
-"""Forms from schemas, by themselves: what each schema becomes, what it reads, and where it refuses to be a form."""
+"""Forms from JSON schemas: the controls of each schema, the values read from them, and schemas without a form."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def one(schema: Any, *, required: bool = True) -> dict[str, Any]:
     ids=range(27),
 )
 def test_a_schema_is_a_form(opened: Watched, schema: Any, required: bool, fill: Any, expected: Any) -> None:
-    """Each kind reads as the value that it stands for, with its type."""
+    """Each control returns its value with the type of the schema."""
     found = read(opened, one(schema, required=required), **fill)
     assert (found["value"], found["problems"]) == (expected, [])
 
@@ -98,7 +98,7 @@ def test_a_schema_is_a_form(opened: Watched, schema: Any, required: bool, fill: 
     ids=range(10),
 )
 def test_a_wrong_value_is_a_problem(opened: Watched, schema: Any, fill: Any) -> None:
-    """Told before anything is sent."""
+    """It is shown before anything is sent."""
     assert len(read(opened, one(schema), **fill)["problems"]) == 1
 
 
@@ -180,7 +180,7 @@ def test_no_schema_is_too_strange_or_too_large(opened: Watched, schema: Any) -> 
 
 
 def test_names_of_javascript_are_names(opened: Watched) -> None:
-    """What every object inherits is no value of a field, and a field by its name gets no other object's prototype."""
+    """An inherited property is not the value of a field, and a field named ``__proto__`` changes no prototype."""
     names = ["__proto__", "constructor", "toString", "hasOwnProperty"]
     schema = {"type": "object", "properties": {name: {"type": "integer"} for name in names}}
     script = READ.replace("return { ...form.read()", "return { text: JSON.stringify(form.read().value), ...{}")

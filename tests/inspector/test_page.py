@@ -48,7 +48,7 @@ def result_tab(page: Page, name: str) -> None:
 
 
 def test_the_token_leaves_the_address(watched: Watched) -> None:
-    """It must not stand in history, in a copied link or in a picture of the window; a reload still works."""
+    """It must not be in the history, in a copied link or in a screenshot; a reload still works."""
     assert "token" not in watched.page.url
     assert watched.page.evaluate("sessionStorage.getItem('ferrule-token')")
     assert watched.page.evaluate("document.cookie") == ""
@@ -57,7 +57,7 @@ def test_the_token_leaves_the_address(watched: Watched) -> None:
 
 
 def test_without_the_token_the_page_says_what_to_do(browser: Any, dev: Dev) -> None:
-    """Somebody opens the bare address out of habit."""
+    """A user opens the URL without its token."""
     with watching(browser, dev.url.partition("?")[0]) as bare:
         bare.page.get_by_role("heading", name="This page needs its token").wait_for()
     with watching(browser, dev.url.partition("?")[0] + "?token=wrong-wrong-wrong-wrong") as wrong:
@@ -140,8 +140,8 @@ def test_pictures_sounds_and_links_are_shown(watched: Watched) -> None:
     assert "brass:" in finished(page)
 
 
-def test_a_failure_of_a_tool_is_told(watched: Watched) -> None:
-    """As the server tells it: masked."""
+def test_a_failure_of_a_tool_is_shown(watched: Watched) -> None:
+    """The page shows the server's masked message."""
     page = watched.page
     choose(page, "fails")
     press(page, "Call")
@@ -168,7 +168,7 @@ def test_a_question_is_answered(watched: Watched) -> None:
 
 
 def test_a_question_can_wait_and_be_declined(watched: Watched) -> None:
-    """Put off, it stays in sight; declined, the tool hears of it."""
+    """A question that is put off remains visible; a declined one is answered as declined."""
     page = watched.page
     choose(page, "order")
     page.locator("#view-tools").get_by_label("product", exact=True).fill("box")
@@ -192,7 +192,7 @@ def test_a_model_is_played(watched: Watched) -> None:
 
 
 def test_roots_are_edited(watched: Watched) -> None:
-    """And the next call sees the new ones."""
+    """The next call gets the new roots."""
     page = watched.page
     press(page, "Settings")
     page.get_by_label("Roots").fill("file:///tmp/workshop drawings")
@@ -224,7 +224,7 @@ def test_progress_is_seen_and_a_call_cancelled(watched: Watched) -> None:
 
 
 def test_the_level_of_the_log_is_chosen(watched: Watched) -> None:
-    """What is below it does not come."""
+    """Messages below the level are not sent."""
     page = watched.page
     go(page, "Live")
     page.get_by_label("Level").select_option("error")
@@ -240,7 +240,7 @@ def test_the_level_of_the_log_is_chosen(watched: Watched) -> None:
 
 
 def test_a_resource_is_read_and_watched(watched: Watched) -> None:
-    """A subscription tells of each change, and what is on show is read again."""
+    """A subscription reports each change, and the visible resource is read again."""
     page = watched.page
     go(page, "Resources")
     choose(page, "workshop://stock")
@@ -402,7 +402,7 @@ def test_any_request_can_be_sent_and_every_message_opened(watched: Watched) -> N
 
 
 def test_both_themes_are_readable_and_fit_a_small_screen(browser: Any, dev: Dev) -> None:
-    """Every text stands out from its ground (WCAG 2.2, 1.4.3), and nothing is cut off at 360 pixels."""
+    """Every text has enough contrast (WCAG 2.2, 1.4.3), and nothing is cut off at 360 pixels."""
     with watching(browser, dev.url) as watched:
         page = watched.page
         page.wait_for_selector(".item")

@@ -1,4 +1,4 @@
-"""The page among enemies and for everybody: hostile output does nothing, and no mouse, no eyes are needed."""
+"""Safety and accessibility of the page: hostile output has no effect; keyboard and screen reader are enough."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_markup_of_a_tool_is_text(watched: Watched) -> None:
 
 
 def test_links_show_where_they_lead_and_scripts_are_none(watched: Watched) -> None:
-    """Only http and https can be opened, in a page that knows nothing of this one."""
+    """Only http and https can be opened, in a page without a reference to this one."""
     text = call_hostile(watched, "links")
     assert "javascript:window.pwned=4" in text
     assert "data:text/html" in text
@@ -108,13 +108,13 @@ def test_the_policy_stops_what_would_slip_through(watched: Watched) -> None:
     page.locator("body > img:last-child").evaluate("image => image.decode().catch(() => {})")
     assert watched.complaints
     page.locator("body > img:last-child").evaluate("image => image.remove()")
-    watched.complaints.clear()  # the browser tells of what it refused
+    watched.complaints.clear()  # the browser reports what it refused
     watched.requests[:] = [url for url in watched.requests if ":9/" not in url]
 
 
 @pytest.fixture
 def foreign() -> Iterator[str]:
-    """A page of somebody else's on another port of this machine, which a browser takes for local, too."""
+    """A foreign page on another port of this machine, which a browser also treats as local."""
 
     class Hello(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -152,11 +152,11 @@ def test_a_foreign_page_can_neither_read_nor_frame_nor_drive_it(browser: Any, de
     page.evaluate(f"new Promise(done => {{ const f = {frame}; f.onload = done; document.body.append(f) }})")
     (inner,) = (each for each in page.frames if each is not page.main_frame)
     assert inner.locator("#work").count() == 0
-    assert dev.call("state")["lanes"][0]["state"] == "open"
+    assert dev.call("state")["connections"][0]["state"] == "open"
     context.close()
 
 
-# -- without a mouse, without eyes ------------------------------------------------------------------------------------
+# -- keyboard and screen reader ---------------------------------------------------------------------------------------
 
 
 def focused(page: Any) -> str:
@@ -184,11 +184,11 @@ def test_everything_works_from_the_keyboard(browser: Any, dev: Dev) -> None:
     """From the skip link over the list and the form to the question and another view."""
     with watching(browser, dev.url) as watched:
         watched.page.wait_for_selector(".item")
-        walk_by_keyboard(watched.page)
+        use_by_keyboard(watched.page)
 
 
-def walk_by_keyboard(page: Any) -> None:
-    """The walk."""
+def use_by_keyboard(page: Any) -> None:
+    """Use every view by the keyboard."""
     page.keyboard.press("Tab")
     assert focused(page) == "Skip to the content"
     tab_to(page, "Tools")
@@ -220,7 +220,7 @@ def walk_by_keyboard(page: Any) -> None:
 
 
 def test_escape_cancels_a_question(watched: Watched) -> None:
-    """As in any dialog; the server hears that the user cancelled."""
+    """As in any dialog; the server gets the answer ``cancel``."""
     page = watched.page
     choose(page, "order")
     page.locator("#view-tools").get_by_label("product", exact=True).fill("x")

@@ -57,7 +57,7 @@ def curl(text: str, where: Path, **extra: str) -> Any:
 
 
 def a_test(text: str, where: Path, count: int = 1) -> None:
-    """Run it with pytest, which knows nothing else."""
+    """Run it with pytest in an otherwise empty folder."""
     path = where / "test_copied.py"
     path.write_text(text, encoding="utf-8")
     alone = ["-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(where)]

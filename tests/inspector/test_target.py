@@ -1,4 +1,4 @@
-"""What the copied test imports: the server's name, found by reading its file."""
+"""The import of a copied test: the server's variable, found by parsing its file."""
 
 from __future__ import annotations
 

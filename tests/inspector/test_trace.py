@@ -1,4 +1,4 @@
-"""What is noted of the messages: all of them, with their times, without credentials, within a bound."""
+"""The recorded messages: complete, with their times, without credentials, within a bound."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ferrule.inspector.feed import Feed
-from ferrule.inspector.trace import ENTRY_BYTES, LaneTrace, MessageStore, TracingHttpClient
+from ferrule.inspector.trace import ENTRY_BYTES, ConnectionTrace, MessageStore, TracingHttpClient
 from ferrule.transports.http.backend import HttpClientRequest, HttpConnectFailed
 from ferrule.wire.codec import decode
 
@@ -16,13 +16,13 @@ URL = "http://server.example/mcp"
 
 
 class Notes(Feed):
-    """A feed that is read without listening."""
+    """A feed whose events can be read directly."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[dict[str, Any]] = []
 
-    def happened(self, kind: str, **facts: Any) -> None:
+    def publish_event(self, kind: str, **facts: Any) -> None:
         self.lines.append(facts)
 
 
@@ -55,7 +55,7 @@ class Wire:
         return answer
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 async def exchange(
@@ -63,7 +63,7 @@ async def exchange(
 ) -> tuple[Notes, MessageStore]:
     """One request and its whole answer through the tracing client."""
     notes, store = Notes(), MessageStore()
-    client = TracingHttpClient(Wire(*answers), LaneTrace("main", notes, store), URL)
+    client = TracingHttpClient(Wire(*answers), ConnectionTrace("main", notes, store), URL)
     headers = {"content-type": "application/json", "authorization": "Bearer hush", "x-api-key": "hush"}
     body = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add"}}'
     response = await client.open(request or HttpClientRequest("POST", URL, headers, body))
@@ -75,7 +75,7 @@ async def exchange(
 
 @pytest.mark.anyio
 async def test_a_json_answer_is_one_message_with_its_time() -> None:
-    """Whatever the pieces in which it comes."""
+    """The number of chunks in which the body arrives makes no difference."""
     text = b'{"jsonrpc":"2.0","id":7,"result":{"ok":true}}'
     notes, store = await exchange(Answer(200, {"content-type": "application/json; charset=utf-8"}, text[:9], text[9:]))
     asked, answered = notes.lines
@@ -89,7 +89,7 @@ async def test_a_json_answer_is_one_message_with_its_time() -> None:
 
 @pytest.mark.anyio
 async def test_each_event_of_a_stream_is_a_message() -> None:
-    """Split where it likes, with comments and an event that is no JSON."""
+    """The stream is split anywhere, with comments and an event that is not JSON."""
     stream = (
         b': hello\n\ndata: {"method":"notifications/progress","params":{}}\n\n'
         b'data: no json\n\ndata: {"id":7,"error":{"code":-1,"message":"no"}}\n\n'
@@ -113,7 +113,7 @@ async def test_credentials_are_not_kept() -> None:
 
 @pytest.mark.anyio
 async def test_a_sign_in_elsewhere_is_named_and_not_kept() -> None:
-    """The body of a token request, and its answer, are nobody's business."""
+    """The bodies of a token request and its response contain credentials."""
     request = HttpClientRequest(
         "POST", "http://issuer.example/token?code=hush", {"content-type": "application/json"}, b'{"secret":"hush"}'
     )
@@ -134,10 +134,10 @@ async def test_a_refusal_without_json_is_noted_with_its_status() -> None:
 
 @pytest.mark.anyio
 async def test_a_request_that_fails_is_noted_and_still_fails() -> None:
-    """Watching changes nothing."""
+    """Recording does not change the result."""
     notes = Notes()
     client = TracingHttpClient(
-        Wire(HttpConnectFailed(URL, "nobody there")), LaneTrace("main", notes, MessageStore()), URL
+        Wire(HttpConnectFailed(URL, "nobody there")), ConnectionTrace("main", notes, MessageStore()), URL
     )
     with pytest.raises(HttpConnectFailed):
         await client.open(HttpClientRequest("GET", URL))
@@ -155,7 +155,7 @@ def test_the_store_keeps_the_newest_within_its_bound() -> None:
 
 
 def test_millions_of_tiny_messages_are_bounded_too() -> None:
-    """What a message takes is more than its text: a server that repeats ``{}`` must not fill the memory."""
+    """A message takes more memory than its text: a server that repeats ``{}`` must not fill the memory."""
     store = MessageStore(max_bytes=100_000)
     numbers = [store.put(b"{}", {"headers": {"x": "y" * 1000}}) for _ in range(1000)]
     assert sum(store.get(number) is not None for number in numbers) < 100
@@ -164,7 +164,7 @@ def test_millions_of_tiny_messages_are_bounded_too() -> None:
 def test_an_answer_is_matched_by_direction_and_id() -> None:
     """Both sides count their requests by themselves, so one id may be under way twice."""
     notes = Notes()
-    trace = LaneTrace("main", notes, MessageStore())
+    trace = ConnectionTrace("main", notes, MessageStore())
     trace.note("out", {"id": 1, "method": "tools/call"})
     trace.note("in", {"id": 1, "method": "elicitation/create"})
     trace.note("out", {"id": 1, "result": {}})

@@ -1,4 +1,4 @@
-"""One connection of the page to the inspected server, in one era. The page's API calls it a lane.
+"""One connection of the page to the inspected server, in one era.
 
 The page has a main connection, and one for each era when it shows them side by side. Each has its own client, and
 every message is recorded.
@@ -16,7 +16,7 @@ from ferrule.client.client import Client
 from ferrule.client.connection.channels import ClientChannel, StdioChannel, StreamChannel
 from ferrule.client.connection.connector import Connector
 from ferrule.client.targets import StdioTarget
-from ferrule.inspector.trace import LaneTrace, TracedInput, TracedOutput, TracingHttpClient
+from ferrule.inspector.trace import ConnectionTrace, TracedInput, TracedOutput, TracingHttpClient
 from ferrule.protocol.errors import ConnectionClosed
 from ferrule.transports.background import Background
 from ferrule.transports.stdio.client import ServerProcess, connect_stdio
@@ -32,7 +32,7 @@ __all__ = ["InspectorConnection", "TracedClient"]
 class _TracedStdioChannel(StdioChannel):
     """A server process whose streams are recorded."""
 
-    def __init__(self, process: ServerProcess, trace: LaneTrace, **options: Any) -> None:
+    def __init__(self, process: ServerProcess, trace: ConnectionTrace, **options: Any) -> None:
         self.process = process
         streams = TracedOutput(process.read_stream, trace), TracedInput(process.write_stream, trace)
         StreamChannel.__init__(self, *streams, **options)
@@ -41,10 +41,10 @@ class _TracedStdioChannel(StdioChannel):
 class _TracedConnector(Connector):
     """Opens channels whose messages are recorded."""
 
-    trace: LaneTrace
+    trace: ConnectionTrace
 
     @classmethod
-    def instead_of(cls, connector: Connector, trace: LaneTrace) -> _TracedConnector:
+    def instead_of(cls, connector: Connector, trace: ConnectionTrace) -> _TracedConnector:
         """Return a connector with the same options that records what it opens."""
         # Every field of the dataclass, so that a new option is not lost here.
         made = cls(**{field.name: getattr(connector, field.name) for field in fields(connector)})
@@ -67,7 +67,7 @@ class TracedClient(Client):
         options: of `Client`.
     """
 
-    def __init__(self, target: Any, *, trace: LaneTrace, **options: Any) -> None:
+    def __init__(self, target: Any, *, trace: ConnectionTrace, **options: Any) -> None:
         self._trace = trace
         super().__init__(target, **options)
 
@@ -87,7 +87,7 @@ class InspectorConnection:
     """
 
     def __init__(
-        self, name: str, target: InspectedTarget, mode: str, trace: LaneTrace, options: dict[str, Any]
+        self, name: str, target: InspectedTarget, mode: str, trace: ConnectionTrace, options: dict[str, Any]
     ) -> None:
         self.name = name
         self.mode = mode
@@ -95,7 +95,7 @@ class InspectorConnection:
         self.error = ""
         self._http: TracingHttpClient | None = None
         self._opening = anyio.CancelScope()
-        hear = options.pop("hear")
+        on_stderr = options.pop("on_stderr")
         if target.is_http:
             from ferrule.transports.http.aiohttp_backend import AiohttpClient
             from ferrule.transports.http.backend import HttpClientOptions
@@ -103,14 +103,14 @@ class InspectorConnection:
             self._http = TracingHttpClient(AiohttpClient(HttpClientOptions()), trace, target.url)
             options["http"] = self._http
         self.client = TracedClient(
-            target.hearing(hear), trace=trace, mode=mode, cache=False, client_info=_who_we_are(), **options
+            target.with_stderr(on_stderr), trace=trace, mode=mode, cache=False, client_info=_client_info(), **options
         )
 
     async def connect(self) -> None:
-        """Open it.
+        """Connect to the server.
 
         Raises:
-            LocalError, RemoteError: it did not work; the lane says why.
+            LocalError, RemoteError: the connection failed; ``error`` then holds the reason.
         """
         try:
             with self._opening:
@@ -123,9 +123,9 @@ class InspectorConnection:
         self.state = "open"
 
     async def aclose(self) -> None:
-        """Close it, its process and its connections; one that is still being made is given up."""
+        """Close the client, its process and its HTTP connections; cancel an attempt to connect that still runs."""
         self.state = "closed"
-        self._opening.cancel()  # a sign-in may wait for minutes, and nobody else gets in meanwhile
+        self._opening.cancel()  # a sign-in may wait for minutes and holds the lock of this connection
         try:
             await self.client.aclose()
         finally:
@@ -133,7 +133,7 @@ class InspectorConnection:
                 await self._http.aclose()
 
     def describe(self) -> dict[str, Any]:
-        """For the page."""
+        """Return the connection's state as the JSON object that the page shows."""
         facts: dict[str, Any] = {"name": self.name, "mode": self.mode, "state": self.state, "error": self.error}
         if self.state == "open" and self.client.is_connected:
             client = self.client
@@ -154,7 +154,7 @@ class InspectorConnection:
         return "tasks" in capabilities or TASKS_EXTENSION in (capabilities.get("extensions") or {})
 
 
-def _who_we_are() -> Implementation:
+def _client_info() -> Implementation:
     from ferrule import __version__
 
     return Implementation(name="ferrule-inspector", version=__version__, title="Ferrule inspector")

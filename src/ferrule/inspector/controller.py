@@ -1,7 +1,7 @@
-"""Everything behind the page: lanes, jobs, questions, subscriptions, roots; and what the API may do with them.
+"""State and actions behind the page: connections, jobs, questions, subscriptions, roots.
 
-What is started or connected to is named on the command line. The page chooses the era and the credentials, never the
-program or the address: whoever got hold of the token must not get a shell with it.
+The command line names the program or the URL. The page chooses the era and the credentials only: a stolen token must
+not be enough to start a program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ferrule.inspector.jobs import OPERATIONS, Jobs
 from ferrule.inspector.questions import PendingQuestions
 from ferrule.inspector.snippets import write_snippet
 from ferrule.inspector.target import InspectedTarget
-from ferrule.inspector.trace import LaneTrace, MessageStore
+from ferrule.inspector.trace import ConnectionTrace, MessageStore
 from ferrule.transports.background import Background, BackgroundTask
 from ferrule.wire.codec import Encoded, encode_str, to_builtins
 from ferrule.wire.faults import FerruleError
@@ -33,26 +33,26 @@ __all__ = ["BadCall", "InspectorController"]
 
 logger = logging.getLogger("ferrule.inspector")
 
-LANES: Final[Mapping[str, str | None]] = {"main": None, "legacy": "legacy", "modern": LATEST_MODERN_VERSION}
-"""The lanes, and the era that a lane insists on."""
+CONNECTIONS: Final[Mapping[str, str | None]] = {"main": None, "legacy": "legacy", "modern": LATEST_MODERN_VERSION}
+"""Names of the connections, and the revision or era that each requires; ``None``: the one chosen on the page."""
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 MAX_ROOTS: Final = 100
 COMPLETE_S: Final = 10.0
-LOOK_S: Final = 0.5
+WATCH_INTERVAL_S: Final = 0.5
 
 
 class BadCall(Exception):
-    """The page asked for something that makes no sense; the message says what."""
+    """The parameters of a call from the page are not valid; the message names the parameter."""
 
 
 class InspectorController:
-    """See the module.
+    """The state of one inspector, and the actions of its API in `calls`.
 
     Args:
         target: the server.
-        mode: era or revision of the main lane.
-        roots: folders or URIs to show to the server at first.
-        changed: gives the source files that changed since it was last asked; the server is then started again.
+        mode: era or revision of the main connection.
+        roots: folders or ``file://`` URIs, offered to the server until the page changes them.
+        changed: returns the source files that changed since its previous call; the server is then restarted.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class InspectorController:
         self._log_level = "info"
         self._changed = changed
         self._questions = PendingQuestions(self.feed, target.text, self.jobs.note_answer)
-        self._lanes: dict[str, InspectorConnection] = {}
-        self._traces = {name: LaneTrace(name, self.feed, self.store) for name in LANES}
+        self._connections: dict[str, InspectorConnection] = {}
+        self._traces = {name: ConnectionTrace(name, self.feed, self.store) for name in CONNECTIONS}
         self._opening: dict[str, anyio.Lock] = {}
         self._subscriptions: dict[str, tuple[InspectorConnection, Subscription, BackgroundTask]] = {}
         self._background = Background()
-        self._complaints: _Complaints | None = None
+        self._warnings: _WarningForwarder | None = None
         self.calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "answer": self._answer,
             "cancel": self._cancel,
@@ -99,78 +99,80 @@ class InspectorController:
             "unsubscribe": self._unsubscribe,
         }
 
-    # -- life -------------------------------------------------------------------------------------------------------
+    # -- start and stop ---------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect the main lane, look at the sources from time to time, and pass on what the client complains of."""
+        """Open the main connection, watch the source files, and forward the client's warnings to the page."""
         import asyncio
 
-        self._complaints = _Complaints(self.feed, asyncio.get_running_loop().call_soon_threadsafe)
-        logging.getLogger("ferrule").addHandler(self._complaints)
+        self._warnings = _WarningForwarder(self.feed, asyncio.get_running_loop().call_soon_threadsafe)
+        logging.getLogger("ferrule").addHandler(self._warnings)
         self._background.start(self._open_quietly("main"), "ferrule-inspector-connect")
         if self._changed is not None:
             self._background.start(self._watch(self._changed), "ferrule-inspector-watch")
 
     async def aclose(self) -> None:
-        """Close every lane and end every listener."""
-        if self._complaints is not None:
-            logging.getLogger("ferrule").removeHandler(self._complaints)
+        """Close every connection and end every event stream."""
+        if self._warnings is not None:
+            logging.getLogger("ferrule").removeHandler(self._warnings)
         await self.feed.aclose()
         await self._background.aclose()
-        for lane in list(self._lanes.values()):
-            await lane.aclose()
+        for connection in list(self._connections.values()):
+            await connection.aclose()
 
     async def _watch(self, changed: Callable[[], list[str]]) -> None:
         while True:
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(WATCH_INTERVAL_S)
             names = await anyio.to_thread.run_sync(changed)
             if names:
-                self.feed.happened(
+                self.feed.publish_event(
                     "notice", text=f"{len(names)} source file(s) changed: started again", names=names[:5]
                 )
-                for name in list(self._lanes):
-                    await self._close_lane(name)
+                for name in list(self._connections):
+                    await self._close_connection(name)
                     await self._open_quietly(name)
 
-    # -- lanes ------------------------------------------------------------------------------------------------------
+    # -- connections --------------------------------------------------------------------------------------------------
 
-    async def lane(self, name: str) -> InspectorConnection:
-        """A connected lane.
+    async def connection(self, name: str) -> InspectorConnection:
+        """Return an open connection; it is opened first where necessary.
 
         Raises:
-            BadCall: there is no such lane.
+            BadCall: there is no such connection.
             LocalError, RemoteError: it cannot be connected.
         """
-        if name not in LANES:
-            raise BadCall(f"There is no lane {name!r}")
+        if name not in CONNECTIONS:
+            raise BadCall(f"There is no connection {name!r}")
         async with self._opening.setdefault(name, anyio.Lock()):
-            found = self._lanes.get(name)
+            found = self._connections.get(name)
             if found is not None and found.state == "open":
                 return found
             if found is not None:
                 await found.aclose()
-            mode = LANES[name] or self._mode
-            lane = self._lanes[name] = InspectorConnection(
+            mode = CONNECTIONS[name] or self._mode
+            connection = self._connections[name] = InspectorConnection(
                 name, self.target, mode, self._traces[name], self._options(name)
             )
-            self._tell_lane(lane)
+            self._publish_connection(connection)
             try:
-                await lane.connect()
+                await connection.connect()
             finally:
-                self._tell_lane(lane)
-            return lane
+                self._publish_connection(connection)
+            return connection
 
-    def _options(self, lane: str) -> dict[str, Any]:
-        def hear(line: str) -> None:
-            self.feed.happened("stderr", lane=lane, text=line[:4000])
+    def _options(self, connection: str) -> dict[str, Any]:
+        def on_stderr(line: str) -> None:
+            self.feed.publish_event("stderr", connection=connection, text=line[:4000])
 
         def log(message: Any) -> None:
             data = message.data if isinstance(message.data, str) else encode_str(message.data)
-            self.feed.happened("log", lane=lane, level=message.level, logger=message.logger or "", text=data[:20000])
+            self.feed.publish_event(
+                "log", connection=connection, level=message.level, logger=message.logger or "", text=data[:20000]
+            )
 
         options: dict[str, Any] = {
-            **self._questions.handlers(lane),
-            "hear": hear,
+            **self._questions.handlers(connection),
+            "on_stderr": on_stderr,
             "roots": lambda: list(self._roots_now()),
             "log_handler": log,
             "log_level": self._log_level,
@@ -179,15 +181,17 @@ class InspectorController:
         }
         if self.target.is_http:
             options["headers"] = self._headers
-            options["auth"] = self._sign_in(lane) if self._oauth else self._token
+            options["auth"] = self._sign_in(connection) if self._oauth else self._token
         return options
 
-    def _sign_in(self, lane: str) -> Any:
+    def _sign_in(self, connection: str) -> Any:
         from ferrule.auth.client.interaction import BrowserInteraction
         from ferrule.auth.client.oauth import OAuth
 
         def show(url: str) -> bool:  # called in a thread
-            anyio.from_thread.run_sync(lambda: self.feed.stands("sign_in", lane, lane=lane, url=url))
+            anyio.from_thread.run_sync(
+                lambda: self.feed.publish_state("sign_in", connection, connection=connection, url=url)
+            )
             return True
 
         return OAuth(interaction=BrowserInteraction(open_url=show), storage=self.target.token_storage)
@@ -197,30 +201,35 @@ class InspectorController:
 
         return [Root(root["uri"], name=root.get("name") or None) for root in self._roots]
 
-    def _tell_lane(self, lane: InspectorConnection) -> None:
-        self.feed.stands("lane", lane.name, **lane.describe())
-        if lane.state != "connecting":
-            self.feed.stands("sign_in", lane.name, lane=lane.name, url="")
+    def _publish_connection(self, connection: InspectorConnection) -> None:
+        self.feed.publish_state("connection", connection.name, **connection.describe())
+        if connection.state != "connecting":
+            self.feed.publish_state("sign_in", connection.name, connection=connection.name, url="")
 
     async def _open_quietly(self, name: str) -> None:
         try:
-            await self.lane(name)
-        except (FerruleError, OSError, ValueError, TypeError) as error:  # the lane's own state says it
+            await self.connection(name)
+        except (
+            FerruleError,
+            OSError,
+            ValueError,
+            TypeError,
+        ) as error:  # the connection's state, which the page shows, has the reason
             logger.debug("InspectorConnection %s did not open: %s", name, error)
 
-    async def _close_lane(self, name: str) -> None:
-        for key, (lane, _, _) in list(self._subscriptions.items()):
-            if lane.name == name:
+    async def _close_connection(self, name: str) -> None:
+        for key, (connection, _, _) in list(self._subscriptions.items()):
+            if connection.name == name:
                 await self._end_subscription(key)
-        closing = self._lanes.pop(name, None)
+        closing = self._connections.pop(name, None)
         if closing is not None:
             await closing.aclose()
-            self._tell_lane(closing)
+            self._publish_connection(closing)
 
     # -- what the page may ask for ------------------------------------------------------------------------------------
 
     async def _state(self, body: Mapping[str, Any]) -> Any:
-        lanes: list[dict[str, Any]] = [lane.describe() for lane in self._lanes.values()]
+        connections: list[dict[str, Any]] = [connection.describe() for connection in self._connections.values()]
         return {
             "target": self.target.text,
             "is_http": self.target.is_http,
@@ -233,14 +242,14 @@ class InspectorController:
             "roots": self._roots,
             "log_level": self._log_level,
             "log_levels": LOG_LEVELS,
-            "lanes": lanes,
+            "connections": connections,
         }
 
     def _shown_headers(self) -> str:
         return "\n".join(f"{name}: {value}" for name, value in self._headers.items())
 
     async def _connect(self, body: Mapping[str, Any]) -> Any:
-        """Connect again, with what the page says; what it leaves out stays."""
+        """Connect again with the settings in ``body``; a setting that is missing keeps its value."""
         mode = body.get("mode", self._mode)
         if mode not in ("auto", "legacy", *REVISIONS):
             raise BadCall("mode is auto, legacy or a revision")
@@ -250,33 +259,33 @@ class InspectorController:
             self._token = body["token"] or None
         if isinstance(body.get("oauth"), bool):
             self._oauth = body["oauth"]
-        for name in list(self._lanes):
-            await self._close_lane(name)
+        for name in list(self._connections):
+            await self._close_connection(name)
         self._background.start(self._open_quietly("main"), "ferrule-inspector-connect")
         return {}
 
     async def _disconnect(self, body: Mapping[str, Any]) -> Any:
-        lane = body.get("lane")
-        for name in [lane] if isinstance(lane, str) else list(self._lanes):
-            await self._close_lane(name)
+        connection = body.get("connection")
+        for name in [connection] if isinstance(connection, str) else list(self._connections):
+            await self._close_connection(name)
         return {}
 
     async def _run(self, body: Mapping[str, Any]) -> Any:
-        key, op, lane = body.get("job"), body.get("op"), body.get("lane", "main")
+        key, op, connection = body.get("job"), body.get("op"), body.get("connection", "main")
         params: Any = body.get("params") or {}
         if not isinstance(key, str) or not key or len(key) > 64 or self.jobs.get(key) is not None:
             raise BadCall("job is a new name")
-        if op not in OPERATIONS or lane not in LANES or not isinstance(params, dict):
-            raise BadCall("There is no such operation, or no such lane")
-        job = self.jobs.begin(key, lane, op, cast("dict[str, Any]", params))
+        if op not in OPERATIONS or connection not in CONNECTIONS or not isinstance(params, dict):
+            raise BadCall("There is no such operation, or no such connection")
+        job = self.jobs.begin(key, connection, op, cast("dict[str, Any]", params))
 
         async def work() -> None:
             try:
-                found = await self.lane(lane)
+                found = await self.connection(connection)
             except (FerruleError, OSError, ValueError, TypeError) as error:
                 job.state, job.error = "failed", str(error) or type(error).__name__
                 job.last, job.took_ms = self.store.last, round(self.feed.now_ms() - job.started_ms, 3)
-                self.jobs.tell(job)
+                self.jobs.publish(job)
                 return
             await self.jobs.run(job, found.client)
 
@@ -313,12 +322,12 @@ class InspectorController:
         return {"taken": self._questions.answer(str(body.get("question")), cast("dict[str, Any] | None", answer))}
 
     async def _complete(self, body: Mapping[str, Any]) -> Any:
-        lane = await self.lane(str(body.get("lane", "main")))
+        connection = await self.connection(str(body.get("connection", "main")))
         reference, argument, value = body.get("ref"), body.get("argument"), body.get("value", "")
         if not isinstance(reference, dict) or not isinstance(argument, str) or not isinstance(value, str):
             raise BadCall("ref is an object, argument and value are text")
         context = body.get("context")
-        found = await lane.client.complete(
+        found = await connection.client.complete(
             cast("dict[str, Any]", reference),
             argument,
             value,
@@ -332,9 +341,9 @@ class InspectorController:
         if level not in LOG_LEVELS:
             raise BadCall(f"level is one of {', '.join(LOG_LEVELS)}")
         self._log_level = level
-        for lane in self._lanes.values():
-            if lane.state == "open":
-                await lane.client.set_log_level(cast("Any", level))
+        for connection in self._connections.values():
+            if connection.state == "open":
+                await connection.client.set_log_level(cast("Any", level))
         return {}
 
     async def _set_roots(self, body: Mapping[str, Any]) -> Any:
@@ -347,25 +356,25 @@ class InspectorController:
                 raise BadCall("A root is a file:// URI, and may have a name")
             made.append({"uri": str(root["uri"]), "name": str(root.get("name") or "")})
         self._roots = made
-        for lane in self._lanes.values():
-            if lane.state == "open":
-                await lane.client.notify_roots_changed()
+        for connection in self._connections.values():
+            if connection.state == "open":
+                await connection.client.notify_roots_changed()
         return {"roots": made}
 
     async def _clear(self, body: Mapping[str, Any]) -> Any:
         for kind in ("message", "log", "stderr", "change", "notice"):
-            self.feed.forget(kind)
+            self.feed.discard(kind)
         self.store.clear()
-        self.feed.happened("cleared")
+        self.feed.publish_event("cleared")
         return {}
 
     async def _snippet(self, body: Mapping[str, Any]) -> Any:
-        lane = await self.lane(str(body.get("lane", "main")))
+        connection = await self.connection(str(body.get("connection", "main")))
         job = self.jobs.get(str(body.get("job")))
         op = job.op if job is not None else str(body.get("op"))
         params: Any = job.params if job is not None else body.get("params") or {}
         try:
-            text = write_snippet(str(body.get("form")), self._target_now(), lane, op, params, job)
+            text = write_snippet(str(body.get("form")), self._target_now(), connection, op, params, job)
         except ValueError as error:
             raise BadCall(str(error)) from error
         return {"text": text}
@@ -377,7 +386,7 @@ class InspectorController:
     # -- subscriptions ------------------------------------------------------------------------------------------------
 
     async def _subscribe(self, body: Mapping[str, Any]) -> Any:
-        lane = await self.lane(str(body.get("lane", "main")))
+        connection = await self.connection(str(body.get("connection", "main")))
         key = str(body.get("subscription"))
         uris: Any = body.get("uris") or []
         if not is_list(uris) or not all(isinstance(uri, str) for uri in uris):
@@ -386,34 +395,47 @@ class InspectorController:
             raise BadCall("subscription is a new name, and there are at most 64")
         wanted: dict[str, Any] = {kind: bool(body.get(kind)) for kind in ("tools", "prompts", "resources")}
         wanted["uris"] = list(uris)
-        subscription = lane.client.listen(**wanted)
-        following = self._background.start(self._follow(key, lane, subscription, wanted), "ferrule-inspector-listen")
-        self._subscriptions[key] = lane, subscription, following
+        subscription = connection.client.listen(**wanted)
+        following = self._background.start(
+            self._follow(key, connection, subscription, wanted), "ferrule-inspector-listen"
+        )
+        self._subscriptions[key] = connection, subscription, following
         return {}
 
     async def _follow(
-        self, key: str, lane: InspectorConnection, subscription: Subscription, wanted: Mapping[str, Any]
+        self, key: str, connection: InspectorConnection, subscription: Subscription, wanted: Mapping[str, Any]
     ) -> None:
-        def tell(state: str, error: str = "") -> None:
+        def publish(state: str, error: str = "") -> None:
             granted = to_builtins(subscription.granted)
-            self.feed.stands(
-                "subscription", key, lane=lane.name, state=state, wanted=wanted, granted=granted, error=error
+            self.feed.publish_state(
+                "subscription",
+                key,
+                connection=connection.name,
+                state=state,
+                wanted=wanted,
+                granted=granted,
+                error=error,
             )
 
-        tell("opening")
+        publish("opening")
         state, why = "closed", ""
         try:
             await subscription.ready()
-            tell("open")
+            publish("open")
             async for event in subscription:
-                self.feed.happened(
-                    "change", lane=lane.name, subscription=key, what=event.kind, uri=event.uri, method=event.method
+                self.feed.publish_event(
+                    "change",
+                    connection=connection.name,
+                    subscription=key,
+                    what=event.kind,
+                    uri=event.uri,
+                    method=event.method,
                 )
         except (FerruleError, OSError) as error:
             state, why = "failed", str(error)
         finally:
             self._subscriptions.pop(key, None)
-            tell(state, why)
+            publish(state, why)
 
     async def _unsubscribe(self, body: Mapping[str, Any]) -> Any:
         await self._end_subscription(str(body.get("subscription")))
@@ -439,21 +461,21 @@ def _read_headers(text: str) -> dict[str, str]:
     return made
 
 
-class _Complaints(logging.Handler):
-    """Warnings of the client (lines on stdout that are no messages, tools left out, lost connections) for the page."""
+class _WarningForwarder(logging.Handler):
+    """Shows the client's warnings on the page: invalid lines on stdout, tools that were left out, lost connections."""
 
-    def __init__(self, feed: Feed, soon: Callable[..., object]) -> None:
+    def __init__(self, feed: Feed, call_soon: Callable[..., object]) -> None:
         super().__init__(logging.WARNING)
         self._feed = feed
-        self._soon = soon
+        self._call_soon = call_soon
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Any thread."""
+        """Forward a record to the page; may be called in any thread."""
         text = record.getMessage()[:4000]
         try:
-            self._soon(self._tell, text)
+            self._call_soon(self._publish, text)
         except RuntimeError:  # the loop has ended
             return
 
-    def _tell(self, text: str) -> None:
-        self._feed.happened("notice", text=text)
+    def _publish(self, text: str) -> None:
+        self._feed.publish_event("notice", text=text)

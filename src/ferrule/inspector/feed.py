@@ -1,12 +1,13 @@
-"""What the page is told: numbered events, kept for pages that come late, handed to each open page in order.
+"""Numbered events for the page, sent to every open page in order and kept for pages that open later.
 
-An event is a JSON object with ``kind``. Those that describe a thing (a lane, a job, a question) replace each other
-under their key, so a late page gets the last word about each; those that happened (a message, a log line) are a list
-with an end. Large values never travel here: an event says that there is one, and the page asks for it.
+An event is a JSON object with ``kind``. A *state* event describes an object (a connection, a job, a question) and
+replaces the earlier one under the same key, so a page that opens later gets the current state of each object. Other
+events (a message, a log line) are kept in a bounded list. Large values are not part of an event: the event has a
+number or a key, and the page requests the value with it.
 
-Rule a newcomer would break: a page that does not read must not hold anything up. Its queue is bounded, and a page
-that falls behind is cut off and comes back for a fresh start. Everything is bounded in bytes, too: how long an event is
-decides the inspected server.
+A page that does not read must not block anything. Its queue is bounded; a page that falls behind is disconnected,
+connects again and gets everything anew. All bounds also count bytes, because the inspected server decides how long an
+event is.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from ferrule.wire.codec import encode
 
 __all__ = ["Feed"]
 
-MAX_HAPPENINGS: Final = 4000
-MAX_HAPPENINGS_BYTES: Final = 16 << 20
-MAX_THINGS: Final = 1000
-"""Of each kind: a server with a thousand questions must not push out how the connection stands."""
+MAX_EVENTS: Final = 4000
+MAX_EVENTS_BYTES: Final = 16 << 20
+MAX_STATES: Final = 1000
+"""Per kind: a server that asks a thousand questions must not displace the state of the connection."""
 MAX_WAITING: Final = 20_000
 MAX_WAITING_BYTES: Final = 64 << 20
 
@@ -35,48 +36,51 @@ class Feed:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._happenings: deque[tuple[int, bytes]] = deque()
-        self._happenings_bytes = 0
-        self._things: dict[str, dict[str, tuple[int, bytes]]] = {}
+        self._events: deque[tuple[int, bytes]] = deque()
+        self._events_bytes = 0
+        self._states: dict[str, dict[str, tuple[int, bytes]]] = {}
         self._listeners: list[_Listener] = []
         self._number = 0
         self._is_closed = False
 
     def now_ms(self) -> float:
-        """Milliseconds since the start, to a tenth of a microsecond."""
+        """Return the milliseconds since the start, rounded to 0.0001."""
         return round((time.monotonic() - self._started) * 1000, 4)
 
-    def happened(self, kind: str, **facts: Any) -> None:
-        """Something took place."""
-        event = self._made(kind, facts)
-        self._happenings.append(event)
-        self._happenings_bytes += len(event[1])
-        while len(self._happenings) > MAX_HAPPENINGS or self._happenings_bytes > MAX_HAPPENINGS_BYTES:
-            self._happenings_bytes -= len(self._happenings.popleft()[1])
-        self._tell(event)
+    def publish_event(self, kind: str, **facts: Any) -> None:
+        """Append an event to the list and send it to every open page."""
+        event = self._encode(kind, facts)
+        self._events.append(event)
+        self._events_bytes += len(event[1])
+        while len(self._events) > MAX_EVENTS or self._events_bytes > MAX_EVENTS_BYTES:
+            self._events_bytes -= len(self._events.popleft()[1])
+        self._send(event)
 
-    def stands(self, kind: str, key: str, **facts: Any) -> None:
-        """How a thing stands now; replaces what was said about it before."""
-        event = self._made(kind, {"key": key, **facts})
-        things = self._things.setdefault(kind, {})
-        things.pop(key, None)
-        things[key] = event
-        if len(things) > MAX_THINGS:
-            del things[next(iter(things))]
-        self._tell(event)
+    def publish_state(self, kind: str, key: str, **facts: Any) -> None:
+        """Send the current state of an object; it replaces the earlier event of the same kind and key."""
+        event = self._encode(kind, {"key": key, **facts})
+        states = self._states.setdefault(kind, {})
+        states.pop(key, None)
+        states[key] = event
+        if len(states) > MAX_STATES:
+            del states[next(iter(states))]
+        self._send(event)
 
-    def forget(self, kind: str) -> None:
-        """Keep nothing of this kind for late pages."""
-        self._happenings = deque(
-            event for event in self._happenings if b'"kind":"' + kind.encode() + b'"' not in event[1][:200]
+    def discard(self, kind: str) -> None:
+        """Remove the kept events of this kind; pages that open later do not get them."""
+        self._events = deque(
+            event for event in self._events if b'"kind":"' + kind.encode() + b'"' not in event[1][:200]
         )
-        self._happenings_bytes = sum(len(text) for _, text in self._happenings)
+        self._events_bytes = sum(len(text) for _, text in self._events)
 
     async def listen(self) -> AsyncGenerator[bytes]:
-        """Everything so far, then all that comes, as JSON; ``b""`` after a silence; ends when the page fell behind."""
+        """Yield the kept events, then each new one, as JSON.
+
+        After 15 s without an event ``b""`` is yielded. The iterator ends when the feed closes or the page falls behind.
+        """
         listener = _Listener()
-        self._listeners.append(listener)  # before anything is sent: what comes meanwhile must wait, not get lost
-        kept = sorted([*self._happenings, *(event for things in self._things.values() for event in things.values())])
+        self._listeners.append(listener)  # before the kept events are sent: an event published meanwhile must be queued
+        kept = sorted([*self._events, *(event for states in self._states.values() for event in states.values())])
         try:
             yield encode({"kind": "hello", "now_ms": self.now_ms(), "kept": len(kept)})
             for _, text in kept:
@@ -98,16 +102,16 @@ class Feed:
             self._listeners.remove(listener)
 
     async def aclose(self) -> None:
-        """End every listener."""
+        """End every iterator of `listen`."""
         self._is_closed = True
         for listener in self._listeners:
             listener.came.set()
 
-    def _made(self, kind: str, facts: dict[str, Any]) -> tuple[int, bytes]:
+    def _encode(self, kind: str, facts: dict[str, Any]) -> tuple[int, bytes]:
         self._number += 1
         return self._number, encode({"kind": kind, "n": self._number, "at_ms": self.now_ms(), **facts})
 
-    def _tell(self, event: tuple[int, bytes]) -> None:
+    def _send(self, event: tuple[int, bytes]) -> None:
         for listener in self._listeners:
             listener.put(event)
 

@@ -1,7 +1,7 @@
-"""What the page asks for that takes time: a call, a list, a task. Each is a *job* that can be watched and cancelled.
+"""Jobs: operations of the page that take time (a call, a list, a task), each with progress and cancellation.
 
-A browser opens few connections to one address, so no request of the page waits for a server: starting a job answers
-at once, its progress and its end are events, and its outcome is fetched when it is there.
+A browser opens few connections to one origin, so no HTTP request of the page waits for the inspected server: starting
+a job returns immediately, progress and end are events, and the page requests the outcome when the job has ended.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _LISTS: Final = ("tools", "resources", "templates", "prompts")
 
 @dataclass(slots=True)
 class Job:
-    """One thing that was asked for.
+    """One operation that the page requested.
 
     Attributes:
         key: made by the page.
-        lane: where it runs.
-        op, params: what was asked for; see `OPERATIONS`.
+        connection: name of the connection that it uses.
+        op, params: name and parameters of the operation; see `OPERATIONS`.
         state: ``"running"``, ``"done"``, ``"failed"`` or ``"cancelled"``.
         first, last: numbers of the messages before its first and at its end.
         outcome: as JSON; ``b"null"`` before there is one.
-        answers: what the page answered meanwhile, as ``(method, answer)``.
-        task_id: of the task that it waits for.
+        answers: the page's answers to questions of the server during the job, as ``(method, answer)``.
+        task_id: id of the task that the job waits for; ``None`` without one.
     """
 
     key: str
-    lane: str
+    connection: str
     op: str
     params: Mapping[str, Any]
     state: str = "running"
@@ -68,7 +68,7 @@ class Job:
 
     @property
     def title(self) -> str:
-        """What it is about."""
+        """The tool, name, URI, method, list or task id among the parameters; empty without one."""
         for name in ("tool", "name", "uri", "method", "list", "task_id"):
             if isinstance(self.params.get(name), str):
                 return cast("str", self.params[name])
@@ -79,8 +79,8 @@ class Jobs:
     """The jobs of one inspector.
 
     Args:
-        feed: told how each stands.
-        store: the messages, for their numbers.
+        feed: receives the state of each job.
+        store: supplies the numbers of messages.
     """
 
     def __init__(self, feed: Feed, store: MessageStore) -> None:
@@ -89,12 +89,12 @@ class Jobs:
         self._jobs: OrderedDict[str, Job] = OrderedDict()
 
     def get(self, key: str) -> Job | None:
-        """A job, while it is kept."""
+        """Return a job by its key, or ``None`` if it is no longer kept."""
         return self._jobs.get(key)
 
-    def begin(self, key: str, lane: str, op: str, params: Mapping[str, Any]) -> Job:
-        """A new job; the oldest that have ended make room."""
-        job = Job(key, lane, op, params, started_ms=self._feed.now_ms(), first=self._store.last)
+    def begin(self, key: str, connection: str, op: str, params: Mapping[str, Any]) -> Job:
+        """Return a new job. The oldest jobs that have ended are removed while a bound is exceeded."""
+        job = Job(key, connection, op, params, started_ms=self._feed.now_ms(), first=self._store.last)
         self._jobs[key] = job
         total = sum(len(each.outcome) for each in self._jobs.values())
         for old in list(self._jobs.values()):
@@ -103,11 +103,11 @@ class Jobs:
             if old.state != "running":
                 total -= len(old.outcome)
                 del self._jobs[old.key]
-        self.tell(job)
+        self.publish(job)
         return job
 
     async def run(self, job: Job, client: TracedClient) -> None:
-        """Do it; every way out is a state of the job."""
+        """Run the operation. Result, failure and cancellation become the state of the job; no error is raised."""
         state = "cancelled"
         try:
             result = await OPERATIONS[job.op](self, job, client, job.params)
@@ -125,20 +125,20 @@ class Jobs:
             job.state = state
             job.last = self._store.last
             job.took_ms = round(self._feed.now_ms() - job.started_ms, 3)
-            self.tell(job)
+            self.publish(job)
 
-    def note_answer(self, lane: str, method: str, answer: Any) -> None:
-        """The page answered something; it belongs to the job that runs in that lane, if it is the only one."""
-        running = [job for job in self._jobs.values() if job.lane == lane and job.state == "running"]
+    def note_answer(self, connection: str, method: str, answer: Any) -> None:
+        """Add an answer of the page to the job that runs on that connection; ignored if several run there."""
+        running = [job for job in self._jobs.values() if job.connection == connection and job.state == "running"]
         if len(running) == 1:
             running[0].answers.append((method, answer))
 
-    def tell(self, job: Job) -> None:
-        """How it stands, to the page."""
-        self._feed.stands(
+    def publish(self, job: Job) -> None:
+        """Send the state of a job to the page."""
+        self._feed.publish_state(
             "job",
             job.key,
-            lane=job.lane,
+            connection=job.connection,
             op=job.op,
             title=job.title,
             state=job.state,
@@ -155,13 +155,13 @@ class Jobs:
         )
 
     def on_progress(self, job: Job) -> Any:
-        """For ``on_progress``."""
+        """Return a callback for the parameter ``on_progress`` of the client's methods."""
 
-        def told(progress: float, total: float | None, message: str | None) -> None:
+        def report(progress: float, total: float | None, message: str | None) -> None:
             job.progress = {"progress": progress, "total": total, "message": (message or "")[:500]}
-            self.tell(job)
+            self.publish(job)
 
-        return told
+        return report
 
 
 def _data(error: MCPError) -> Any:
@@ -170,7 +170,7 @@ def _data(error: MCPError) -> Any:
     return None if error.data is UNSET else error.data
 
 
-# -- what can be asked for --------------------------------------------------------------------------------------------
+# -- operations -------------------------------------------------------------------------------------------------------
 
 
 async def _list(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
@@ -213,20 +213,20 @@ async def _follow(jobs: Jobs, job: Job, client: TracedClient, name: str) -> Any:
     handle = job.handle
     assert handle is not None
     job.task_id = handle.task_id
-    jobs.tell(job)
+    jobs.publish(job)
     if handle.task_id is None:
         result = (await handle.result()).result
         return {"result": to_builtins(result), "problem": _problem(client, name, result)}
 
-    def saw(state: TaskState) -> None:
+    def on_state(state: TaskState) -> None:
         job.task = {"status": state.status, "message": (state.message or "")[:500]}
-        jobs.tell(job)
+        jobs.publish(job)
 
     watching: BackgroundTask | None = None
-    if client.is_modern:  # waiting is looking: see what it sees
-        handle = job.handle = _WatchedTask(client, handle, saw)
+    if client.is_modern:  # the handle polls the state itself while it waits, so each state can be recorded there
+        handle = job.handle = _WatchedTask(client, handle, on_state)
     else:
-        watching = client.start_task(_look(handle, saw), "ferrule-inspector-task")
+        watching = client.start_task(_poll(handle, on_state), "ferrule-inspector-task")
     try:
         result = (await handle.result()).result
     except TaskCancelled:
@@ -240,24 +240,24 @@ async def _follow(jobs: Jobs, job: Job, client: TracedClient, name: str) -> Any:
 
 
 class _WatchedTask(TaskHandle):
-    """A handle whose every look at the task is told."""
+    """A task handle that reports every state it receives."""
 
-    def __init__(self, client: TracedClient, found: TaskHandle, saw: Callable[[TaskState], None]) -> None:
+    def __init__(self, client: TracedClient, found: TaskHandle, on_state: Callable[[TaskState], None]) -> None:
         super().__init__(client, found.task_id, found.tool)
-        self._saw = saw
+        self._on_state = on_state
 
     async def status(self) -> TaskState:
         state = await super().status()
-        self._saw(state)
+        self._on_state(state)
         return state
 
 
-async def _look(handle: TaskHandle, saw: Callable[[TaskState], None]) -> None:
-    """In 2025-11-25 waiting is one long request, so somebody else must look."""
+async def _poll(handle: TaskHandle, on_state: Callable[[TaskState], None]) -> None:
+    """Poll the state of a task: in 2025-11-25 the wait is one long request, ``tasks/result``, without states."""
     try:
         async for state in handle.events():
-            saw(state)
-    except (FerruleError, OSError):  # whoever waits says what is wrong
+            on_state(state)
+    except (FerruleError, OSError):  # the request that waits for the result reports the error
         return
 
 
@@ -293,7 +293,7 @@ OPERATIONS: Final = {
     "ping": _ping,
     "request": _request,
 }
-"""What a job can be, by name."""
+"""The operations of the page, by name."""
 
 
 def _text(params: Mapping[str, Any], name: str) -> str:
@@ -316,7 +316,7 @@ def _seconds(params: Mapping[str, Any]) -> float:
 
 
 def _problem(client: TracedClient, tool: str, result: Any) -> str:
-    """What is wrong with a result by the tool's own schema."""
+    """Return why a result does not match the tool's ``outputSchema``; empty if it does."""
     if result.is_error:
         return ""
     try:

@@ -28,7 +28,7 @@ class PendingQuestions:
     Args:
         feed: publishes each question.
         server: name of the server.
-        answered: called as ``(lane, method, answer)`` for generated code.
+        answered: called as ``(connection, method, answer)`` for generated code.
     """
 
     def __init__(self, feed: Feed, server: str, answered: Callable[[str, str, Any], None]) -> None:
@@ -38,16 +38,18 @@ class PendingQuestions:
         self._open: dict[str, _Question] = {}
         self._number = 0
 
-    def handlers(self, lane: str) -> dict[str, Any]:
+    def handlers(self, connection: str) -> dict[str, Any]:
         """Return the options of a client whose questions go to the page."""
 
         async def elicit(params: Any) -> Any:
             if len(self._open) >= MAX_OPEN:
                 return {"action": "cancel"}
-            return await self._ask(lane, "elicitation/create", params)
+            return await self._ask(connection, "elicitation/create", params)
 
         async def sample(params: Any) -> Any:
-            answer = None if len(self._open) >= MAX_OPEN else await self._ask(lane, "sampling/createMessage", params)
+            answer = (
+                None if len(self._open) >= MAX_OPEN else await self._ask(connection, "sampling/createMessage", params)
+            )
             if answer is None:
                 raise SamplingRefused
             return answer
@@ -68,22 +70,22 @@ class PendingQuestions:
         question.answered.set()
         return True
 
-    async def _ask(self, lane: str, method: str, params: Any) -> Any:
+    async def _ask(self, connection: str, method: str, params: Any) -> Any:
         self._number += 1
         key = f"q{self._number}"
         question = self._open[key] = _Question()
-        facts = {"lane": lane, "method": method, "server": self._server}
-        self._feed.stands("question", key, state="open", params=to_builtins(params), **facts)
-        outcome = "gone"
+        facts = {"connection": connection, "method": method, "server": self._server}
+        self._feed.publish_state("question", key, state="open", params=to_builtins(params), **facts)
+        outcome = "ended"
         try:
             await question.answered.wait()
             answer = cast("Any", question.answer)
             outcome = "refused" if answer is None else str(answer.get("action", "answered"))
-            self._answered(lane, method, answer)
+            self._answered(connection, method, answer)
             return answer
         finally:
             del self._open[key]
-            self._feed.stands("question", key, state=outcome, **facts)
+            self._feed.publish_state("question", key, state=outcome, **facts)
 
 
 class _Question:

@@ -1,10 +1,10 @@
-"""A call as code that runs: a Python program, `curl` in a shell, a pytest test.
+"""Generates code for a call: a Python program, `curl` commands for a shell, a pytest test.
 
-Nothing is a template with holes for the reader: what comes out works when it is pasted. Secrets are not written into
-it; they are read from the environment, under names that the code says.
+The code runs as it is; it has no placeholders. Secrets are not part of it: the code reads them from environment
+variables, which it names.
 
-Values come from servers and tools. They reach Python as ``repr`` of JSON values and the shell as quoted words, so
-nothing in them is ever read as code.
+Values come from servers and tools. They are written as ``repr`` of JSON values in Python and as quoted words in the
+shell, so no value is executed as code.
 """
 
 from __future__ import annotations
@@ -38,35 +38,40 @@ _SECRET_WORDS: Final = ("auth", "cookie", "key", "secret", "token")
 
 
 def write_snippet(
-    form: str, target: InspectedTarget, lane: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
+    form: str,
+    target: InspectedTarget,
+    connection: InspectorConnection,
+    op: str,
+    params: Mapping[str, Any],
+    job: Job | None,
 ) -> str:
-    """Code for a call.
+    """Return code for a call.
 
     Args:
         form: ``"python"``, ``"curl"`` or ``"test"``.
         target: the server.
-        lane: connected; its era is the code's.
+        connection: an open connection; the code uses its era.
         op, params: the call, as in `ferrule.inspector.jobs.OPERATIONS`.
-        job: the call that was made, where it was; a test expects its outcome.
+        job: the job of the call if it was run; the pytest test then expects its outcome.
 
     Raises:
-        ValueError: there is no such form, or the operation is no call.
+        ValueError: ``form`` is none of the three, or ``op`` is not a call.
     """
     if op not in ("call", "task", "read", "prompt", "request", "list"):
         raise ValueError("Only calls can be copied as code")
     writers = {"python": _python, "curl": _curl, "test": _test}
     if form not in writers:
         raise ValueError("form is python, curl or test")
-    return writers[form](target, lane, op, params, job)
+    return writers[form](target, connection, op, params, job)
 
 
 # -- python -----------------------------------------------------------------------------------------------------------
 
 
 def _python(
-    target: InspectedTarget, lane: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
+    target: InspectedTarget, connection: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
 ) -> str:
-    imports, where, options = _client(target, lane, job)
+    imports, where, options = _client(target, connection, job)
     call, show = _python_call(op, params)
     lines = [
         *sorted({"import asyncio", *imports}),
@@ -107,12 +112,14 @@ def _python_call(op: str, params: Mapping[str, Any]) -> tuple[list[str], str]:
     return [f"result = await client.request({_on_one_line(params['method'])}, {sent})"], show
 
 
-def _client(target: InspectedTarget, lane: InspectorConnection, job: Job | None) -> tuple[set[str], str, list[str]]:
+def _client(
+    target: InspectedTarget, connection: InspectorConnection, job: Job | None
+) -> tuple[set[str], str, list[str]]:
     """Imports, the expression for the server, and the options of the client."""
     imports: set[str] = set()
     options: list[str] = []
-    if lane.mode != "auto":
-        options.append(f'mode="{lane.mode}"')
+    if connection.mode != "auto":
+        options.append(f'mode="{connection.mode}"')
     if target.is_http:
         where = _on_one_line(target.url)
         secrets = _secret_headers(target)
@@ -222,10 +229,10 @@ def _indented(lines: list[str], spaces: int) -> list[str]:
 
 
 def _test(
-    target: InspectedTarget, lane: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
+    target: InspectedTarget, connection: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
 ) -> str:
     found = import_of(target)
-    imports, where, options = _client(target, lane, job)
+    imports, where, options = _client(target, connection, job)
     names = "Client" if target.is_http or found is not None else "Client, StdioServer"
     own: list[str] = []
     if found is not None:  # a test calls it in its own process
@@ -289,14 +296,14 @@ def _expectations(op: str, job: Job | None) -> list[str]:
 
 
 def _curl(
-    target: InspectedTarget, lane: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
+    target: InspectedTarget, connection: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
 ) -> str:
     method, sent = _wire_call(op, params)
     url = target.url or _LOCAL_URL
     lines: list[str] = []
     if not target.is_http:
         lines += [f"# first, in another terminal:  ferrule run {shlex.quote(_typed(target))} --http", ""]
-    session = lane.client.session
+    session = connection.client.session
     credentials = _curl_credentials(target)
     if session.is_modern:
         sent["_meta"] = {
@@ -309,7 +316,7 @@ def _curl(
         if isinstance(subject, str):
             headers[MCP_NAME_HEADER] = encode_header_value(subject)
         if op == "call":
-            headers |= lane.client.tool_metadata.headers(str(params["tool"]), params.get("arguments"))
+            headers |= connection.client.tool_metadata.headers(str(params["tool"]), params.get("arguments"))
         return "\n".join([*lines, _curl_post(url, headers, credentials, _body(method, sent, 1))]) + "\n"
     version = session.version
     hello = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "curl", "version": "1"}}

@@ -1,4 +1,4 @@
-"""What is inspected: a server as the command line named it, and the credentials with which it is reached."""
+"""The inspected server: the target that the command line named, and the credentials for it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _MAKERS = frozenset({"MCPServer", "Server"})
 
 @dataclass(frozen=True, slots=True)
 class InspectedTarget:
-    """A server, and how to reach it.
+    """A server and its credentials.
 
     Attributes:
-        text: as typed; shown, and used in generated commands.
+        text: as typed on the command line; shown, and used in generated commands.
         target: a URL or a process.
-        file: the Python file with the server, where it is one of ours.
-        attribute: the server's name in that file; ``None``: the usual one.
+        file: the Python file that defines a Ferrule server; ``None`` for other servers.
+        attribute: name of the server's variable in that file; ``None``: ``app``, ``mcp`` or ``server``.
         headers: sent with each request to a URL.
         token: bearer token for a URL.
-        oauth: sign in where the server asks for it.
-        token_storage: where tokens of a sign-in are kept; ``None``: in memory.
+        oauth: sign in with OAuth where the server requires it.
+        token_storage: keeps the tokens of a sign-in; ``None``: in memory.
     """
 
     text: str
@@ -59,18 +59,18 @@ class InspectedTarget:
 
         return self.target if isinstance(self.target, HttpTarget) else None
 
-    def hearing(self, hear: Callable[[str], object]) -> HttpTarget | StdioTarget:
-        """The target, with the process's stderr going to ``hear``."""
+    def with_stderr(self, on_stderr: Callable[[str], object]) -> HttpTarget | StdioTarget:
+        """Return the target with ``on_stderr`` as receiver of the lines that the process writes to stderr."""
         target: Any = self.target
         if self.is_http:
             return self.target
-        return cast("StdioTarget", replace(target, server=replace(target.server, stderr=hear)))
+        return cast("StdioTarget", replace(target, server=replace(target.server, stderr=on_stderr)))
 
 
 def import_of(target: InspectedTarget) -> tuple[str, str] | None:
-    """Module and name from which a test can import the server; ``None`` where it must be started instead.
+    """Return module and variable from which a test can import the server, or ``None`` if it has to start a process.
 
-    The file is read, not imported: its code runs in the server's process only.
+    The file is parsed, not imported: its code runs in the server's process only.
     """
     path = target.file
     if path is None or not path.stem.isidentifier() or (path.parent / "__init__.py").exists():
@@ -106,7 +106,7 @@ def _makes_server(value: ast.expr) -> bool:
 
 
 def shown_path(path: Path) -> str:
-    """Relative to here where that is shorter to read."""
+    """Return the path relative to the current directory if it is inside, else as it is."""
     try:
         relative = os.path.relpath(path)
     except ValueError:  # another drive

@@ -1,10 +1,10 @@
-"""Every message of a connection with its time, where it really passes: at the pipe, or at the HTTP library.
+"""Records every message of a connection with its time, at the streams of the process or at the HTTP library.
 
-A process is watched at its two streams, a URL at the `HttpClient` below the client, so what is noted is what was
-sent: ids, progress tokens, cancellations, sessions, challenges. Nothing is held up or changed.
+For a process the two streams are wrapped, for a URL the `HttpClient` below the client. The record therefore has what
+was really sent: ids, progress tokens, cancellations, sessions, challenges. Nothing is delayed or changed.
 
-The feed carries one line per message; the message itself is kept here, within a bound, until the page asks for it.
-Credentials in headers are not kept; what is in a message is, as in a recording of `ferrule trace`.
+The feed has one event per message; the message itself is kept here, within a bound, until the page requests it.
+Credentials in headers are not kept; the content of messages is, as in a recording of `ferrule trace`.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from ferrule.wire.sse import EventReader, ServerSentEvent
 if TYPE_CHECKING:
     from ferrule.inspector.feed import Feed
 
-__all__ = ["LaneTrace", "MessageStore", "TracedInput", "TracedOutput", "TracingHttpClient"]
+__all__ = ["ConnectionTrace", "MessageStore", "TracedInput", "TracedOutput", "TracingHttpClient"]
 
 Direction = Literal["out", "in"]
 
 MAX_KEPT_BYTES: Final = 96 << 20
 MAX_MESSAGE_BYTES: Final = 64 << 20
 ENTRY_BYTES: Final = 500
-"""What a message takes beside its text, about; a server may send millions of short ones."""
+"""Approximate memory of a message beside its text; counted because a server may send millions of short ones."""
 _SECRET_HEADER: Final = re.compile(
     r"authorization|cookie|dpop|token|secret|password|credential|key|^x-auth", re.IGNORECASE
 )
 
 
 class MessageStore:
-    """The messages themselves, newest kept.
+    """Keeps the newest messages.
 
     Args:
-        max_bytes: of all together.
+        max_bytes: bound for all messages together.
     """
 
     def __init__(self, max_bytes: int = MAX_KEPT_BYTES) -> None:
@@ -56,7 +56,7 @@ class MessageStore:
         return self._number
 
     def put(self, text: bytes, http: Mapping[str, Any] | None) -> int:
-        """Keep a message; its number."""
+        """Keep a message and return its number."""
         self._number += 1
         self._kept[self._number] = (text, http)
         self._bytes += _size_of(text, http)
@@ -65,11 +65,11 @@ class MessageStore:
         return self._number
 
     def get(self, number: int) -> tuple[bytes, Mapping[str, Any] | None] | None:
-        """A message and what HTTP said around it; ``None`` if it is no longer kept."""
+        """Return a message and its HTTP facts (method, URL, status, headers), or ``None`` if it is no longer kept."""
         return self._kept.get(number)
 
     def clear(self) -> None:
-        """Keep nothing of what passed; numbers go on."""
+        """Remove all messages; numbers continue."""
         self._kept.clear()
         self._bytes = 0
 
@@ -79,30 +79,30 @@ def _size_of(text: bytes, http: Mapping[str, Any] | None) -> int:
     return ENTRY_BYTES + len(text) + sum(len(name) + len(value) + 100 for name, value in headers.items())
 
 
-class LaneTrace:
+class ConnectionTrace:
     """The messages of one connection.
 
     Args:
-        lane: its name.
-        feed: told of each message.
-        store: keeps it.
+        connection: its name.
+        feed: receives an event for each message.
+        store: keeps the messages.
     """
 
-    def __init__(self, lane: str, feed: Feed, store: MessageStore) -> None:
-        self._lane = lane
+    def __init__(self, connection: str, feed: Feed, store: MessageStore) -> None:
+        self._connection = connection
         self._feed = feed
         self._store = store
-        self._asked: OrderedDict[tuple[Direction, str], tuple[float, str]] = OrderedDict()
+        self._requests: OrderedDict[tuple[Direction, str], tuple[float, str]] = OrderedDict()
 
     def note(self, direction: Direction, message: Any, *, text: bytes | None = None, **http: Any) -> None:
-        """A message that passed, decoded or as its text."""
+        """Record a decoded message; ``text`` is its JSON if it is known already."""
         if text is None:
             text = encode(message)
         facts = self._describe(direction, message)
         self._keep(direction, text, facts, http or None)
 
     def note_text(self, direction: Direction, text: bytes, **http: Any) -> None:
-        """A text that should be a message."""
+        """Record a message as it was received; text that is not JSON is recorded as raw text."""
         try:
             message = decode(text)
         except DecodeError:
@@ -111,14 +111,20 @@ class LaneTrace:
         self.note(direction, message, text=text, **http)
 
     def note_http(self, direction: Direction, title: str, **http: Any) -> None:
-        """An exchange that carries no message: opening a stream, ending a session, a challenge, a sign-in."""
+        """Record an HTTP exchange without a message: opening a stream, ending a session, a challenge, a sign-in."""
         self._keep(direction, b"null", {"what": "http", "method": title}, http)
 
     def _keep(self, direction: Direction, text: bytes, facts: dict[str, Any], http: Mapping[str, Any] | None) -> None:
         number = self._store.put(text, http)
         status = {} if http is None or "status" not in http else {"status": http["status"]}
-        self._feed.happened(
-            "message", lane=self._lane, number=number, direction=direction, bytes=len(text), **facts, **status
+        self._feed.publish_event(
+            "message",
+            connection=self._connection,
+            number=number,
+            direction=direction,
+            bytes=len(text),
+            **facts,
+            **status,
         )
 
     def _describe(self, direction: Direction, message: Any) -> dict[str, Any]:
@@ -134,19 +140,19 @@ class LaneTrace:
             facts: dict[str, Any] = {"what": "notification" if "id" not in body else "request", "method": name}
             if "id" in body:
                 facts["id"] = key
-                self._asked[direction, key] = (self._feed.now_ms(), name)
-                while len(self._asked) > 1000:
-                    self._asked.popitem(last=False)
+                self._requests[direction, key] = (self._feed.now_ms(), name)
+                while len(self._requests) > 1000:
+                    self._requests.popitem(last=False)
             return facts | _subject(body.get("params"))
         facts = {"what": "error" if "error" in body else "result", "id": key}
-        asked = self._asked.pop(("in" if direction == "out" else "out", key), None)
+        asked = self._requests.pop(("in" if direction == "out" else "out", key), None)
         if asked is not None:
             facts |= {"took_ms": round(self._feed.now_ms() - asked[0], 3), "method": asked[1]}
         return facts
 
 
 def _subject(params: Any) -> dict[str, Any]:
-    """What a request is about, in a word: a tool's name, a URI."""
+    """Return the name, URI, task id, message or level of a request's parameters, at most 120 characters."""
     if is_mapping(params):
         for name in ("name", "uri", "taskId", "message", "level"):
             if isinstance(params.get(name), str):
@@ -158,9 +164,9 @@ def _subject(params: Any) -> dict[str, Any]:
 
 
 class TracedOutput:
-    """A read stream that notes what it hands out."""
+    """A read stream that records what it returns."""
 
-    def __init__(self, stream: Any, trace: LaneTrace) -> None:
+    def __init__(self, stream: Any, trace: ConnectionTrace) -> None:
         self._stream = stream
         self._trace = trace
 
@@ -169,7 +175,7 @@ class TracedOutput:
         return getattr(self._stream, name)
 
     async def receive(self) -> Any:
-        """As the stream behind it."""
+        """Return the next item of the wrapped stream."""
         item = await self._stream.receive()
         if isinstance(item, Exception):
             self._trace.note_text("in", str(item).encode())
@@ -179,21 +185,21 @@ class TracedOutput:
 
 
 class TracedInput:
-    """A write stream that notes what it is given."""
+    """A write stream that records what is sent."""
 
-    encodes = False  # so that everything comes as JSON values, through `send`
+    encodes = False  # the dispatcher then passes every message to `send` as JSON values
 
-    def __init__(self, stream: Any, trace: LaneTrace) -> None:
+    def __init__(self, stream: Any, trace: ConnectionTrace) -> None:
         self._stream = stream
         self._trace = trace
 
     async def send(self, item: Any, /) -> None:
-        """As the stream behind it."""
+        """Record the item and send it to the wrapped stream."""
         self._trace.note("out", to_builtins(item.message if isinstance(item, StreamMessage) else item))
         await self._stream.send(item)
 
     async def aclose(self) -> None:
-        """As the stream behind it."""
+        """Close the wrapped stream."""
         await self._stream.aclose()
 
 
@@ -201,21 +207,21 @@ class TracedInput:
 
 
 class TracingHttpClient:
-    """An `HttpClient` that notes what passes through another one.
+    """An `HttpClient` that records the messages that another one sends and receives.
 
     Args:
         client: sends the requests; closed with this one.
-        trace: is told.
-        endpoint: the server's URL: what goes elsewhere is a sign-in, of which only the address is kept.
+        trace: records the messages.
+        endpoint: the server's URL. Requests to another origin belong to a sign-in; only their address is recorded.
     """
 
-    def __init__(self, client: HttpClient, trace: LaneTrace, endpoint: str) -> None:
+    def __init__(self, client: HttpClient, trace: ConnectionTrace, endpoint: str) -> None:
         self._client = client
         self._trace = trace
         self._endpoint = endpoint.partition("?")[0]
 
     async def open(self, request: HttpClientRequest) -> HttpResponse:
-        """As the client behind it."""
+        """Send a request with the wrapped client and return the response, both recorded."""
         address = request.url.partition("?")[0]
         about = {"method": request.method, "url": address, "headers": _kept_headers(request.headers)}
         is_message = request.method == "POST" and _media_type(request.headers) == "application/json"
@@ -239,7 +245,7 @@ class TracingHttpClient:
         return _TracedResponse(response, self._trace, answer, is_stream=kind == "text/event-stream")
 
     async def aclose(self) -> None:
-        """Close the client behind it."""
+        """Close the wrapped client."""
         await self._client.aclose()
 
     def _is_ours(self, address: str) -> bool:
@@ -247,7 +253,9 @@ class TracingHttpClient:
 
 
 class _TracedResponse:
-    def __init__(self, response: HttpResponse, trace: LaneTrace, about: dict[str, Any], *, is_stream: bool) -> None:
+    def __init__(
+        self, response: HttpResponse, trace: ConnectionTrace, about: dict[str, Any], *, is_stream: bool
+    ) -> None:
         self._response = response
         self._trace = trace
         self._about = about
@@ -257,16 +265,16 @@ class _TracedResponse:
 
     @property
     def status(self) -> int:
-        """As the response behind it."""
+        """Status of the wrapped response."""
         return self._response.status
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """As the response behind it."""
+        """Headers of the wrapped response."""
         return self._response.headers
 
     async def receive(self) -> bytes:
-        """As the response behind it."""
+        """Return the next chunk of the wrapped response; ``b""`` at its end."""
         piece = await self._response.receive()
         if self._reader is not None:
             for event in self._reader.feed(piece):
@@ -290,7 +298,7 @@ class _TracedResponse:
             self._trace.note_text("in", b"".join(pieces), **self._about)
 
     async def aclose(self) -> None:
-        """As the response behind it."""
+        """Record what was received and close the wrapped response."""
         self._finish()
         await self._response.aclose()
 

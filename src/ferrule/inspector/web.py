@@ -1,4 +1,4 @@
-"""The inspector as an ASGI callable: its static files, one address per action, one stream of events.
+"""The inspector as an ASGI application: its static files, one URL per action, one stream of events.
 
 ====================  ================================================================================================
 ``GET /``             the page; ``GET /NAME`` its other files
@@ -34,7 +34,7 @@ __all__ = ["InspectorApp", "new_token", "run_inspector"]
 logger = logging.getLogger("ferrule.inspector")
 
 MAX_BODY_BYTES: Final = 8 << 20
-"""A body of the page: the arguments of a call, at most."""
+"""Bound for a request's body; the largest is the arguments of a call."""
 
 _TYPES: Final[Mapping[str, bytes]] = {
     "html": b"text/html; charset=utf-8",
@@ -45,19 +45,19 @@ _TYPES: Final[Mapping[str, bytes]] = {
 
 
 def new_token() -> str:
-    """A token that nobody guesses: 256 bits, fit for a URL."""
+    """Return a random token of 256 bits, safe in a URL."""
     return secrets.token_urlsafe(32)
 
 
 class InspectorApp:
-    """See the module.
+    """The ASGI application of the inspector.
 
     Args:
         target: the server to inspect.
-        token: who may use the API.
-        mode: era or revision to connect in at first.
-        roots: ``file://`` URIs to show to the server at first.
-        changed: gives the source files that changed since it was last asked.
+        token: required in the header of every call of the API; at least 16 characters.
+        mode: era or revision of the main connection until the page changes it.
+        roots: ``file://`` URIs, offered to the server until the page changes them.
+        changed: returns the source files that changed since its previous call.
     """
 
     def __init__(
@@ -69,25 +69,25 @@ class InspectorApp:
         roots: list[str] | None = None,
         changed: Callable[[], list[str]] | None = None,
     ) -> None:
-        self._gate = AccessCheck(token)
+        self._access = AccessCheck(token)
         self.controller = InspectorController(target, mode=mode, roots=roots, changed=changed)
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        """One ASGI scope."""
+        """Serve one ASGI scope."""
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
 
     def make_ticket(self) -> str:
-        """For the address that a browser is started with; see `ferrule.inspector.access`."""
-        return self._gate.make_ticket()
+        """Return a ticket for the URL that the browser opens; see `ferrule.inspector.access`."""
+        return self._access.make_ticket()
 
     async def drain(self) -> None:
-        """End the streams that would otherwise never end."""
+        """End the event streams, so that the HTTP server can stop."""
         await self.controller.feed.aclose()
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
@@ -103,17 +103,17 @@ class InspectorApp:
         method, path = scope["method"], scope["path"]
         try:
             if not path.startswith("/api/"):
-                self._gate.check_page(headers)
+                self._access.check_page(headers)
                 await _send_file(method, path, send)
                 return
             if path == "/api/ticket" and method == "POST":
-                self._gate.check_caller(method, headers)
+                self._access.check_caller(method, headers)
                 ticket = await _read_json(headers, receive)
                 await send_body(
-                    send, 200, encode({"token": self._gate.redeem(ticket.get("ticket"))}), list(PAGE_HEADERS)
+                    send, 200, encode({"token": self._access.redeem(ticket.get("ticket"))}), list(PAGE_HEADERS)
                 )
                 return
-            self._gate.check_call(method, headers)
+            self._access.check_call(method, headers)
             if path == "/api/events" and method == "GET":
                 await self._stream(receive, send)
             elif method == "POST":
@@ -137,7 +137,7 @@ class InspectorApp:
             answer = encode(await action(given))
         except BadCall as error:
             raise AccessRefused(400, str(error)) from error
-        except (FerruleError, OSError, TimeoutError) as error:  # the inspected server's
+        except (FerruleError, OSError, TimeoutError) as error:  # errors of the inspected server
             raise AccessRefused(502, str(error) or type(error).__name__) from error
         except Exception as error:
             logger.exception("The action %s failed", name)
@@ -150,13 +150,13 @@ class InspectorApp:
         start = [(b"content-type", b"text/event-stream"), *PAGE_HEADERS]
         await send({"type": "http.response.start", "status": 200, "headers": start})
 
-        async def until_gone(scope: anyio.CancelScope) -> None:
+        async def cancel_on_disconnect(scope: anyio.CancelScope) -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
             scope.cancel()
 
         async with anyio.create_task_group() as group:
-            group.start_soon(until_gone, group.cancel_scope)
+            group.start_soon(cancel_on_disconnect, group.cancel_scope)
             async for event in self.controller.feed.listen():
                 chunk = encode_event(event) if event else COMMENT
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -165,10 +165,12 @@ class InspectorApp:
 
 
 async def _read_json(headers: Mapping[str, str], receive: Receive) -> Mapping[str, Any]:
-    """The body as an object.
+    """Return the request's body, a JSON object.
 
     Raises:
-        BodyTooLarge, AccessRefused, ClientGone: it is none.
+        BodyTooLarge: it has more than `MAX_BODY_BYTES`.
+        AccessRefused: 400: it is not a JSON object.
+        ClientGone: the client disconnected.
     """
     length = headers.get("content-length", "0")
     if not length.isdigit() or int(length) > MAX_BODY_BYTES:
@@ -186,7 +188,7 @@ async def _read_json(headers: Mapping[str, str], receive: Receive) -> Mapping[st
 async def _send_file(method: str, path: str, send: Send) -> None:
     found = _files().get("index.html" if path == "/" else path.removeprefix("/"))
     if found is None:
-        raise AccessRefused(404, "There is nothing here")
+        raise AccessRefused(404, "There is no such file")
     if method not in ("GET", "HEAD"):
         raise AccessRefused(405, "This address takes GET")
     content_type, content = found
@@ -201,7 +203,7 @@ async def _send_error(send: Send, status: int, why: str) -> None:
 
 @functools.cache
 def _files() -> Mapping[str, tuple[bytes, bytes]]:
-    """The static files by name; there is no folder to walk out of."""
+    """Return the static files by name. A request is looked up here, so a path cannot leave the folder."""
     found: dict[str, tuple[bytes, bytes]] = {}
     for entry in resources.files("ferrule.inspector").joinpath("static").iterdir():
         kind = _TYPES.get(entry.name.rpartition(".")[2])
@@ -211,11 +213,12 @@ def _files() -> Mapping[str, tuple[bytes, bytes]]:
 
 
 def run_inspector(app: InspectorApp, *, port: int = 0, on_started: Callable[[str, int], None] | None = None) -> None:
-    """Serve it on 127.0.0.1 until SIGINT or SIGTERM.
+    """Serve the application on 127.0.0.1 until SIGINT or SIGTERM.
 
     Args:
-        port: 0 takes a free one.
-        on_started: called with the host and the port.
+        app: the application.
+        port: TCP port; 0 selects a free one.
+        on_started: called with host and port when the server accepts connections.
 
     Raises:
         OSError: the port cannot be bound.

@@ -134,7 +134,7 @@ async def press(ctx: Context, sheets: int = 4, ask: bool = False) -> int:
 
 @app.tool
 async def restock(ctx: Context, metal: str = "brass") -> str:
-    """Change the stock, so that whoever watches it hears of it."""
+    """Change the stock, so that its subscribers get a notification."""
     STOCK[0]["length_mm"] = int(STOCK[0]["length_mm"]) + 100
     app.notify_resource_updated("workshop://stock")
     name = f"sharpen_{len(app.list_tools())}"

@@ -1,9 +1,9 @@
-// The only way to the server: one POST per action, one stream of events, the token in a header.
+// Access to the inspector's API: one POST per action, one stream of events, the token in a header.
 
 const KEPT = "ferrule-token";
 const HEADER = "x-ferrule-token";
 
-/** The token, or the ticket for it, from the address, which then forgets it: out of history and of copied links. */
+/** Return the token, or the ticket for it, and remove it from the URL: not in the history, not in copied links. */
 async function takeToken() {
   const address = new URL(location.href);
   const given = address.searchParams.get("token");
@@ -58,7 +58,7 @@ export async function call(action, body = {}) {
   return answer;
 }
 
-/** Hand every event to `take` until the page goes; `state` hears "open", "lost" and "refused". */
+/** Pass every event to `take` until the page closes; `state` is called with "open", "lost" and "refused". */
 export async function follow(take, state) {
   let pause = 250;
   for (;;) {
@@ -72,7 +72,7 @@ export async function follow(take, state) {
       state("open");
       pause = 250;
       await read(response.body, take);
-    } catch { /* the connection broke: again below */ }
+    } catch { /* the connection was lost: connect again below */ }
     state("lost");
     await new Promise((done) => setTimeout(done, pause));
     pause = Math.min(pause * 2, 5000);

@@ -1,4 +1,4 @@
-// Elements from text. Nothing a server says is ever parsed as HTML: there is no innerHTML in this page, and its
+// Makes elements from text. Nothing from a server is parsed as HTML: there is no innerHTML in this page, and its
 // policy (trusted-types 'none') would refuse one.
 
 let ids = 0;
@@ -64,7 +64,7 @@ export function roving(list, selector, { horizontal = false, onmove } = {}) {
 const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 const JOINS_EMOJI = /[\p{Extended_Pictographic}\ufe0f\u{1f3fb}-\u{1f3ff}]$/u;
 
-/** Text with everything that hides or turns text around shown as a small label, and nothing obeyed. */
+/** Return text in which every character that hides text or changes its direction is replaced by a visible label. */
 export function visible(text) {
   const parts = [];
   let last = 0;
@@ -80,7 +80,7 @@ export function visible(text) {
   return parts;
 }
 
-/** A short text of a server in running text. */
+/** Return a short text of a server for use in a sentence. */
 export const say = (text, props = {}) => h("bdi", props, visible(clip(String(text ?? ""), 4000)));
 
 export const clip = (text, length) => (text.length > length ? `${text.slice(0, length)}…` : text);
@@ -88,14 +88,14 @@ export const clip = (text, length) => (text.length > length ? `${text.slice(0, l
 const FIRST_CHARACTERS = 20000;
 const MORE_CHARACTERS = 200000;
 
-/** A text of any length: the beginning, and more when asked for. */
+/** Return a text of any length: its beginning, and a button for the rest. */
 export function longText(text, props = {}) {
   const pre = h("pre", { class: "text", dir: "auto", tabindex: text.length > 600 ? 0 : undefined, ...props });
   let shown = 0;
   const box = h("div", { class: "long-text" }, pre);
   const more = (count) => {
     let until = Math.min(text.length, shown + count);
-    if (/[\ud800-\udbff]/.test(text[until - 1])) until += 1; // a pair of halves is one character
+    if (/[\ud800-\udbff]/.test(text[until - 1])) until += 1; // do not split a surrogate pair
     put(pre, visible(text.slice(shown, until)));
     shown = until;
     bar.hidden = shown >= text.length;

@@ -9,7 +9,7 @@ import { blockView, resourceView, resultViews } from "./result.js";
 import { jsonView } from "./json.js";
 import { on, run, state } from "./store.js";
 
-const LANES = [["legacy", "Handshake era"], ["modern", "Modern era"]];
+const CONNECTIONS = [["legacy", "Handshake era"], ["modern", "Modern era"]];
 
 const RENDER = {
   call: ({ result, problem }) => resultViews(result, { problem }),
@@ -67,11 +67,11 @@ export function erasView() {
     }
     fill(summary);
     try {
-      if (fresh.checked) for (const [lane] of LANES) await call("disconnect", { lane });
+      if (fresh.checked) for (const [connection] of CONNECTIONS) await call("disconnect", { connection });
     } catch (error) {
       announce(error.message);
     }
-    const jobs = LANES.map(([lane, title]) => [lane, title, startIn(lane, choice.op, params)]);
+    const jobs = CONNECTIONS.map(([connection, title]) => [connection, title, startIn(connection, choice.op, params)]);
     fill(columns, jobs.map(([, , column]) => column.element));
     const done = await Promise.all(jobs.map(([, , column]) => column.done));
     if (done.every(Boolean)) fill(summary, compare(done));
@@ -97,37 +97,37 @@ export function erasView() {
   };
 }
 
-function startIn(lane, op, params) {
-  const title = LANES.find(([name]) => name === lane)[1];
+function startIn(connection, op, params) {
+  const title = CONNECTIONS.find(([name]) => name === connection)[1];
   const from = state.messages.length ? state.messages[state.messages.length - 1].number : 0;
   const status = h("p", { class: "row" }, h("span", { class: "state running" }, "Running…"));
   const outcome = h("div");
   const list = h("div");
-  const version = h("span", { class: `era ${lane}` }, lane);
+  const version = h("span", { class: `era ${connection}` }, connection);
   const element = h("section", { class: "card era-column", "aria-label": title }, h("div", { class: "row" }, h("h3", {}, title), version), status, outcome,
     h("h4", {}, "Messages"), list);
   let last = Infinity;
   let shown = -1;
-  const mine = () => state.messages.filter((event) => event.lane === lane && event.number > from && event.number <= last);
+  const mine = () => state.messages.filter((event) => event.connection === connection && event.number > from && event.number <= last);
   const show = () => {
     const messages = mine();
     if (messages.length === shown) return;
     shown = messages.length;
     fill(list, messageList(messages));
   };
-  on("message lane", () => {
+  on("message connection", () => {
     show();
-    const known = state.lanes.get(lane);
+    const known = state.connections.get(connection);
     if (known?.version) version.textContent = known.version;
   }, element);
   const work = async () => {
     try {
-      const job = await run(op, params, lane).done;
+      const job = await run(op, params, connection).done;
       last = job.last || Infinity;
       show();
       fill(status, h("span", { class: `state ${job.state}` }, job.state), h("span", { class: "dim" }, duration(job.took_ms)));
       fill(outcome, await outcomeOf(job, RENDER[op]));
-      return { lane, job, messages: mine() };
+      return { connection, job, messages: mine() };
     } catch (error) {
       fill(status, h("span", { class: "state failed" }, "failed"));
       fill(outcome, h("p", { class: "flag bad" }, say(error.message)));
@@ -140,7 +140,7 @@ function startIn(lane, op, params) {
 function compare(done) {
   const cells = (words, pick) => h("tr", {}, h("th", { scope: "row" }, words), done.map((each) => h("td", { class: "number" }, pick(each))));
   const onWire = (each) => each.messages.filter((event) => event.what !== "http");
-  return h("table", { class: "compare" }, h("thead", {}, h("tr", {}, h("td", {}), done.map(({ lane }) => h("th", { scope: "col", class: "number" }, lane)))),
+  return h("table", { class: "compare" }, h("thead", {}, h("tr", {}, h("td", {}), done.map(({ connection }) => h("th", { scope: "col", class: "number" }, connection)))),
     h("tbody", {}, cells("messages", (each) => String(onWire(each).length)), cells("bytes", (each) => size(onWire(each).reduce((sum, event) => sum + event.bytes, 0))),
       cells("time", (each) => duration(each.job.took_ms))));
 }

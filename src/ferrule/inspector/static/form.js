@@ -3,8 +3,8 @@
 //
 // A field that is optional and empty is left out. `read()` gives {value, problems}; a problem is shown at its field.
 //
-// A schema is whatever a server sent: of any size and shape. What cannot be shown becomes a field for JSON, and so does
-// a form that cannot be made at all; names are looked up as own properties only, because "__proto__" is a fine name.
+// A server may send a schema of any size and shape. A part that cannot be shown becomes a field for JSON, and so does
+// a whole form that cannot be made. Names are looked up as own properties only, because "__proto__" is a valid name.
 
 import { button, fill, h, newId, say } from "./dom.js";
 
@@ -40,7 +40,7 @@ export function schemaForm(schema, initial = {}) {
 function topField(root, initial) {
   try {
     return field(root, { root, name: "", required: true, depth: 0, value: initial, isTop: true, left: { fields: MAX_FIELDS } });
-  } catch { // "properties": 5, or a title that is no text
+  } catch { // an invalid schema, such as "properties": 5 or a title that is not a string
     return jsonField({ value: initial });
   }
 }
@@ -156,7 +156,7 @@ function framed(schema, context, control, hint = "") {
   return { element, complain };
 }
 
-/** The same outcome for every control: a value, nothing, or a problem. */
+/** Return the same result for every control: a value, nothing, or a problem. */
 function outcome(frame, context, state) {
   if (state.problem) {
     frame.complain(state.problem);
@@ -189,7 +189,7 @@ function textField(schema, context) {
   const input = isLong ? h("textarea", { rows: 3, spellcheck: "false" })
     : h("input", { type: kinds[schema.format] || "text", spellcheck: "false", autocomplete: "off" });
   if (typeof initial === "string") input.value = initial;
-  let wasEdited = initial === ""; // a required text may be empty when somebody wants it so, not by oversight
+  let wasEdited = initial === ""; // a required text may be empty only if the user edited the field
   input.addEventListener("input", () => { wasEdited = true; });
   const hint = [schema.format, schema.pattern && `pattern ${schema.pattern}`, schema.minLength && `at least ${schema.minLength} characters`,
     schema.maxLength && `at most ${schema.maxLength} characters`].filter(Boolean).join(", ");

@@ -67,7 +67,7 @@ export function listView({ label, kinds, keyOf, describe, detail, empty }) {
     else first.focus();
   });
   roving(list, ".item", { onmove: (row) => choose(row.dataset.key) });
-  on("lists lane", show);
+  on("lists connection", show);
   show();
   return { element, choose, filter };
 }

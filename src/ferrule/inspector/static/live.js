@@ -35,7 +35,7 @@ function changesSection() {
   }
 
   let shown = 0;
-  function tell() {
+  function showChanges() {
     if (shown > state.changes.length) { shown = 0; fill(events); }
     for (const event of state.changes.slice(shown)) events.append(h("li", {}, h("span", { class: "at" }, (event.at_ms / 1000).toFixed(3)), " ",
       h("span", { class: "chip" }, event.what), " ", say(event.uri || (event.what === "gap" ? "the connection broke; something may have been missed" : event.method))));
@@ -44,10 +44,10 @@ function changesSection() {
     events.scrollTop = events.scrollHeight;
   }
 
-  on("subscription lane", show);
-  on("change shown", tell);
+  on("subscription connection", show);
+  on("change shown", showChanges);
   show();
-  tell();
+  showChanges();
   return h("section", { "aria-label": "Subscriptions" }, h("h2", {}, "Subscriptions"),
     h("p", { class: "note" }, "Tell me when these change. A list that changed is loaded again."), boxes,
     h("form", { class: "row", "aria-label": "Watch a resource", onsubmit: (event) => {
@@ -60,7 +60,7 @@ function logSection() {
   const level = h("select", { id: newId("level"), onchange: () => call("log_level", { level: level.value }).then(loadSettings, (error) => announce(error.message)) });
   const lines = h("ol", { class: "lines log", role: "log", "aria-label": "Log", tabindex: 0, "data-empty": "Nothing was said yet." });
   let shown = 0;
-  function tell() {
+  function show() {
     if (shown > state.logs.length || (shown && state.logs.length < shown)) { shown = 0; fill(lines); }
     for (const event of state.logs.slice(shown)) {
       const kind = event.kind === "log" ? event.level : event.kind;
@@ -81,12 +81,12 @@ function logSection() {
     while (lines.children.length > MAX_LINES) lines.firstChild.remove();
     lines.scrollTop = lines.scrollHeight;
   }
-  on("log shown", tell);
+  on("log shown", show);
   on("settings", () => {
     fill(level, (state.settings?.log_levels || []).map((name) => h("option", {}, name)));
     level.value = state.settings?.log_level || "info";
   });
-  tell();
+  show();
   return h("section", { "aria-label": "Log" }, h("div", { class: "row" }, h("h2", {}, "Log"), h("span", { class: "grow" }), h("label", { for: level.id }, "Level"), level),
     h("p", { class: "note" }, "Log messages of the server, and what its process writes to stderr."), lines);
 }

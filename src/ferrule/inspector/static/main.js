@@ -1,4 +1,4 @@
-// The page: its frame, its views, and the feed that moves it.
+// The page: its frame, its views, and the event feed that updates it.
 
 import { call, follow, hasToken } from "./api.js";
 import { announce, button, fill, h, newId, roving, say } from "./dom.js";
@@ -90,22 +90,22 @@ function makeTabs() {
 
 let said = "";
 function showConnection() {
-  const lane = main();
+  const connection = main();
   const line = byId("connection");
-  const name = lane?.server?.title || lane?.server?.name || state.settings?.target || "inspector";
-  fill(byId("server-name"), say(name), lane?.server?.version ? h("span", { class: "dim" }, " ", say(lane.server.version)) : null);
+  const name = connection?.server?.title || connection?.server?.name || state.settings?.target || "inspector";
+  fill(byId("server-name"), say(name), connection?.server?.version ? h("span", { class: "dim" }, " ", say(connection.server.version)) : null);
   document.title = `${name} · Ferrule inspector`;
-  const status = state.feed === "lost" ? "lost" : lane?.state || "connecting";
+  const status = state.feed === "lost" ? "lost" : connection?.state || "connecting";
   const words = { lost: "ferrule dev does not answer", connecting: "connecting…", open: "connected", failed: "not connected", closed: "closed" }[status];
-  const key = `${status} ${lane?.version}`;
+  const key = `${status} ${connection?.version}`;
   if (key !== said) {
     said = key;
     fill(line, h("span", { class: `dot ${status}`, "aria-hidden": "true" }), words,
-      lane?.version ? h("span", { class: `era ${lane.is_modern ? "modern" : "legacy"}` }, `${lane.version} ${lane.is_modern ? "modern" : "legacy"}`) : null);
+      connection?.version ? h("span", { class: `era ${connection.is_modern ? "modern" : "legacy"}` }, `${connection.version} ${connection.is_modern ? "modern" : "legacy"}`) : null);
   }
   const failed = byId("failed");
-  if (lane?.state === "failed") {
-    if (!failed) byId("banners").prepend(h("div", { id: "failed", class: "banner bad", role: "alert" }, h("strong", {}, "No connection. "), say(lane.error), " ", h("span", { class: "row" }, button("Try again", reconnect, { class: "small" }), button("Settings", settings, { class: "small" }))));
+  if (connection?.state === "failed") {
+    if (!failed) byId("banners").prepend(h("div", { id: "failed", class: "banner bad", role: "alert" }, h("strong", {}, "No connection. "), say(connection.error), " ", h("span", { class: "row" }, button("Try again", reconnect, { class: "small" }), button("Settings", settings, { class: "small" }))));
   } else failed?.remove();
 }
 
@@ -153,7 +153,7 @@ if (!hasToken()) {
   makeTabs();
   messagesPanel(byId("messages"));
   watchQuestions(byId("banners"));
-  on("lane feed settings", showConnection);
+  on("connection feed settings", showConnection);
   byId("reconnect").addEventListener("click", reconnect);
   byId("settings-open").addEventListener("click", settings);
   show(location.hash.slice(1) || "tools");

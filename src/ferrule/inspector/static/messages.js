@@ -28,18 +28,18 @@ function moving(box) {
   roving(box, ".message > summary");
 }
 
-function row(event, marksLanes = false) {
+function row(event, marksConnections = false) {
   const arrow = event.direction === "out" ? "→" : "←";
   const side = event.direction === "out" ? "to the server" : "from the server";
   const kind = { request: "", notification: "", result: "", error: "error", http: "http", raw: "not a message", batch: "batch" }[event.what] ?? "";
   const place = h("div", { class: "message-body" });
   let isLoaded = false;
-  const details = h("details", { class: `message ${event.what} ${event.direction}`, "data-lane": event.lane },
+  const details = h("details", { class: `message ${event.what} ${event.direction}`, "data-connection": event.connection },
     h("summary", { tabindex: -1 },
       h("span", { class: "at" }, (event.at_ms / 1000).toFixed(3)),
       h("span", { class: "arrow", title: side, "aria-label": side, role: "img" }, arrow),
       h("span", { class: "what" }, say(event.method || event.what), event.subject ? h("span", { class: "subject" }, " ", say(clip(event.subject, 60))) : null),
-      event.lane !== "main" && marksLanes ? h("span", { class: `era ${event.lane}` }, event.lane) : null,
+      event.connection !== "main" && marksConnections ? h("span", { class: `era ${event.connection}` }, event.connection) : null,
       kind ? h("span", { class: `chip ${event.what}` }, kind) : null,
       h("span", { class: "took" }, event.took_ms !== undefined ? duration(event.took_ms) : ""),
       h("span", { class: "bytes" }, event.what === "http" ? "" : size(event.bytes))), place);
@@ -66,7 +66,7 @@ function httpView(http) {
 /** The panel beside every view. */
 export function messagesPanel(place) {
   const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter the messages", class: "filter" });
-  const lane = h("select", { "aria-label": "Connection" }, h("option", { value: "" }, "all"), ["main", "legacy", "modern"].map((name) => h("option", { value: name }, name)));
+  const connection = h("select", { "aria-label": "Connection" }, h("option", { value: "" }, "all"), ["main", "legacy", "modern"].map((name) => h("option", { value: name }, name)));
   const count = h("span", { class: "dim" });
   const list = h("ol", { class: "messages" });
   const rows = new Map();
@@ -76,11 +76,11 @@ export function messagesPanel(place) {
   const exporter = button("Copy", () => copy(JSON.stringify(chosen(), null, 1), "List of messages copied"), { class: "small", "aria-label": "Copy the list of messages" });
   fill(place, h("div", { class: "panel-head" }, h("h2", {}, "Messages"), count,
     h("span", { class: "grow" }), exporter, button("Clear", () => call("clear"), { class: "small", "aria-label": "Clear the messages" })),
-    h("div", { class: "panel-tools" }, filter, lane), scroll);
+    h("div", { class: "panel-tools" }, filter, connection), scroll);
 
   function chosen() {
     const words = filter.value.trim().toLowerCase();
-    return state.messages.filter((event) => (!lane.value || event.lane === lane.value)
+    return state.messages.filter((event) => (!connection.value || event.connection === connection.value)
       && (!words || `${event.method || ""} ${event.subject || ""} ${event.what}`.toLowerCase().includes(words)));
   }
 
@@ -103,7 +103,7 @@ export function messagesPanel(place) {
 
   const anew = () => { rows.clear(); fill(list); show(); };
   filter.addEventListener("input", anew);
-  lane.addEventListener("change", anew);
+  connection.addEventListener("change", anew);
   on("message", () => { if (!state.messages.length) { rows.clear(); fill(list); } show(); });
   show();
   changed("message");

@@ -1,4 +1,4 @@
-// The life of one job on the page: running with its progress, a way to stop it, its outcome, the same call as code.
+// One job on the page: its progress, a button to cancel it, its outcome, the same call as code.
 
 import { call } from "./api.js";
 import { announce, button, copy, duration, fill, h, longText, say, size } from "./dom.js";
@@ -7,7 +7,7 @@ import { messageList } from "./messages.js";
 import { switcher } from "./result.js";
 import { on, run, state } from "./store.js";
 
-/** A place for jobs, one at a time. `render(outcome)` shows what came: an element, or views as of `resultViews`. */
+/** An area for jobs, one at a time. `render(outcome)` returns an element, or views as `resultViews` does. */
 export function outcomeView({ label = "Result" } = {}) {
   const line = h("div", { class: "job-line", role: "status" });
   const bar = h("progress", { hidden: true, "aria-label": "Progress" });
@@ -49,7 +49,7 @@ export function outcomeView({ label = "Result" } = {}) {
   return {
     element,
     clear() { current = null; element.hidden = true; },
-    async start(op, params, render, lane = "main") {
+    async start(op, params, render, connection = "main") {
       element.hidden = false;
       fill(place);
       fill(codePlace);
@@ -57,7 +57,7 @@ export function outcomeView({ label = "Result" } = {}) {
       fill(line, h("span", { class: "state running" }, "Running…"));
       let job;
       try {
-        const started = run(op, params, lane);
+        const started = run(op, params, connection);
         current = started.key;
         const mine = current;
         job = await started.done;
@@ -79,9 +79,9 @@ export function outcomeView({ label = "Result" } = {}) {
   };
 }
 
-/** What a finished job gave, with its messages behind a tab. */
+/** The outcome of a finished job, with its messages in a second tab. */
 export async function outcomeOf(job, render) {
-  const messages = () => messageList(state.messages.filter((each) => each.lane === job.lane && each.number > job.first && each.number <= job.last));
+  const messages = () => messageList(state.messages.filter((each) => each.connection === job.connection && each.number > job.first && each.number <= job.last));
   if (job.state === "cancelled") return h("p", { class: "flag" }, "Cancelled.");
   const found = await call("outcome", { job: job.key });
   if (job.state === "failed") {
@@ -99,7 +99,7 @@ export async function outcomeOf(job, render) {
 function copyButtons(job, place) {
   return [["Python", "python"], ["curl", "curl"], ["Test", "test"]].map(([name, form]) => button(name, async () => {
     try {
-      const { text } = await call("snippet", { job: job.key, form, lane: job.lane });
+      const { text } = await call("snippet", { job: job.key, form, connection: job.connection });
       await copy(text, `${name} copied`);
       fill(place, h("div", { class: "snippet" },
         h("div", { class: "row" }, h("strong", {}, name), h("span", { class: "dim" }, "copied"),

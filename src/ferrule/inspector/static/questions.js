@@ -1,4 +1,4 @@
-// What the server asks: a form, a page to open, or an answer in the place of a model.
+// Requests of the server to the user: a form, a URL to open, or an answer instead of a model's.
 
 import { call } from "./api.js";
 import { announce, button, clip, fill, h, longText, newId, say } from "./dom.js";
@@ -24,8 +24,8 @@ export function watchQuestions(banners) {
     fill(place,
       put.map((question) => h("div", { class: "banner ask" }, h("span", {}, "The server waits for an answer: ", say(question.params?.message || question.method)),
         button("Answer", () => { later.delete(question.key); if (shown) close(); open(question); }))),
-      [...state.signIns].map(([lane, url]) => h("div", { class: "banner ask" },
-        h("span", {}, `The ${lane} connection needs a sign-in. Open this page: `, uriView(url, 120)))));
+      [...state.signIns].map(([connection, url]) => h("div", { class: "banner ask" },
+        h("span", {}, `The ${connection} connection needs a sign-in. Open this page: `, uriView(url, 120)))));
   });
 }
 
@@ -56,7 +56,7 @@ function open(question) {
     : asked.mode === "url" ? page(asked, answer) : formOf(asked, answer);
   dialog = h("dialog", { class: "question", "aria-labelledby": title },
     h("form", { class: "dialog-form", novalidate: true, onsubmit: (event) => { event.preventDefault(); part.accept(); } },
-      h("p", { class: "eyebrow" }, question.lane === "main" ? null : [h("span", { class: `era ${question.lane}` }, question.lane), " "],
+      h("p", { class: "eyebrow" }, question.connection === "main" ? null : [h("span", { class: `era ${question.connection}` }, question.connection), " "],
         say(clip(question.server, 60)), ` · ${question.method}`),
       h("h2", { id: title }, part.title), part.element, problem,
       h("div", { class: "row dialog-actions" }, part.actions, h("span", { class: "grow" }),

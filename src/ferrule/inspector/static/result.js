@@ -1,5 +1,5 @@
-// What came back: text, table, picture, sound, links, JSON. Only kinds of media that a browser shows without running
-// anything are shown; the rest can be saved.
+// Results: text, table, picture, sound, links, JSON. Only media types that a browser shows without running code are
+// shown; others can be saved.
 
 import { button, clip, h, longText, newId, roving, save, say, size, visible } from "./dom.js";
 import { jsonView } from "./json.js";
@@ -8,7 +8,7 @@ const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp", 
 const SOUNDS = new Set(["audio/wav", "audio/x-wav", "audio/wave", "audio/mpeg", "audio/mp3", "audio/ogg", "audio/webm", "audio/mp4", "audio/aac", "audio/flac"]);
 const MAX_ROWS = 500;
 
-/** A tool's result: {before: what must be seen, views: each way to look at it, first: the one to begin with}. */
+/** Return the views of a tool's result: {before: always visible, views: the tabs, first: the tab that is open}. */
 export function resultViews(result, { problem = "", onread } = {}) {
   const views = [];
   const content = Array.isArray(result.content) ? result.content : [];
@@ -24,7 +24,7 @@ export function resultViews(result, { problem = "", onread } = {}) {
   return { before, views, first: rows ? views.findIndex(([name]) => name === "Table") : 0 };
 }
 
-/** Tabs over views that are made when they are looked at. */
+/** Tabs whose views are made when they are opened. */
 export function switcher(label, views, first = 0) {
   const panel = h("div", { class: "panel", role: "tabpanel", id: newId("panel"), tabindex: -1 });
   const list = h("div", { role: "tablist", "aria-label": label, class: "subtabs" });
@@ -109,7 +109,7 @@ function mediaView(data, mimeType, kind) {
   return figure;
 }
 
-/** A URI as text; one that leads to the web can be opened, and shows where it leads. */
+/** A URI as text; an http or https one can be opened and shows its host. */
 export function uriView(uri, length = 600) {
   const text = String(uri ?? "");
   let isWeb = false;
@@ -127,7 +127,7 @@ function linkView(link, onread) {
 
 // -- tables ----------------------------------------------------------------------------------------------------------
 
-/** Rows of one shape in a value (or in its only list); null where there are none. */
+/** Return the rows of a value (or of its only list) if all have the same members, else null. */
 export function uniformRows(value) {
   let rows = value;
   if (rows && typeof rows === "object" && !Array.isArray(rows)) {

@@ -7,22 +7,22 @@ export function serverView() {
   const facts = h("div");
   let shownAs = "";
   function show() {
-    const lane = main();
-    const text = JSON.stringify([lane, state.settings]);
+    const connection = main();
+    const text = JSON.stringify([connection, state.settings]);
     if (text === shownAs) return;
     shownAs = text;
-    if (!lane || lane.state !== "open") {
-      fill(facts, h("p", { class: "dim" }, lane?.state === "failed" ? say(lane.error) : "Not connected."));
+    if (!connection || connection.state !== "open") {
+      fill(facts, h("p", { class: "dim" }, connection?.state === "failed" ? say(connection.error) : "Not connected."));
       return;
     }
-    const server = lane.server || {};
-    const rows = [["Name", server.title || server.name], ["Version", server.version], ["Revision", `${lane.version} (${lane.is_modern ? "modern era" : "handshake era"})`],
+    const server = connection.server || {};
+    const rows = [["Name", server.title || server.name], ["Version", server.version], ["Revision", `${connection.version} (${connection.is_modern ? "modern era" : "handshake era"})`],
       ["Target", state.settings?.target], ["Website", server.websiteUrl]];
     fill(facts, h("dl", { class: "facts" }, rows.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", {}, say(value))])),
-      lane.instructions ? [h("h3", {}, "Instructions"), longText(lane.instructions, { class: "text prose" })] : null,
-      h("h3", {}, "Capabilities"), jsonView(lane.capabilities, { name: "capabilities" }));
+      connection.instructions ? [h("h3", {}, "Instructions"), longText(connection.instructions, { class: "text prose" })] : null,
+      h("h3", {}, "Capabilities"), jsonView(connection.capabilities, { name: "capabilities" }));
   }
-  on("lane settings", show);
+  on("connection settings", show);
   show();
 
   const outcome = outcomeView();

@@ -1,4 +1,4 @@
-// Era, credentials and roots. What is started or connected to is the command line's to say.
+// Era, credentials and roots. The program or URL is named on the command line only.
 
 import { call } from "./api.js";
 import { announce, button, h, newId } from "./dom.js";

@@ -1,4 +1,4 @@
-// What the page knows: a plain reading of the event feed, and who wants to hear of it.
+// The state of the page: the events of the feed by kind, and the listeners for each topic.
 
 import { call } from "./api.js";
 
@@ -8,7 +8,7 @@ const MAX_LINES = 2000;
 export const state = {
   feed: "opening",
   settings: null,
-  lanes: new Map(),
+  connections: new Map(),
   jobs: new Map(),
   questions: new Map(),
   signIns: new Map(),
@@ -25,7 +25,7 @@ const waiting = new Map();
 const dirty = new Set();
 let isTelling = false;
 
-/** Call `listener` soon after a topic changed; with an `owner`, until that element has left the page. */
+/** Call `listener` in the next frame after a topic changed; with an `owner`, until that element is removed. */
 export function on(topics, listener, owner = null) {
   let wasThere = false;
   const guarded = owner === null ? listener : () => {
@@ -53,11 +53,11 @@ export function changed(topic) {
   }, 16);
 }
 
-export const main = () => state.lanes.get("main");
+export const main = () => state.connections.get("main");
 export const isOpen = () => main()?.state === "open";
 
 function reset() {
-  state.lanes.clear();
+  state.connections.clear();
   state.jobs.clear();
   state.questions.clear();
   state.signIns.clear();
@@ -75,9 +75,9 @@ function keep(list, event, max) {
 const TAKE = {
   hello: reset,
   caught_up() { state.feed = "open"; },
-  lane(event) {
-    const before = state.lanes.get(event.name);
-    state.lanes.set(event.name, event);
+  connection(event) {
+    const before = state.connections.get(event.name);
+    state.connections.set(event.name, event);
     if (event.name === "main" && event.state === "open" && before?.n !== event.n) setTimeout(loadLists, 0);
   },
   job(event) {
@@ -92,8 +92,8 @@ const TAKE = {
     else state.questions.delete(event.key);
   },
   sign_in(event) {
-    if (event.url) state.signIns.set(event.lane, event.url);
-    else state.signIns.delete(event.lane);
+    if (event.url) state.signIns.set(event.connection, event.url);
+    else state.signIns.delete(event.connection);
   },
   subscription(event) {
     if (event.state === "closed") state.subscriptions.delete(event.key);
@@ -105,7 +105,7 @@ const TAKE = {
   notice(event) { keep(state.logs, event, MAX_LINES); },
   change(event) {
     keep(state.changes, event, MAX_LINES);
-    if (state.feed !== "open" || event.lane !== "main") return;
+    if (state.feed !== "open" || event.connection !== "main") return;
     if (event.what === "tools" || event.what === "prompts") loadList(event.what);
     if (event.what === "resources") { loadList("resources"); loadList("templates"); }
     if (event.what === "gap") loadLists();
@@ -120,24 +120,24 @@ const TOPIC = {
 export function take(event) {
   TAKE[event.kind]?.(event);
   changed(TOPIC[event.kind] || event.kind);
-  if (event.kind === "cleared" || event.kind === "hello") for (const topic of ["log", "change", "message", "lane", "job", "question", "subscription"]) changed(topic);
+  if (event.kind === "cleared" || event.kind === "hello") for (const topic of ["log", "change", "message", "connection", "job", "question", "subscription"]) changed(topic);
 }
 
-// -- asking --------------------------------------------------------------------------------------------------------
+// -- requests ------------------------------------------------------------------------------------------------------
 
-/** Start a job; `done` gives its last event. */
-export function run(op, params, lane = "main") {
+/** Start a job; `done` resolves to its last event. */
+export function run(op, params, connection = "main") {
   const key = crypto.randomUUID();
   const done = new Promise((resolve, reject) => {
     waiting.set(key, resolve);
-    call("run", { job: key, op, params, lane }).catch((error) => { waiting.delete(key); reject(error); });
+    call("run", { job: key, op, params, connection }).catch((error) => { waiting.delete(key); reject(error); });
   });
   return { key, done };
 }
 
-/** Start a job, wait for it, and give its outcome; a failure is thrown. */
-export async function ask(op, params, lane = "main") {
-  const job = await run(op, params, lane).done;
+/** Start a job, wait for it and return its outcome; throws if it failed. */
+export async function ask(op, params, connection = "main") {
+  const job = await run(op, params, connection).done;
   if (job.state !== "done") throw new Error(job.error || job.state);
   return (await call("outcome", { job: job.key })).outcome;
 }

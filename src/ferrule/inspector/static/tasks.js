@@ -27,7 +27,7 @@ export function tasksView() {
     if (!jobs.length && !list.children.length) fill(list);
   }
 
-  on("job lane", show);
+  on("job connection", show);
   show();
   return { element: h("div", { class: "page" }, h("h2", {}, "Tasks"), about, list,
     h("form", { class: "row", "aria-label": "Find a task", onsubmit: (event) => { event.preventDefault(); if (id.value) found.start("found_task", { task_id: id.value.trim() }, render); } },
