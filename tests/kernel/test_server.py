@@ -143,3 +143,13 @@ def test_the_old_options_of_an_identity_work_and_warn() -> None:
     assert warned[0].filename == __file__
     with pytest.raises(TypeError, match="no option titel"):
         Server("s", titel="Server")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def test_the_old_name_of_the_component_server_works_and_warns() -> None:
+    """Middleware of 0.1 reads ``home`` until 0.3."""
+    mounted = object()
+    ctx: Context = ServerRequestContext(*[None] * 8, Server("s"), mounted)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert ctx.component_server is mounted
+    with pytest.warns(DeprecationWarning, match="component_server") as warned:
+        assert ctx.home is mounted
+    assert warned[0].filename == __file__

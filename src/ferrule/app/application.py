@@ -1,8 +1,8 @@
-"""`Application`: what modules below `MCPServer`, and the functions it serves, may use of it.
+"""`Application`: the part of `MCPServer` that the modules it imports, and the functions it serves, may use.
 
-`MCPServer` imports the components, which import the context of a call. So the context cannot import `MCPServer`, not
-even for an annotation, without a circle of imports; it names this Protocol instead. The kernel's `Server` keeps the
-application that stands above it as an attachment under this class.
+`MCPServer` imports the components, which import the context of a call. If the context imported `MCPServer`, even for
+an annotation, the imports would be circular; it uses this Protocol instead. The kernel's `Server` keeps its
+application as an attachment under this class.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Application", "ResourceReader", "ToolCaller", "application_of", "att
 
 
 class ToolCaller(Protocol):
-    """Calls tools within a request that is being served; a `ToolSet`."""
+    """Calls tools within a request; implemented by `ToolSet`."""
 
     async def call(self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, Any] | None) -> ToolResult:
         """Return the result of one call."""
@@ -38,7 +38,7 @@ class ToolCaller(Protocol):
 
 
 class ResourceReader(Protocol):
-    """Reads resources within a request that is being served; a `ResourceSet`."""
+    """Reads resources within a request; implemented by `ResourceSet`."""
 
     async def read(self, ctx: ServerRequestContext[Any], uri: str) -> ReadResourceResult:
         """Return the contents of one resource."""
@@ -46,7 +46,7 @@ class ResourceReader(Protocol):
 
 
 class Application(Protocol):
-    """A server made of functions, as the modules below it see it; an `MCPServer`, where each member is described."""
+    """A server made of functions; implemented by `MCPServer`, which describes each member."""
 
     @property
     def name(self) -> str: ...

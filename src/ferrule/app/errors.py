@@ -1,8 +1,8 @@
-"""Errors of the authoring layer: what a tool author raises, and what a wrong signature raises at registration.
+"""Errors that a tool's author raises, and errors of a wrong signature or registration.
 
-`ToolError` is for the model to read: its text becomes the ``isError`` result as it stands. Any other exception of a
-tool body is masked for the peer and logged in full. Resource and prompt bodies raise the same class; there it becomes
-a protocol error, because these methods have no error results.
+The text of a `ToolError` is sent to the model unchanged, as a result with ``isError``. Any other exception of a tool is
+masked for the peer and logged in full. Functions of resources and prompts may raise `ToolError` too; there it becomes a
+protocol error, because these methods have no error results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class ToolError(FerruleError):
     """A failure that the model may read and act on.
 
     Args:
-        text: shown to the model as it stands. Say what to do differently.
+        text: shown to the model unchanged. It should explain what to do differently.
     """
 
     def __init__(self, text: str) -> None:
@@ -32,8 +32,9 @@ class SignatureError(FerruleError, TypeError):
     """A function cannot be served as it is written; raised when it is registered, never when it is called.
 
     Attributes:
+        reason: the explanation without the names.
         function: the function's qualified name.
-        parameter: the offending parameter; ``None`` when the fault is not in one parameter.
+        parameter: the parameter at fault; ``None`` when the fault is not in one parameter.
     """
 
     def __init__(self, reason: str, *, function: str = "", parameter: str | None = None) -> None:
@@ -53,8 +54,8 @@ class ResultError(FerruleError, ValueError):
 
 
 class NoRequest(FerruleError, LookupError):
-    """`current_context` was asked for outside a request."""
+    """`current_context` was called outside a request."""
 
 
 class NoSession(FerruleError, RuntimeError):
-    """State was asked for that belongs to a session, in a request that has none."""
+    """Session state was requested in a request that belongs to no session."""

@@ -1,8 +1,8 @@
-"""The methods of `Context` in a sync function, which runs in a worker thread and cannot await.
+"""Decorators of `Context` methods that make them usable in a sync function.
 
-What only tells (`tells`) is done there and then. What gives an answer (`answers`) cannot be: it may be one branch among
-others that the loop is to run. So it stays an awaitable, for `Context.from_thread` to run, and says so to whoever takes
-it for the answer or forgets it.
+A sync function runs in a worker thread and cannot await. A method without a result (`without_result`) runs at once on
+the event loop. A method with a result (`with_result`) cannot: the function may want to run it concurrently with others.
+It returns an object that `Context.from_thread` runs, and that raises `TypeError` if the function uses it as the result.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from ferrule.app.execution.threads import calling_loop
 
-__all__ = ["answers", "tells"]
+__all__ = ["with_result", "without_result"]
 
 logger = logging.getLogger("ferrule.app")
 
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 
-def tells(method: F) -> F:
-    """An async method of `Context` without a result: called in a worker thread, it runs at once."""
+def without_result(method: F) -> F:
+    """Decorate an async method of `Context` without a result: called in a worker thread, it runs at once."""
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -34,8 +34,8 @@ def tells(method: F) -> F:
     return cast("F", call)
 
 
-def answers(method: F) -> F:
-    """An async method of `Context` with a result: called in a worker thread, it tells how to get that."""
+def with_result(method: F) -> F:
+    """Decorate an async method of `Context` with a result: in a worker thread `Context.from_thread` must run it."""
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -46,7 +46,7 @@ def answers(method: F) -> F:
 
 
 class _Done:
-    """Has happened; may be awaited all the same."""
+    """The result of a method that has run; code written for the event loop may await it."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ class _Done:
 
 
 class _NotYet:
-    """Has to be run on the loop first."""
+    """A call that has not run yet; any use as its result raises `TypeError` with the way to run it."""
 
     __slots__ = ("_coroutine", "_is_used", "_name")
 
@@ -70,7 +70,7 @@ class _NotYet:
         return self._coroutine.__await__()
 
     def close(self) -> None:
-        """As of a coroutine that will not run."""
+        """Close the coroutine without running it."""
         self._is_used = True
         self._coroutine.close()
 
@@ -82,7 +82,7 @@ class _NotYet:
         return f"In a sync function write ctx.from_thread(ctx.{self._name}, …)"
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):
+        if name.startswith("__"):  # `inspect`, `copy` and debuggers probe for special methods
             raise AttributeError(name)
         self._refuse()
 
@@ -93,6 +93,6 @@ class _NotYet:
         self._refuse()
 
     def __del__(self) -> None:
-        if not self._is_used:
+        if not self._is_used:  # the coroutine's own "never awaited" warning would not name `from_thread`
             self._coroutine.close()
             logger.error("ctx.%s was called and not run. %s", self._name, self._how)

@@ -1,9 +1,9 @@
-"""`MCPServer`: functions become an MCP server.
+"""`MCPServer`: serves Python functions as an MCP server.
 
-Registering is `ComponentRegistry`'s, which this class is; here is what a server has beyond its components: identity,
-lifespans, mounts, extensions, calls in process. It is served by the kernel's `Server`, which is `MCPServer.lowlevel`.
+The base class `ComponentRegistry` registers the components. This module adds the rest: identity, lifespans, mounts,
+extensions and calls in process. The kernel's `Server` (`MCPServer.lowlevel`) handles the protocol.
 
-Nothing here speaks a transport: `run` and `asgi` hand the low-level server to one, by way of
+This module implements no transport: `run` and `asgi` pass the low-level server to one, over HTTP through
 `ferrule.app.serving.http`.
 """
 
@@ -58,31 +58,36 @@ if TYPE_CHECKING:
 __all__ = ["MCPServer", "ServerExtension"]
 
 
-# Named and not imported: extensions stand above this layer, and most servers use none.
+# A name instead of an import: extensions are in a higher layer, and most servers use none.
 _TASKS = "ferrule.extensions.tasks:Tasks"
 
 Lifespan = Callable[["MCPServer[Any]"], AbstractAsyncContextManager[Any]]
 
 
 class ServerExtension(Protocol):
-    """What a server needs of an extension; `ferrule.extensions.base.Extension` is the base to write one on."""
+    """The methods of an extension that a server calls; to write one, subclass `ferrule.extensions.base.Extension`."""
 
     identifier: ClassVar[str]
     """``reverse.domain/name``."""
 
     serves_tasks: ClassVar[bool]
-    """Whether it makes tasks of tools that ask for it (``task=``)."""
+    """Whether it runs tools that are registered with ``task=`` as tasks."""
 
     def attach(self, app: MCPServer[Any], /) -> None:
-        """Register what it adds."""
+        """Register the extension's methods and components with ``app``."""
         ...
 
     def prepare_tool(self, tool: ToolComponent, /) -> None:
-        """Look at a tool, once."""
+        """Prepare a tool for calls; called once for each tool, before its first call."""
         ...
 
     def running(self, server: Server[Any], state: Any, /) -> AbstractAsyncContextManager[Any]:
-        """Held while the server runs."""
+        """Return a context manager that stays entered while the server runs.
+
+        Args:
+            server: the low-level server.
+            state: the value that the server's lifespan yielded.
+        """
         ...
 
 
@@ -91,43 +96,48 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
     Args:
         name: identifies the server to clients.
-        version: of the server, as its author counts; ``None`` is ``"0"``.
-        title, description, website_url, icons: for display; sent to revisions that know them.
+        version: the server's own version; ``None`` is ``"0"``.
+        title, description, website_url, icons: for display; sent to revisions that define them.
         instructions: for the model: how to use this server as a whole.
-        lifespan: ``async with lifespan(app) as state`` around the server's life; ``state`` is ``ctx.lifespan``.
+        lifespan: ``async with lifespan(app) as state`` while the server runs; ``state`` is ``ctx.lifespan``.
         middleware: outermost first; ``async (ctx, call_next) -> result``.
         cache_hints: method → hint for clients (2026-07-28); ``"*"`` for all.
-        schema: ``"model"``: what the APIs of models share; ``"exact"``: all that JSON Schema can say.
+        schema: ``"model"``: the part of JSON Schema that the APIs of models share; ``"exact"``: all of JSON Schema.
         text: how structured results are written for the model: ``"json"``, ``"toon"``, ``"auto"`` (TOON where it is at
             least 10 % shorter), or a function from data to text.
         max_result_bytes: larger tool results become an error result.
-        max_threads: sync functions that run at the same time; more wait their turn.
+        max_threads: maximum number of sync functions that run at the same time; further ones wait.
         page_size: entries on a page of a list; ``None`` for all.
-        mask_errors: tell the peer nothing of an unexpected exception; ``False`` shows its type and text.
-        logging: announce that log messages may come (`Context.log`); ``None``: if some function takes a `Context`.
+        mask_errors: hide unexpected exceptions from the peer; ``False`` shows their type and text.
+        logging: announce the logging capability (`Context.log`); ``None``: if some function takes a `Context`.
         state_keys: secrets of at least 32 bytes that seal the state between the rounds of a call, newest first; the
-            same in every worker. ``None`` makes one for this process: calls do not outlive it.
+            same in every worker. ``None`` makes a key for this process: a call cannot continue in another process.
         state_ttl_s: seconds that a state may wait for its next round.
         single_use_states: each state opens once, in all processes that share the store. A client that sends a round
             again because the answer was lost must then begin the call again.
-        store: where that is kept which outlives one request, and shared with whoever has the same store: legacy
-            sessions and their events, messages between processes, tasks, ``once`` steps, large states, rates.
-            ``"memory:"`` for this process, ``"sqlite:///path"`` for all processes of this machine, ``"redis://host"``
-            for any number of machines, a `Store`; ``None`` for nowhere.
-        max_rounds: rounds that one call may take.
-        inline_state_bytes: a larger state is kept in the store.
-        auth: who may send HTTP requests: a `ResourceServer`, an issuer's URL, or what judges tokens; ``None`` for all.
-        extensions: turned on at once; see `add_extension`.
+        store: keeps the data that more than one request needs, and shares it with all processes that use the same
+            store: legacy sessions and their events, messages between processes, tasks, ``once`` steps, large states,
+            rates. ``"memory:"`` for this process, ``"sqlite:///path"`` for all processes of this machine,
+            ``"redis://host"`` for any number of machines, or a `Store`; ``None`` for no store.
+        max_rounds: maximum number of rounds of one call.
+        inline_state_bytes: a state of more bytes is kept in the store instead of being sent to the client.
+        auth: authorization of HTTP requests: a `ResourceServer`, an issuer's URL, or a token verifier; ``None`` for
+            no authorization.
+        extensions: added at once; see `add_extension`.
 
     Attributes:
-        lowlevel: the kernel's registry, for what has no name here.
+        lowlevel: the kernel's server, for functions that this class does not offer.
         tools, resources, prompts, completions: the component sets.
         mounts: the servers mounted in this one.
-        own_lifespan: as given.
-        lifespan_state: what it yielded, while this server is mounted in one that runs.
-        protection: what ``auth`` became; ``None`` without.
-        store: what ``store`` became.
-        extensions: those that are on, by identifier.
+        own_lifespan: the ``lifespan`` argument.
+        lifespan_state: the value that the lifespan yielded, while this server is mounted in one that runs.
+        protection: the authorization made from ``auth``; ``None`` without ``auth``.
+        store: the `Store` made from the ``store`` argument, or that argument itself.
+        extensions: the added extensions by identifier.
+
+    Raises:
+        ValueError: ``page_size`` is less than 1, or another argument has an impossible value.
+        TypeError: ``lifespan`` is not a function that returns an async context manager.
     """
 
     @explains_arguments("MCPServer")
@@ -179,7 +189,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
                     icons=None if icons is None else list(icons),
                 ),
                 instructions=instructions,
-                lifespan=lambda _: self._life(lifespan),
+                lifespan=lambda _: self._whole_lifespan(lifespan),
                 middleware=middleware,
                 cache_hints=cache_hints,
                 logging=bool(logging),
@@ -194,6 +204,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         if logging is None:
             self.lowlevel.uses_logging = self._uses_context
         opened = open_store(store) if isinstance(store, str) else store
+        # A DPoP proof is valid once (RFC 9449, section 11.1): processes that share the store must share that memory.
         if protection is not None and opened is not None and opened.is_shared:
             protection.resource_server.dpop.share(opened.marks)
         self.lowlevel.attachments[RoundsSettings] = RoundsSettings(
@@ -211,7 +222,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         self.lifespan_state: Any = {}
         self.store: Store | None = opened
         self._owns_store = isinstance(store, str)
-        self._lives = 0
+        self._running_lifespans = 0
         self.extensions: dict[str, ServerExtension] = {}
         for extension in extensions:
             self.add_extension(extension)
@@ -219,7 +230,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
     def __repr__(self) -> str:
         return f"MCPServer({self.name!r})"
 
-    def _life(
+    def _whole_lifespan(
         self, lifespan: Callable[[MCPServer[LifespanT]], AbstractAsyncContextManager[LifespanT]] | None
     ) -> AbstractAsyncContextManager[LifespanT]:
         self.check()
@@ -247,24 +258,24 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
     @asynccontextmanager
     async def _open_store(self) -> AsyncGenerator[None]:
-        """Close the store after the last of those who are inside, unless somebody else made it."""
-        self._lives += 1
+        """Close the store when the last lifespan ends, if this server opened it (from a URL)."""
+        self._running_lifespans += 1
         try:
             yield
         finally:
-            self._lives -= 1
-            if self._owns_store and self.store is not None and not self._lives:
-                with anyio.CancelScope(shield=True):
+            self._running_lifespans -= 1
+            if self._owns_store and self.store is not None and not self._running_lifespans:
+                with anyio.CancelScope(shield=True):  # the files close in a cancelled task too
                     await self.store.aclose()
 
     @property
     def name(self) -> str:
-        """As given."""
+        """The name of the server, as given."""
         return self.lowlevel.server_info.name
 
     @property
     def version(self) -> str:
-        """As given."""
+        """The version of the server, as given; ``"0"`` by default."""
         return self.lowlevel.server_info.version
 
     # -- at run time -----------------------------------------------------------------------------------------------
@@ -272,25 +283,26 @@ class MCPServer(ComponentRegistry[LifespanT]):
     def mount(self, other: MCPServer[Any], *, prefix: str | None = None) -> None:
         """Serve another server's components as this one's, now and as they change.
 
-        What becomes of names, middleware and lifespans is said in `ferrule.app.components.mounting`.
+        `ferrule.app.components.mounting` describes the rules for names, middleware and lifespans.
 
         Args:
-            other: keeps its functions, options, lifespan and middleware, which run for what is its own.
+            other: the server to mount. Its options, lifespan and middleware still apply to its own components.
             prefix: tools and prompts become ``prefix_name``, ``data://x`` becomes ``data://prefix/x``.
 
         Raises:
-            RegistrationError: a name is taken, the prefix is malformed, ``other`` holds this server, or ``other`` has
-                ``auth=`` and this one has none: what is protected stays so. With both, this server's decides.
+            RegistrationError: a name is taken, the prefix is malformed, this server is mounted in ``other``, or
+                ``other`` has ``auth=`` and this server has none: mounting never removes protection. If both have
+                ``auth=``, this server's applies.
         """
         from ferrule.app.components.mounting import Mount
 
         self.mounts.append(Mount(self, other, prefix))
 
     def add_extension(self, extension: ServerExtension) -> None:
-        """Turn an extension on, for all tools, those registered before it too.
+        """Add an extension; it applies to all tools, also to those registered before.
 
         Raises:
-            ValueError: it is on already, or another one serves the same methods.
+            ValueError: the extension was added before, or another extension serves the same methods.
         """
         extension.attach(self)
         self.extensions[extension.identifier] = extension
@@ -299,19 +311,25 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
     def _added_tool(self, tool: ToolComponent) -> None:
         if tool.task != "forbidden" and not any(extension.serves_tasks for extension in self.extensions.values()):
-            self.add_extension(_named(_TASKS)())
+            self.add_extension(_import_attribute(_TASKS)())
         for extension in self.extensions.values():
             extension.prepare_tool(tool)
         self.tools.index.touch()
 
     def notify_resource_updated(self, uri: str) -> None:
-        """Tell every client that subscribed to ``uri`` that its contents changed; from the event loop's thread."""
+        """Notify every client that subscribed to ``uri`` that its contents changed.
+
+        Call it in the event loop's thread.
+        """
         self.lowlevel.bus.publish(Event.resource_updated(uri))
 
     # -- in process ------------------------------------------------------------------------------------------------
 
     def started(self) -> AbstractAsyncContextManager[LifespanT]:
-        """``async with app.started():`` enters the lifespan once around several in-process calls."""
+        """Return a context manager that enters the lifespan once for several in-process calls.
+
+        Without it each call enters and leaves the lifespan.
+        """
         return cast("AbstractAsyncContextManager[LifespanT]", self._caller().started())
 
     async def call_tool(
@@ -319,43 +337,51 @@ class MCPServer(ComponentRegistry[LifespanT]):
     ) -> ToolResult:
         """Call a tool from this program, through middleware, without a transport.
 
+        Args:
+            name: the tool's name.
+            arguments: by parameter name.
+            on_progress: called with each progress notification of the call.
+
+        Returns:
+            The result, also one with ``is_error``.
+
         Raises:
-            InvalidParams: there is no such tool.
+            InvalidParams: there is no enabled tool of that name.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
         return cast("ToolResult", await self._caller().request("tools/call", params, on_progress))
 
     async def read_resource(self, uri: str) -> ReadResourceResult:
-        """Read a resource from this program.
+        """Return the contents of a resource, read from this program without a transport.
 
         Raises:
-            ResourceNotFound: there is none.
+            ResourceNotFound: no enabled resource or template has this URI.
         """
         return cast("ReadResourceResult", await self._caller().request("resources/read", {"uri": uri}))
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
-        """Fill in a prompt from this program.
+        """Return the messages of a prompt, requested from this program without a transport.
 
         Raises:
-            InvalidParams: no such prompt, or its arguments do not fit.
+            InvalidParams: there is no enabled prompt of that name, or its arguments do not fit.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
         return cast("GetPromptResult", await self._caller().request("prompts/get", params))
 
     def list_tools(self) -> list[Tool]:
-        """The enabled tools as the latest revision lists them."""
+        """Return the definitions of the enabled tools, in the form of the latest revision."""
         return [tool.definition() for tool in self.tools.index.live.values()]
 
     def list_resources(self) -> list[Resource]:
-        """The enabled resources."""
+        """Return the definitions of the enabled resources."""
         return [component.resource() for component in self.resources.fixed.live.values()]
 
     def list_resource_templates(self) -> list[ResourceTemplate]:
-        """The enabled templates."""
+        """Return the definitions of the enabled resource templates."""
         return [component.resource_template() for component in self.resources.templates.live.values()]
 
     def list_prompts(self) -> list[Prompt]:
-        """The enabled prompts."""
+        """Return the definitions of the enabled prompts."""
         return [component.definition() for component in self.prompts.index.live.values()]
 
     def _caller(self) -> Any:
@@ -366,7 +392,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         return self._local
 
     def _uses_context(self) -> bool:
-        """Whether some function may log: only through a `Context`, its own or that of a dependency."""
+        """Return whether some function may send log messages: if it or a dependency of it takes a `Context`."""
         indexes: tuple[Iterable[Any], ...] = (
             self.tools.index,
             self.resources.fixed,
@@ -376,11 +402,13 @@ class MCPServer(ComponentRegistry[LifespanT]):
         return any(takes_context(component.spec) for index in indexes for component in index)
 
     def check(self) -> None:
-        """Resolve every signature that named something undefined when it was registered; every start does this first.
+        """Check the store, and the signatures that used a name which was undefined when they were registered.
+
+        Every start calls this first.
 
         Raises:
-            SignatureError: a name is still undefined, or has no JSON form.
-            StoreUrlError: the store could never be used where it is said to be.
+            SignatureError: a name is still undefined, or its type has no JSON form.
+            StoreUrlError: the store cannot be used at its URL.
         """
         if self.store is not None:
             self.store.check()
@@ -388,7 +416,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
             if component.spec.is_pending:
                 component.spec.finish()
         unchecked = self.tools.unchecked
-        while unchecked:
+        while unchecked:  # removed one by one: after an error, the next check starts with the tool that failed
             if self.tools.index.get(unchecked[-1].name) is unchecked[-1]:
                 unchecked[-1].check()
             unchecked.pop()
@@ -398,10 +426,13 @@ class MCPServer(ComponentRegistry[LifespanT]):
     # -- transports ------------------------------------------------------------------------------------------------
 
     def asgi(self, **options: Unpack[AsgiOptions]) -> HttpEndpoint:
-        """This server as an ASGI callable, both eras on one URL.
+        """Return an ASGI application that serves both eras of the protocol on one URL.
 
         Args:
             options: see `HttpOptions`: ``path``, ``allowed_hosts``, ``allowed_origins`` …
+
+        Raises:
+            TypeError: there is no such option.
         """
         from ferrule.app.serving.http import make_endpoint
         from ferrule.transports.hosting.options import AsgiOptions
@@ -424,16 +455,17 @@ class MCPServer(ComponentRegistry[LifespanT]):
         Args:
             transport: ``"stdio"`` or ``"http"``.
             host, port: for HTTP; port 0 takes a free one.
-            workers: processes that serve HTTP on the one port. They import this server anew by its file and name, so
-                it is a variable of a module, and this call stands under ``if __name__ == "__main__":``. What they
-                must share (sessions, changes, tasks) they share through ``store``.
+            workers: number of processes that serve HTTP on the same port. Each imports this server again by its file
+                and name: it must be a variable of a module, and this call must be under
+                ``if __name__ == "__main__":``. Workers share sessions, changes and tasks through ``store``.
             options: of `run_stdio`; or of `HttpOptions` and `run_http`.
 
         Raises:
             OSError: the address cannot be bound.
-            TypeError: an option that this transport does not have.
+            TypeError: this transport has no such option.
+            ValueError: there is no such transport.
             SignatureError: an annotation still names something that is not defined.
-            StoreUrlError: the store could never be used where it is said to be.
+            StoreUrlError: the store cannot be used at its URL.
         """
         self.check()
         from ferrule.transports.hosting.options import HttpRunOptions, StdioOptions
@@ -463,16 +495,19 @@ class MCPServer(ComponentRegistry[LifespanT]):
         port: int = 8000,
         **options: Unpack[RunOptions],
     ) -> None:
-        """As `run` inside a running event loop (a notebook, an async program), until it is cancelled.
+        """Serve inside a running event loop (a notebook, an async program), until the call is cancelled.
 
-        One process; signals are left to the program around it. Over HTTP the loop is asyncio's or uvloop's.
+        It serves in this process and installs no signal handlers. Over HTTP the loop is asyncio's or uvloop's.
 
         Args:
             transport, host, port, options: as for `run`.
 
         Raises:
             OSError: the address cannot be bound.
-            TypeError: an option that this transport does not have.
+            TypeError: this transport has no such option.
+            ValueError: there is no such transport.
+            SignatureError: an annotation still names something that is not defined.
+            StoreUrlError: the store cannot be used at its URL.
         """
         self.check()
         from ferrule.transports.hosting.options import HttpRunOptions, StdioOptions
@@ -492,7 +527,13 @@ class MCPServer(ComponentRegistry[LifespanT]):
             raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
 
     def serve_worker(self, sockets: list[Any], payload: dict[str, Any], on_started: Callable[..., None]) -> None:
-        """Serve on inherited sockets: what a worker process calls; see `run`."""
+        """Serve on inherited sockets; called in each worker process of `run`.
+
+        Args:
+            sockets: the listening sockets.
+            payload: host, port and options, as `ferrule.app.serving.workers` sent them.
+            on_started: called when the worker accepts connections.
+        """
         from ferrule.app.serving.http import serve_http
         from ferrule.app.serving.workers import take_payload
 
@@ -501,6 +542,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         serve_http(self, host, port, {**options, "sockets": sockets, "on_started": on_started})
 
 
-def _named(name: str) -> Any:
+def _import_attribute(name: str) -> Any:
+    """Return the attribute that ``"module:attribute"`` names."""
     module, _, attribute = name.partition(":")
     return getattr(import_module(module), attribute)

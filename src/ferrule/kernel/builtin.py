@@ -79,7 +79,7 @@ async def discover(ctx: ServerRequestContext[Any]) -> DiscoverResult:
 
 
 def _options(ctx: ServerRequestContext[Any], revision: Revision) -> InitializationOptions:
-    """What to announce: what the driver was given, else what the server derives for the revision."""
+    """Return what to announce: what the driver was given, else what the server derives for the revision."""
     return ctx.session.connection.init_options or ctx.server.create_initialization_options(revision)
 
 
@@ -135,9 +135,9 @@ def _check_size(count: int, longest: int, in_all: int) -> None:
 
 def _bind(ctx: ServerRequestContext[Any], filter: ListenFilter) -> None:
     """Let no event through about a resource that the sender may not see; off the network it may see all."""
-    rule = ctx.server.hearing_rule
-    if rule is not None and filter.may_hear is None and ctx.transport.is_network:
-        filter.may_hear = rule(ctx.transport.principal)
+    rule = ctx.server.resource_visibility
+    if rule is not None and filter.may_see is None and ctx.transport.is_network:
+        filter.may_see = rule(ctx.transport.principal)
 
 
 def granted_filter(

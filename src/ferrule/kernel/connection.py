@@ -57,7 +57,7 @@ class OnceEvent:
         self._event: anyio.Event | None = None
 
     def is_set(self) -> bool:
-        """Whether it happened."""
+        """Return whether it happened."""
         return self._is_set
 
     def set(self) -> None:
@@ -228,7 +228,7 @@ class Connection:
 
     @classmethod
     def for_loop(cls, dispatcher: Outbound, *, session_id: str | None = None) -> Connection:
-        """A legacy connection over a standing channel, not yet initialized."""
+        """Return a legacy connection over a standing channel, not yet initialized."""
         connection = cls(dispatcher, REVISIONS[LATEST_HANDSHAKE_VERSION])
         connection.session_id = session_id
         return connection
@@ -237,7 +237,7 @@ class Connection:
     def from_envelope(
         cls, version: str, client_info: Any, client_capabilities: Any, *, outbound: Outbound | None = None
     ) -> Connection:
-        """A modern connection, ready at once.
+        """Return a modern connection, ready at once.
 
         Args:
             version: a supported modern revision.
@@ -349,7 +349,7 @@ class Connection:
         return undo
 
     def shared_closing(self) -> _Closing:
-        """What another connection takes as its ``closing_state`` to close together with this one."""
+        """Return what another connection takes as its ``closing_state`` to close together with this one."""
         if self.closing_state is None:
             self.closing_state = _Closing()
         return self.closing_state

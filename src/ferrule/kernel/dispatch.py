@@ -176,7 +176,7 @@ class ReadStream(Protocol):
     """The inbound half of a stream pair; an anyio memory object stream fits."""
 
     async def receive(self) -> Any:
-        """The next `StreamMessage` (a bare message works too), or the exception that reading it produced.
+        """Return the next `StreamMessage` (a bare message works too), or the exception that reading it produced.
 
         Raises:
             anyio.EndOfStream: there will be no more.

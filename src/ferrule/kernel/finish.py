@@ -37,7 +37,7 @@ _projections: dict[tuple[Revision, type[Any]], Callable[[Any], Any] | None] = {}
 
 
 def check_result(revision: Revision, method: str, result: Any, is_extension: bool) -> Any:
-    """What an untrusted handler returned, if it is a result of its method.
+    """Return what an untrusted handler returned, if it is a result of its method.
 
     Raises:
         InternalError: it is not; logged in full, told without detail.

@@ -34,7 +34,7 @@ class Gauges:
 
 
 def gauges_of(server: Server[Any]) -> Gauges:
-    """The counts of a server; made on first use."""
+    """Return the counts of a server; made on first use."""
     found = server.attachments.get(Gauges)
     if found is None:
         found = server.attachments[Gauges] = Gauges()

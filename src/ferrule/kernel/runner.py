@@ -214,7 +214,7 @@ class ServerRunner(Generic[LifespanT]):
         return answered
 
     def _settled(self, ctx: ServerRequestContext[LifespanT], answered: Mapping[str, Any]) -> Negotiation:
-        """The negotiation that the answer stands for, whoever made the answer."""
+        """Return the negotiation that the answer stands for, whoever made the answer."""
         version = answered.get("protocolVersion")
         if not is_handshake_version(version):
             logger.error("The answer to initialize names %r, which is no handshake revision", version)
@@ -282,7 +282,7 @@ async def _serve(ctx: ServerRequestContext[Any]) -> Any:
 
 
 def _returned_error(error: JsonRpcError | Exception) -> Exception:
-    """A returned error value raises inside the chain, so that middleware sees it."""
+    """Return a returned error value raises inside the chain, so that middleware sees it."""
     return MCPError(error.message, code=error.code, data=error.data) if isinstance(error, JsonRpcError) else error
 
 
@@ -319,7 +319,7 @@ async def _refuse_second_initialize(ctx: ServerRequestContext[Any]) -> Any:
 
 
 def _typed_params(revision: Revision, entry: HandlerEntry | None, ctx: ServerRequestContext[Any]) -> Any:
-    """The params as the method's type; malformed ones are refused even where nothing serves the method.
+    """Return the params as the method's type; malformed ones are refused even where nothing serves the method.
 
     Raises:
         MethodNotFound: neither the revision nor the server knows the method.
@@ -432,7 +432,7 @@ async def serve_one(
 
 
 def modern_on_request(server: Server[LifespanT], lifespan_state: LifespanT) -> OnRequest:
-    """A callback that serves each call on a fresh modern connection: for a `DirectDispatcher` in one process.
+    """Return a callback that serves each call on a fresh modern connection: for a `DirectDispatcher` in one process.
 
     There is no ladder here: the caller is this program. A missing version means the newest that the server speaks.
     """

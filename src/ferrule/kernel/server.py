@@ -77,16 +77,16 @@ class ServerRequestContext(Generic[LifespanT_co]):
     """One inbound request or notification.
 
     Attributes:
-        session: what the handler may say to its peer.
-        lifespan_context: what the server's lifespan yielded.
+        session: sends messages to the peer.
+        lifespan_context: the value that the server's lifespan yielded.
         method: as the peer wrote it.
-        params: middleware sees the raw mapping; the handler gets the typed params of its method.
-        request_id: ``None`` marks a notification.
+        params: the raw mapping in middleware; the typed params of the method in the handler.
+        request_id: ``None`` for a notification.
         meta: the raw ``params._meta``; empty if there is none.
-        protocol_version: the revision that holds for this message.
-        transport: typed facts of the transport that carried it.
-        server: the registry that serves it.
-        home: whose component serves it, where a layer above put several servers into one; ``None``: the server's own.
+        protocol_version: the revision of this message.
+        transport: facts of the transport that received the message.
+        server: the server that serves it.
+        component_server: the mounted server whose component serves it; ``None`` for a component of ``server``.
     """
 
     session: ServerSession
@@ -98,12 +98,22 @@ class ServerRequestContext(Generic[LifespanT_co]):
     protocol_version: str
     transport: TransportContext
     server: Server[Any]
-    home: Any = None
+    component_server: Any = None
 
     @property
     def revision(self) -> Revision:
-        """The revision that holds for this message, with its tables and flags."""
+        """The revision of this message, with its tables and flags."""
         return self.session.connection.revision
+
+    @property
+    def home(self) -> Any:
+        """The old name of ``component_server``; it goes with ferrule 0.3."""
+        warnings.warn(
+            "ServerRequestContext.home is now component_server; the old name goes with ferrule 0.3",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.component_server
 
 
 Handler: TypeAlias = Callable[[ServerRequestContext[Any]], Awaitable[Any]]
@@ -244,7 +254,7 @@ class Server(Generic[LifespanT]):
         filter_grants: key of a listen filter → what an extension grants of it.
         uses_logging: whether something here may log, asked when ``logging`` is not set; ``None``: nothing does.
         has_resource: ``(ctx, uri)`` → whether a client may subscribe to it; ``None``: to any.
-        hearing_rule: principal of an HTTP request → whether it may hear of the resource with a URI.
+        resource_visibility: principal of an HTTP request → whether it may hear of the resource with a URI.
         capability_sources: ``revision -> capabilities``: what extensions add to what is announced.
     """
 
@@ -281,7 +291,7 @@ class Server(Generic[LifespanT]):
         self.filter_grants: dict[str, GrantTopics] = {}
         self.uses_logging: Callable[[], bool] | None = None
         self.has_resource: Callable[[ServerRequestContext[Any], str], bool] | None = None
-        self.hearing_rule: Callable[[Any], Callable[[str], bool]] | None = None
+        self.resource_visibility: Callable[[Any], Callable[[str], bool]] | None = None
         self.capability_sources: list[Callable[[Revision], Mapping[str, Any]]] = []
         self.attachments: dict[Any, Any] = {}
         self._protection = protection
@@ -357,15 +367,15 @@ class Server(Generic[LifespanT]):
         return self._protection
 
     def get_request_handler(self, method: str) -> HandlerEntry | None:
-        """The handler registered for a request method."""
+        """Return the handler registered for a request method."""
         return self._requests.get(method)
 
     def get_notification_handler(self, method: str) -> HandlerEntry | None:
-        """The handler registered for a notification method."""
+        """Return the handler registered for a notification method."""
         return self._notifications.get(method)
 
     def lifespan(self) -> AbstractAsyncContextManager[LifespanT]:
-        """The context around the server's life; enter it once per process (or per start)."""
+        """Return the context around the server's life; enter it once per process (or per start)."""
         return self._lifespan(self)
 
     def create_initialization_options(self, revision: Revision | None = None) -> InitializationOptions:
@@ -374,7 +384,7 @@ class Server(Generic[LifespanT]):
         return InitializationOptions(self.server_info, self.capabilities(spoken), self.instructions)
 
     def capabilities(self, revision: Revision) -> ServerCapabilities:
-        """What can really be answered in a revision: derived from the handlers, never declared by hand."""
+        """Return what can really be answered in a revision: derived from the handlers, never declared by hand."""
         bundle: dict[str, Any] = {}
         if "tools/list" in self._requests:  # whoever declares a list must answer for it
             bundle["tools"] = self._list_capability(revision, "tools")

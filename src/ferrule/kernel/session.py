@@ -48,7 +48,7 @@ _SEVERITY: Final = {level: rank for rank, level in enumerate(LOG_LEVELS)}
 
 
 def log_level_passes(level: str, threshold: str) -> bool:
-    """Whether a message of ``level`` is at or above ``threshold``.
+    """Return whether a message of ``level`` is at or above ``threshold``.
 
     Raises:
         ValueError: ``level`` is not one of `LOG_LEVELS` (the caller's mistake).
@@ -66,11 +66,11 @@ class ServerSession:
         loop: the asyncio event loop, where the transport knows it; see `Interruptible`.
         notes: facts about the request for middleware: ``"asked"`` once the client was asked something,
             ``"resumed"`` once a state that an earlier round sealed was opened.
-        body_task, rounds, by_hand: kept here for the layer above, which asks questions in rounds
+        body_task, rounds, manual_answers: kept here for the layer above, which asks questions in rounds
             (``ferrule.app.rounds``).
     """
 
-    __slots__ = ("_dispatch", "body_task", "by_hand", "calls", "connection", "loop", "meta", "notes", "rounds")
+    __slots__ = ("_dispatch", "body_task", "calls", "connection", "loop", "manual_answers", "meta", "notes", "rounds")
 
     def __init__(self, connection: Connection, dispatch: DispatchContext, meta: Mapping[str, Any]) -> None:
         self.connection = connection
@@ -80,7 +80,7 @@ class ServerSession:
         self.meta = meta
         self.body_task: Any = None
         self.rounds: Any = None
-        self.by_hand: tuple[dict[str, Any], Any] | None = None
+        self.manual_answers: tuple[dict[str, Any], Any] | None = None
         self.notes: frozenset[str] = _NO_NOTES
 
     @property
@@ -92,7 +92,7 @@ class ServerSession:
         return self._dispatch
 
     def failure_of(self, error: BaseException) -> Exception:
-        """What the body of this request failed with; a cancellation that somebody asked for is raised again.
+        """Return what the body of this request failed with; a cancellation that somebody asked for is raised again.
 
         See `ferrule.kernel.concurrency.cancellation`.
         """
@@ -157,7 +157,7 @@ class ServerSession:
         await self._dispatch.progress(progress, total, message)
 
     def passes_log(self, level: str) -> bool:
-        """Whether a log message of this level may be sent to the client; see `log`.
+        """Return whether a log message of this level may be sent to the client; see `log`.
 
         Raises:
             ValueError: ``level`` is not one of `LOG_LEVELS`.

@@ -23,7 +23,7 @@ def _annotation_library() -> Any:
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature, with names that are not defined yet as `ForwardRef`.
+    """Return the signature, with names that are not defined yet as `ForwardRef`.
 
     Raises:
         TypeError, ValueError: it cannot be inspected.
@@ -39,7 +39,7 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function whose annotations nobody needs.
+    """Return the parameters of a function whose annotations nobody needs.
 
     Raises:
         TypeError, ValueError: it cannot be inspected.

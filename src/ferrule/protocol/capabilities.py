@@ -14,7 +14,7 @@ __all__ = ["declares_extension", "merge_required", "missing_for_request", "missi
 
 
 def missing_for_request(declared: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The capability that a client lacks for one request to it, in wire shape; ``None`` when it lacks nothing.
+    """Return the capability that a client lacks for one request to it, in wire shape; ``None`` when it lacks nothing.
 
     Args:
         declared: the client's capabilities as it sent them; anything but a mapping declares nothing.
@@ -72,7 +72,7 @@ def merge_required(into: dict[str, Any], more: Mapping[str, Any]) -> None:
 
 
 def declares_extension(declared: Any, extension: str) -> bool:
-    """Whether capabilities name an extension (its settings object may be empty)."""
+    """Return whether capabilities name an extension (its settings object may be empty)."""
     return isinstance(_mapping(_mapping(declared).get("extensions")).get(extension), Mapping)
 
 

@@ -32,13 +32,13 @@ class IdSequence:
         self._last = last
 
     def next(self) -> int:
-        """The next id, from 1."""
+        """Return the next id, from 1."""
         self._last += 1
         return self._last
 
 
 def own_id(echoed: Any) -> int | None:
-    """The id or progress token of `IdSequence` that a peer echoed; ``None`` if it cannot be one of those.
+    """Return the id or progress token of `IdSequence` that a peer echoed; ``None`` if it cannot be one of those.
 
     Peers that keep ids as text or as floating-point numbers send them back so; other clients take that too.
     """
@@ -52,7 +52,7 @@ def own_id(echoed: Any) -> int | None:
 
 
 def progress_token(params: Mapping[str, Any] | None) -> RequestId | None:
-    """The progress token that a request carries; ``None`` without one or with one of the wrong kind."""
+    """Return the progress token that a request carries; ``None`` without one or with one of the wrong kind."""
     if params is None:
         return None
     meta = params.get("_meta")
@@ -63,7 +63,7 @@ def progress_token(params: Mapping[str, Any] | None) -> RequestId | None:
 
 
 def cancelled_request_id(params: Mapping[str, Any] | None) -> RequestId | None:
-    """The request that `notifications/cancelled` names; ``None`` if it names none that could exist."""
+    """Return the request that `notifications/cancelled` names; ``None`` if it names none that could exist."""
     id: Any = None if params is None else params.get("requestId")
     return id if type(id) is int or isinstance(id, str) else None
 

@@ -85,7 +85,7 @@ TRANSITIONS: Final[Mapping[tuple[Era, MessageEra], Era]] = MappingProxyType(
 
 
 def message_era(method: str, params: Any) -> MessageEra:
-    """What a request or notification shows of its era."""
+    """Return what a request or notification shows of its era."""
     if method == "initialize":
         return MessageEra.INITIALIZE
     if method == "server/discover" or has_modern_envelope(params):
@@ -107,11 +107,11 @@ class EraLock:
         self._modern_versions = modern_versions
 
     def judge(self, kind: MessageEra) -> Verdict:
-        """What to do with a message of this kind in the present state."""
+        """Return what to do with a message of this kind in the present state."""
         return VERDICTS[self.state, kind]
 
     def refusal(self, verdict: Verdict, params: Any) -> MCPError | None:
-        """The error that a refusing verdict answers with; ``None`` for one that serves."""
+        """Return the error that a refusing verdict answers with; ``None`` for one that serves."""
         if verdict is Verdict.REFUSE_ENVELOPE:
             return InvalidRequest("This connection was opened by initialize; requests carry no modern envelope here")
         if verdict is Verdict.REFUSE_INITIALIZE:

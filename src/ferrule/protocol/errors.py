@@ -63,7 +63,7 @@ class MCPError(FerruleError):
         self.data = data
 
     def to_error(self) -> JsonRpcError:
-        """The error member of a response."""
+        """Return the error member of a response."""
         return JsonRpcError(self.code, self.message, self.data)
 
     def __str__(self) -> str:
@@ -161,7 +161,7 @@ class RemoteError(MCPError):
 
     @classmethod
     def from_error(cls, error: JsonRpcError) -> RemoteError:
-        """The exception for the error member of a response."""
+        """Return the exception for the error member of a response."""
         return cls(error.message, code=error.code, data=error.data)
 
 
@@ -224,7 +224,7 @@ class ClientNotAskable(NoBackChannel, CapabilityNotDeclared):
 
 
 def sole_error(error: BaseException) -> BaseException:
-    """The one exception in a group, however deep; anything else, a group of several too, as it is.
+    """Return the one exception in a group, however deep; anything else, a group of several too, as it is.
 
     A task group wraps what its only failing task raised, and the author meant what he raised.
     """
@@ -238,7 +238,7 @@ def sole_error(error: BaseException) -> BaseException:
 
 
 def error_from_exception(error: BaseException) -> JsonRpcError:
-    """What the peer is told about an exception: the single mapping to JSON-RPC codes.
+    """Return what the peer is told about an exception: the single mapping to JSON-RPC codes.
 
     An `MCPError` speaks for itself, also alone in a group (`sole_error`); bytes and shapes that could not be read get
     their own codes; everything else is "Internal error" without detail. The caller logs what it did not expect.

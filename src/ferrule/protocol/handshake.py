@@ -42,12 +42,12 @@ class Negotiation:
 
 
 def is_handshake_version(version: object) -> bool:
-    """Whether this is a revision that ``initialize`` can settle on; any JSON value may be asked about."""
+    """Return whether this is a revision that ``initialize`` can settle on; any JSON value may be asked about."""
     return isinstance(version, str) and version in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def negotiate_version(requested: str, supported: Sequence[str] = HANDSHAKE_PROTOCOL_VERSIONS) -> str:
-    """The revision to answer with: the requested one if spoken, else the latest spoken one.
+    """Return the revision to answer with: the requested one if spoken, else the latest spoken one.
 
     Args:
         requested: the client's ``protocolVersion``.
@@ -59,7 +59,7 @@ def negotiate_version(requested: str, supported: Sequence[str] = HANDSHAKE_PROTO
 
 
 def read_initialize_params(params: Mapping[str, Any] | None) -> InitializeParams:
-    """The typed params of `initialize`.
+    """Return the typed params of `initialize`.
 
     Raises:
         InvalidParams: the client sent something else.

@@ -118,12 +118,12 @@ class InboundLadderRejection:
 
 
 def http_status(code: int, default: int = 200) -> int:
-    """The HTTP status of a modern JSON-RPC error, ``default`` where the specification prescribes none."""
+    """Return the HTTP status of a modern JSON-RPC error, ``default`` where the specification prescribes none."""
     return ERROR_CODE_HTTP_STATUS.get(code, default)
 
 
 def has_modern_envelope(params: Any) -> bool:
-    """Whether params look like a modern request: ``_meta`` holds any key of the envelope.
+    """Return whether params look like a modern request: ``_meta`` holds any key of the envelope.
 
     One key is enough, so that an incomplete envelope is judged (and explained) by the ladder instead of being
     taken for a legacy request.
@@ -199,7 +199,7 @@ def _missing_keys(envelope: Mapping[str, Any], require_client_info: bool) -> Inb
 def _mirror_problem(
     message: Mapping[str, Any], params: Mapping[str, Any], headers: Mapping[str, str], name_params: Mapping[str, str]
 ) -> str | None:
-    """What contradicts the body in ``Mcp-Method`` and ``Mcp-Name``; ``None`` when nothing does."""
+    """Return what contradicts the body in ``Mcp-Method`` and ``Mcp-Name``; ``None`` when nothing does."""
     method: Any = message.get("method")
     stated = headers.get(MCP_METHOD_HEADER)
     if stated is None:

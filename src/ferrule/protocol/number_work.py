@@ -20,17 +20,17 @@ _DIVISION: Final = 40
 
 
 def is_long(value: int) -> bool:
-    """Whether reading a whole number takes notable time."""
+    """Return whether reading a whole number takes notable time."""
     return not -_LONG < value < _LONG
 
 
 def length_work(value: int) -> int:
-    """What reading a whole number takes, in evaluations of a subschema."""
+    """Return what reading a whole number takes, in evaluations of a subschema."""
     return (value.bit_length() // _WORD_BITS) ** 2
 
 
 def fraction_bits(schema: Mapping[str, Any]) -> int:
-    """The size of a subschema's own ``multipleOf`` in bits, where it is a fraction; 0 without one."""
+    """Return the size of a subschema's own ``multipleOf`` in bits, where it is a fraction; 0 without one."""
     divisor = schema.get("multipleOf")
     if type(divisor) is not float or divisor.is_integer():
         return 0
@@ -38,7 +38,7 @@ def fraction_bits(schema: Mapping[str, Any]) -> int:
 
 
 def division_work(value: Any, bits: int, limit: int) -> int:
-    """What it takes to divide every number of a value by a fraction once, in evaluations of a subschema.
+    """Return what it takes to divide every number of a value by a fraction once, in evaluations of a subschema.
 
     Args:
         bits: of the fraction, by `fraction_bits`.

@@ -115,7 +115,7 @@ class SchemaWork:
         self._divisions = _width(self._root, nodes, lambda node: node.divides > 0) if self._divides else 0
 
     def evaluations(self, value: Any) -> int:
-        """An upper bound of the evaluations for this value.
+        """Return an upper bound of the evaluations for this value.
 
         Raises:
             SchemaTooCostly: more than `MAX_EVALUATIONS`, or deeper than `MAX_EVALUATION_DEPTH`.
@@ -221,7 +221,7 @@ class _Index:
             raise SchemaTooCostly(f"it has more than {MAX_SCHEMA_PATTERNS} patterns")
 
     def resolve(self, holder: Mapping[str, Any], reference: str) -> list[Any]:
-        """The subschemas that a reference may lead to; none where it leads out of the document."""
+        """Return the subschemas that a reference may lead to; none where it leads out of the document."""
         base = self._bases.get(id(holder), "")
         place, _, fragment = _joined(base, reference).partition("#")
         fragment = unquote(fragment)
@@ -295,7 +295,7 @@ def _closures(root: _SchemaNode, nodes: list[_SchemaNode]) -> dict[int, dict[_Sc
 
 
 def _width(root: _SchemaNode, nodes: list[_SchemaNode], cost_of: Callable[[_SchemaNode], int] | None = None) -> int:
-    """The most evaluations that any one part of any value gets; 0 where that has no bound, or none below
+    """Return the most evaluations that any one part of any value gets; 0 where that has no bound, or none below
     `MAX_EVALUATIONS`.
 
     A least fixed point: a list of itself gets as many at each depth, a choice between two lists of itself twice as
@@ -363,7 +363,7 @@ def _below(here: Mapping[_SchemaNode, int]) -> list[tuple[_Group, list[_Group]]]
 
 
 def _longest_chain(nodes: list[_SchemaNode]) -> int:
-    """The most subschemas that apply inside one another to the same value."""
+    """Return the most subschemas that apply inside one another to the same value."""
     found: dict[int, int] = {}
     todo = [(node, False) for node in nodes]
     while todo:
@@ -395,7 +395,7 @@ def _refuse_endless(nodes: list[_SchemaNode]) -> None:
 
 
 def _size(value: Any, limit: int, counts_text: bool) -> int:
-    """The number of values in a value, names included; stops above ``limit``."""
+    """Return the number of values in a value, names included; stops above ``limit``."""
     if not isinstance(value, dict | list):
         if type(value) is int and is_long(value):
             return 1 + length_work(value)
@@ -422,7 +422,7 @@ def _size(value: Any, limit: int, counts_text: bool) -> int:
 
 
 def _count(root: _SchemaNode, value: Any) -> int:
-    """The evaluations of ``root`` for ``value``, each pair of subschema and part once."""
+    """Return the evaluations of ``root`` for ``value``, each pair of subschema and part once."""
     known: dict[tuple[int, int], tuple[int, int]] = {}
     pieces: list[Any] = []  # keeps what is made here alive, so that no id comes twice
     todo: list[tuple[_SchemaNode, Any, list[tuple[int, _SchemaNode, Any]] | None]] = [(root, value, None)]

@@ -30,7 +30,7 @@ class BlobStore(Protocol):
         ...
 
     async def get(self, key: str) -> bytes | None:
-        """The value, ``None`` when there is none or it expired."""
+        """Return the value, ``None`` when there is none or it expired."""
         ...
 
 
@@ -107,5 +107,5 @@ class MemoryBlobs:
 
 
 def most_entries(max_bytes: int) -> int:
-    """How many entries a store of ``max_bytes`` may have: an empty value takes room, too."""
+    """Return how many entries a store of ``max_bytes`` may have: an empty value takes room, too."""
     return max(64, max_bytes // 256)

@@ -24,7 +24,7 @@ class CacheStore(Protocol):
     """Values that may be lost; several processes may share them."""
 
     async def get(self, group: str, key: str) -> bytes | None:
-        """The value, ``None`` when there is none, it expired, or its group was dropped."""
+        """Return the value, ``None`` when there is none, it expired, or its group was dropped."""
         ...
 
     async def put(self, group: str, key: str, value: bytes, *, ttl_s: float) -> None:

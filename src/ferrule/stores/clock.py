@@ -23,12 +23,12 @@ def uptime_s() -> float:
 
 
 def boot_id() -> str:
-    """A name for the time since the machine was started; ``""`` where the system has none (all but Linux)."""
+    """Return a name for the time since the machine was started; ``""`` where the system has none (all but Linux)."""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
     return ""
 
 
 def steady_time() -> float:
-    """Seconds since the epoch, as the clock stood when this process began; setting it changes nothing."""
+    """Return seconds since the epoch, as the clock stood when this process began; setting it changes nothing."""
     return _STARTED_AT + time.monotonic()

@@ -21,7 +21,7 @@ class SessionStore(Protocol):
         ...
 
     async def get(self, session_id: str, *, idle_s: float) -> bytes | None:
-        """The value, ``None`` when there is none (any more); its idle time begins anew."""
+        """Return the value, ``None`` when there is none (any more); its idle time begins anew."""
         ...
 
     async def delete(self, session_id: str) -> None:

@@ -100,7 +100,7 @@ def register_scheme(scheme: str, opens: OpenStore | str) -> None:
 
 
 def open_store(url: str) -> Store:
-    """The store that a URL names.
+    """Return the store that a URL names.
 
     Raises:
         StoreUrlError: no such scheme, its module is missing, or the rest cannot be used.

@@ -84,7 +84,7 @@ class TaskStore(Protocol):
         ...
 
     async def get(self, task_id: str) -> StoredTask | None:
-        """The record, ``None`` when there is none (any more)."""
+        """Return the record, ``None`` when there is none (any more)."""
         ...
 
     async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
@@ -120,7 +120,7 @@ class TaskStore(Protocol):
 
 
 def as_added(task: StoredTask, now: float) -> StoredTask:
-    """A new record as a store keeps it whose clock says ``now``."""
+    """Return a new record as a store keeps it whose clock says ``now``."""
     return replace(task, version=1, is_open=True, expires_at=task.expires_at + (now - task.created_at))
 
 

@@ -54,7 +54,7 @@ _PATH = re.compile(r"^(?P<reason>.*?) - at `(?P<path>[^`]*)`$", re.DOTALL)
 
 
 def _encode_hook(value: Any) -> Any:
-    """The JSON shape of what msgspec does not know by itself."""
+    """Return the JSON shape of what msgspec does not know by itself."""
     if isinstance(value, str):  # subclasses: msgspec takes the exact type only
         return str.__str__(value)
     if isinstance(value, PurePath):
@@ -78,7 +78,7 @@ _encode_sorted = msgspec.json.Encoder(enc_hook=_encode_hook, order="deterministi
 
 
 def decode(data: bytes | bytearray | memoryview | str) -> Any:
-    """The JSON value in ``data`` (UTF-8).
+    """Return the JSON value in ``data`` (UTF-8).
 
     Raises:
         DecodeError: not JSON, not UTF-8, nested too deeply, or a number out of range (the sender's fault).
@@ -103,7 +103,7 @@ def _check_depth(data: bytes | bytearray | memoryview | str) -> None:
 
 
 def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], T]:
-    """A function from JSON bytes straight to ``type_``; made once per type.
+    """Return a function from JSON bytes straight to ``type_``; made once per type.
 
     Raises (the returned function):
         DecodeError: the bytes are not JSON.
@@ -248,7 +248,7 @@ def _decoder_for(type_: Any) -> msgspec.json.Decoder[Any]:
 
 
 def _may_hold_surrogates(data: bytes | bytearray | memoryview | str, error: Exception) -> bool:
-    """Whether a refused message may be fine but for lone surrogates; msgspec words that in several ways."""
+    """Return whether a refused message may be fine but for lone surrogates; msgspec words that in several ways."""
     if not isinstance(error, msgspec.DecodeError):
         return False
     if isinstance(data, str):
@@ -257,7 +257,7 @@ def _may_hold_surrogates(data: bytes | bytearray | memoryview | str, error: Exce
 
 
 def _decode_with_surrogates(data: bytes | bytearray | memoryview | str) -> Any:
-    """The slow path of `decode`: the standard library reads lone surrogates, msgspec does not."""
+    """Return the slow path of `decode`: the standard library reads lone surrogates, msgspec does not."""
     try:
         text = data if isinstance(data, str) else bytes(data).decode()
         return _without_surrogates(json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float))
@@ -277,7 +277,7 @@ def _finite_float(text: str) -> float:
 
 
 def _encode_with_surrogates(value: Any) -> bytes:
-    """The slow path of `encode`: UTF-8 has no lone surrogates."""
+    """Return the slow path of `encode`: UTF-8 has no lone surrogates."""
     try:
         return encode(_without_surrogates(to_builtins(value)))
     except RecursionError as error:

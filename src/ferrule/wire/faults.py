@@ -32,7 +32,7 @@ class FerruleError(Exception):
 
 
 def _restore(kind: type[FerruleError], args: tuple[Any, ...], attributes: dict[str, Any]) -> FerruleError:
-    """The error without its constructor, which makes the message from facts that are attributes by now."""
+    """Return the error without its constructor, which makes the message from facts that are attributes by now."""
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(attributes)

@@ -126,7 +126,7 @@ def encode_header_value(value: str) -> str:
 
 
 def decode_header_value(value: str) -> str:
-    """What a received header value means; white space around it does not count.
+    """Return what a received header value means; white space around it does not count.
 
     Anything that is not exactly between the two lower-case markers is a literal.
 
@@ -151,7 +151,7 @@ def decode_header_value(value: str) -> str:
 
 
 def _is_encoded(value: str) -> bool:
-    """Whether ``value`` stands between the two base64 markers."""
+    """Return whether ``value`` stands between the two base64 markers."""
     return (
         value.startswith(_SENTINEL_START)
         and value.endswith(_SENTINEL_END)
@@ -160,7 +160,7 @@ def _is_encoded(value: str) -> bool:
 
 
 def scalar_to_header(value: str | int | bool | float) -> str:
-    """The header form of a scalar argument: text encoded, integers decimal, booleans ``true`` and ``false``.
+    """Return the header form of a scalar argument: text encoded, integers decimal, booleans ``true`` and ``false``.
 
     A float with an integer value counts as that integer, as in JSON Schema.
 
@@ -189,7 +189,7 @@ def _as_integer(value: Any) -> int | None:
 
 
 def compile_param_plan(input_schema: Any) -> tuple[ParamHeader, ...]:
-    """The annotated parameters of a tool, in the order of its schema; empty for most tools.
+    """Return the annotated parameters of a tool, in the order of its schema; empty for most tools.
 
     A nullable type (``["string", "null"]``) is not one of the three, and clients would drop the tool for it: an
     optional parameter is one that is not required.
@@ -255,7 +255,7 @@ def _items(value: Any) -> list[tuple[str, Any]]:
 
 
 def mirror_params(plan: tuple[ParamHeader, ...], arguments: Mapping[str, Any] | None) -> dict[str, str]:
-    """The headers that a client sends for one call, by wire name.
+    """Return the headers that a client sends for one call, by wire name.
 
     An absent or null argument has no header, and neither has a value that no header can carry because it is of
     another type than declared: the server's argument validation will say so better.
@@ -278,7 +278,7 @@ def mirror_params(plan: tuple[ParamHeader, ...], arguments: Mapping[str, Any] | 
 def check_params(
     plan: tuple[ParamHeader, ...], headers: Mapping[str, str], arguments: Mapping[str, Any] | None
 ) -> str | None:
-    """Whether the headers of one call agree with its arguments.
+    """Return whether the headers of one call agree with its arguments.
 
     Args:
         plan: of the tool that is called.

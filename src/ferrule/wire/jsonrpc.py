@@ -154,7 +154,7 @@ JsonRpcMessage: TypeAlias = JsonRpcRequest | JsonRpcNotification | JsonRpcRespon
 
 
 def readable_id(payload: Any) -> RequestId | None:
-    """The id of a message that may be broken elsewhere; ``None`` if it has none that can be echoed."""
+    """Return the id of a message that may be broken elsewhere; ``None`` if it has none that can be echoed."""
     if not isinstance(payload, Mapping):
         return None
     found: Any = cast("Mapping[str, Any]", payload).get("id")
@@ -162,7 +162,7 @@ def readable_id(payload: Any) -> RequestId | None:
 
 
 def message_kind(payload: Any) -> MessageKind:
-    """What kind of message a decoded JSON value is.
+    """Return what kind of message a decoded JSON value is.
 
     A response is set right where peers differ harmlessly: of both members, the one that is ``null`` is taken out
     (many servers write every member of their type), and an error code ``-32000.0`` becomes an integer.
@@ -244,7 +244,7 @@ def _is_error(error: Any) -> bool:
 
 
 def parse_message(payload: dict[str, Any]) -> JsonRpcMessage:
-    """The typed message in a decoded mapping.
+    """Return the typed message in a decoded mapping.
 
     Raises:
         ValueError: there is no recognisable shape (an `InvalidMessage`, whose code the caller answers with).
@@ -268,7 +268,7 @@ def _whole(id: Any) -> Any:
 
 
 def decode_message(data: bytes | bytearray | memoryview | str) -> JsonRpcMessage:
-    """The typed message in JSON bytes.
+    """Return the typed message in JSON bytes.
 
     Raises:
         DecodeError: not JSON.
@@ -278,24 +278,24 @@ def decode_message(data: bytes | bytearray | memoryview | str) -> JsonRpcMessage
 
 
 def encode_response(id: RequestId, result: Any) -> bytes:
-    """A success response; the result (a Struct, a mapping, `Encoded`) is encoded together with its envelope."""
+    """Return a success response; the result (a Struct, a mapping, `Encoded`) is encoded together with its envelope."""
     return encode({"jsonrpc": "2.0", "id": id, "result": result})
 
 
 def encode_error(id: RequestId | None, error: JsonRpcError) -> bytes:
-    """An error response; ``id`` is ``None`` when the request's id could not be read."""
+    """Return an error response; ``id`` is ``None`` when the request's id could not be read."""
     return encode({"jsonrpc": "2.0", "id": id, "error": error})
 
 
 def encode_request(id: RequestId, method: str, params: Any = None) -> bytes:
-    """A request; ``params`` are left out when ``None``."""
+    """Return a request; ``params`` are left out when ``None``."""
     if params is None:
         return encode({"jsonrpc": "2.0", "id": id, "method": method})
     return encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
 
 def encode_notification(method: str, params: Any = None) -> bytes:
-    """A notification; ``params`` are left out when ``None``."""
+    """Return a notification; ``params`` are left out when ``None``."""
     if params is None:
         return encode({"jsonrpc": "2.0", "method": method})
     return encode({"jsonrpc": "2.0", "method": method, "params": params})

@@ -63,7 +63,7 @@ class LineFramer:
         return self._held.size
 
     def feed(self, chunk: bytes) -> list[Frame]:
-        """The frames that ``chunk`` completes, in order; an empty chunk completes none."""
+        """Return the frames that ``chunk`` completes, in order; an empty chunk completes none."""
         frames: list[Frame] = []
         end = chunk.find(b"\n")
         if end == -1:  # the middle of a large frame: looking for the newline costs a seventh of splitting by it
@@ -89,7 +89,7 @@ class LineFramer:
         return frames
 
     def finish(self) -> list[Frame]:
-        """The unterminated last line, if there is one; the framer can be fed again afterwards."""
+        """Return the unterminated last line, if there is one; the framer can be fed again afterwards."""
         self._dropping = False
         frames: list[Frame] = []
         self._complete(self._held.take(), frames)

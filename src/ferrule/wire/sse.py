@@ -53,7 +53,7 @@ class EventTooLong:
 
 
 def encode_event(data: bytes, *, event: str | None = None, id: str | None = None, retry_ms: int | None = None) -> bytes:
-    """One event, ready to write.
+    """Return one event, ready to write.
 
     Args:
         data: UTF-8; every line of it becomes a data line (CR and CRLF count as line ends, as a reader would have it).
@@ -135,7 +135,7 @@ class EventReader:
         self._block = _Block()
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent | EventTooLong]:
-        """What ``chunk`` completes, in order."""
+        """Return what ``chunk`` completes, in order."""
         if self._skips_lf and chunk:
             self._skips_lf = False
             if chunk.startswith(b"\n"):

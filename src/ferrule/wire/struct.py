@@ -222,7 +222,7 @@ class OpenBundle(dict[str, Any]):
 
 
 def _attribute_of(owner: type[OpenBundle], key: str) -> str:
-    """The attribute name under which an unknown key passes through ``replace`` and ``asdict``.
+    """Return the attribute name under which an unknown key passes through ``replace`` and ``asdict``.
 
     The key itself, except where that name is taken (``items``, or a known key's Python name); an ``=`` in front
     then tells them apart. Keys that start with ``=`` get one more, so the way back is always the same.
@@ -274,7 +274,7 @@ _twins: dict[type[OpenBundle], type[msgspec.Struct]] = {}
 
 
 def _closed_twin(bundle: type[OpenBundle]) -> type[msgspec.Struct]:
-    """A plain struct with the bundle's known keys: one native pass checks the whole tree."""
+    """Return a plain struct with the bundle's known keys: one native pass checks the whole tree."""
     twin = _twins.get(bundle)
     if twin is None:
         fields: list[tuple[str, Any, Any]] = []
@@ -342,7 +342,7 @@ def _with_stand_ins(obj: Any, type_: Any, kept: dict[int, OpenBundle]) -> Any:
 
 
 def _is_integer_type(type_: Any) -> bool:
-    """Whether the type has integers and no other numbers."""
+    """Return whether the type has integers and no other numbers."""
     members = get_args(type_) if get_origin(type_) in (Union, types.UnionType) else (type_,)
     return int in members and float not in members
 

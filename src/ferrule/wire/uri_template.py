@@ -158,7 +158,7 @@ class UriTemplate:
         return hash(self.text)
 
     def exploded(self) -> set[str]:
-        """The names whose values are lists or mappings: ``{name*}``."""
+        """Return the names whose values are lists or mappings: ``{name*}``."""
         expressions = [part for part in self._parts if isinstance(part, _Expression)]
         return {each.name for part in expressions for each in part.variables if each.explode}
 
@@ -174,7 +174,7 @@ class UriTemplate:
         return found
 
     def expand(self, variables: Mapping[str, Any] | None = None, /, **more: Any) -> str:
-        """The URI for these variables.
+        """Return the URI for these variables.
 
         Args:
             variables: name to text, number, boolean, list or mapping of those. ``None`` and a missing name leave the
@@ -193,7 +193,7 @@ class UriTemplate:
         return self._size * len(uri)
 
     def match(self, uri: str) -> dict[str, MatchedValue] | None:
-        """The variables for which this template expands to ``uri``; ``None`` if there are none.
+        """Return the variables for which this template expands to ``uri``; ``None`` if there are none.
 
         Escapes are decoded once. A variable that the URI leaves out is absent; one that it gives as empty is ``""``.
         A variable that stands twice must have one value. Where several readings are possible the earlier variable
@@ -212,7 +212,7 @@ class UriTemplate:
 
 
 def first_match(templates: Iterable[UriTemplate], uri: str) -> tuple[UriTemplate, dict[str, MatchedValue]] | None:
-    """The first of several templates that matches a URI, and the variables; ``None`` where none does.
+    """Return the first of several templates that matches a URI, and the variables; ``None`` where none does.
 
     For templates that others wrote: all together get four times `MAX_STEPS`, and those after that are not tried.
     """
@@ -342,7 +342,7 @@ _ONE_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
 def normal_uri(uri: str) -> str:
-    """The one form of a URI that people and programs spell in several ways.
+    """Return the one form of a URI that people and programs spell in several ways.
 
     Letters outside ASCII, spaces and what else a URI cannot hold are escaped, escapes are in upper case, and what need
     not be escaped is not (RFC 3986, 6.2.2; RFC 3987, 3.1). Equal forms mean the same resource.
@@ -394,7 +394,7 @@ def _split_query(parts: list[_Part]) -> tuple[list[_Part], tuple[_Variable, ...]
 
 
 def _read_query(variables: tuple[_Variable, ...], query: str) -> list[tuple[_Capture, str]] | None:
-    """The raw values in a query string; ``None`` if it has a parameter too many, or one twice."""
+    """Return the raw values in a query string; ``None`` if it has a parameter too many, or one twice."""
     if "#" in query:
         return None
     named = {variable.name: variable for variable in variables}
@@ -410,7 +410,7 @@ def _read_query(variables: tuple[_Variable, ...], query: str) -> list[tuple[_Cap
 
 
 def _gather(found: list[tuple[_Capture, str | None]]) -> dict[str, MatchedValue] | None:
-    """The decoded values by name; ``None`` if they contradict one another or hold escapes that are no UTF-8."""
+    """Return the decoded values by name; ``None`` if they contradict one another or hold escapes that are no UTF-8."""
     values: dict[str, MatchedValue] = {}
     prefixes: list[tuple[str, str]] = []
     for capture, raw in found:
@@ -437,7 +437,7 @@ def _gather(found: list[tuple[_Capture, str | None]]) -> dict[str, MatchedValue]
 
 
 def _read(capture: _Capture, raw: str) -> MatchedValue | None:
-    """The value of one piece of the URI; ``None`` if the piece means that the variable is left out."""
+    """Return the value of one piece of the URI; ``None`` if the piece means that the variable is left out."""
     operator, variable = capture.operator, capture.variable
     if not variable.explode:
         return _unescape(raw[1:] if operator.named else raw)
@@ -472,7 +472,7 @@ class _PlainMatcher:
 
 
 def _plain_matcher(parts: list[_Part]) -> _PlainMatcher | None:
-    """A matcher for plain templates; ``None`` for all others.
+    """Return a matcher for plain templates; ``None`` for all others.
 
     Each variable must be followed by a character that it cannot take, or by the end: then its possessive loop cannot
     cut off a match, and there is nothing to try twice.
@@ -527,7 +527,7 @@ class _Automaton:
         self._others = [(at, *state) for at, state in reversed(numbered) if state[0] != _LITERAL]
 
     def run(self, uri: str) -> list[str | None] | None:
-        """The text of each capture, ``None`` for one that was not passed; ``None`` if the URI does not match."""
+        """Return the text of each capture, ``None`` for one that was not passed; ``None`` if the URI does not match."""
         if not uri.startswith(self._prefix):
             return None
         tokens = [token.upper() if len(token) > 1 else token for token in _TOKEN.findall(_escape(uri, True))]

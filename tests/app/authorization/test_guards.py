@@ -57,12 +57,12 @@ async def test_a_hidden_component_stands_in_nobodys_way() -> None:
     assert await read(app, "data://c/b", ADA) == "hidden c"
     with pytest.raises(ResourceNotFound):
         await read(app, "data://c/b", BOB)
-    may_hear = app.lowlevel.hearing_rule
-    assert may_hear is not None
-    assert may_hear(BOB)("data://a/b")
-    assert not may_hear(BOB)("data://c/b")
-    assert may_hear(ADA)("data://c/b")
-    assert may_hear(BOB)("data://nobody/serves/this")
+    may_see = app.lowlevel.resource_visibility
+    assert may_see is not None
+    assert may_see(BOB)("data://a/b")
+    assert not may_see(BOB)("data://c/b")
+    assert may_see(ADA)("data://c/b")
+    assert may_see(BOB)("data://nobody/serves/this")
 
 
 async def test_a_hidden_template_hides_no_suggestions_of_another() -> None:
@@ -104,8 +104,8 @@ async def test_an_allow_that_fails_hides_its_component_alone(caplog: pytest.LogC
         await ask(app, "resources/read", {"uri": "data://closed"}, dispatch=From(ADA))
     with pytest.raises(InvalidParams, match="Unknown prompt"):
         await ask(app, "prompts/get", {"name": "closed"}, dispatch=From(ADA))
-    assert app.lowlevel.hearing_rule is not None
-    assert not app.lowlevel.hearing_rule(ADA)("data://closed")
+    assert app.lowlevel.resource_visibility is not None
+    assert not app.lowlevel.resource_visibility(ADA)("data://closed")
 
 
 async def test_what_is_to_be_awaited_is_no_yes() -> None:
@@ -178,8 +178,8 @@ async def test_a_function_of_scopes_that_fails_lets_nobody_in(caplog: pytest.Log
     with caplog.at_level(logging.ERROR), pytest.raises(InternalError):
         await ask(app, "tools/call", {"name": "x"}, dispatch=From(ADA))
     assert "ZeroDivisionError" in caplog.text
-    assert app.lowlevel.hearing_rule is not None
-    assert not app.lowlevel.hearing_rule(ADA)("data://x")
+    assert app.lowlevel.resource_visibility is not None
+    assert not app.lowlevel.resource_visibility(ADA)("data://x")
 
 
 async def test_a_function_of_scopes_may_give_a_text() -> None:

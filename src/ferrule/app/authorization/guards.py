@@ -69,7 +69,7 @@ class Protection:
         resource_server.use(fetch_alone)
 
     async def authenticate(self, context: HttpContext) -> Any:
-        """The endpoint's hook; refuses by `HttpRefusal`."""
+        """Return the endpoint's hook; refuses by `HttpRefusal`."""
         try:
             return await self.resource_server.authenticate(context)
         except AuthRefusal as refusal:
@@ -78,7 +78,7 @@ class Protection:
             raise HttpRefusal(refusal.status, refusal.message, refusal.headers) from None
 
     def document_for(self, context: HttpContext, path: str) -> tuple[int, bytes, list[tuple[str, str]]] | None:
-        """The metadata of the protected resource, where a request asks for them; see `ServerProtection`."""
+        """Return the metadata of the protected resource, where a request asks for them; see `ServerProtection`."""
         return self.resource_server.document_for(context, path)
 
     def document_paths(self, path: str) -> list[str]:
@@ -134,13 +134,13 @@ class Guard:
         self._allow = allow
 
     def is_visible(self, ctx: ServerRequestContext[Any]) -> bool:
-        """Whether the component exists for the sender of this request."""
+        """Return whether the component exists for the sender of this request."""
         if self._allow is None:
             return True
         return not ctx.transport.is_network or self.exists_for(ctx.transport.principal)
 
     def exists_for(self, principal: Any) -> bool:
-        """Whether the component exists for a principal."""
+        """Return whether the component exists for a principal."""
         allow = self._allow
         if allow is None:
             return True
@@ -165,7 +165,7 @@ class Guard:
             return False
         return True
 
-    def may_hear(self, principal: Any, arguments: dict[str, Any]) -> bool:
+    def may_see(self, principal: Any, arguments: dict[str, Any]) -> bool:
         """Whether a principal may be told that the component changed: it exists for it, and its scopes suffice."""
         if not self.exists_for(principal):
             return False

@@ -83,7 +83,7 @@ class Handles(_Kept[T]):
         await self._put(ctx, self._key(ctx, handle), value)
 
     async def get(self, ctx: Context[Any], handle: str) -> T:
-        """The value behind a handle.
+        """Return the value behind a handle.
 
         Raises:
             UnknownHandle: there is none for this principal; the model reads that it may begin anew.
@@ -114,7 +114,7 @@ class PerPrincipal(_Kept[T]):
         await self._put(ctx, self._key(ctx), value)
 
     async def get(self, ctx: Context[Any]) -> T | None:
-        """The value of whoever sent this request, ``None`` if there is none.
+        """Return the value of whoever sent this request, ``None`` if there is none.
 
         Raises:
             NoSession: nobody is authenticated.

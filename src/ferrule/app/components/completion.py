@@ -1,9 +1,9 @@
 """Completion of prompt arguments and template variables.
 
-A parameter that is a ``Literal`` or an enum completes itself. For any other, a function is registered for one argument
-of one prompt or template; it gets what has been typed, and by name or type whatever else it asks for: ``arguments``
-(the ones already filled in) and a `Context`. At most 100 values go out
-(2026-07-28, "Completion"); the rest is counted.
+The values of a ``Literal`` or enum parameter are completed without a function. For any other parameter a function is
+registered for one argument of one prompt or template. Its parameters are the typed text and, if it declares them,
+``arguments`` (the ones already filled in) and a `Context`. At most 100 values are sent (2026-07-28, "Completion"); the
+total is sent too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_VALUES", "CompletionSet"]
 
 MAX_VALUES = 100
-"""Values in one answer, by the specification."""
+"""Maximum number of values in one result ("Completion")."""
 
 
 class CompletionSet:
@@ -53,9 +53,14 @@ class CompletionSet:
     def add(self, owner: str, argument: str, function: Callable[..., Any]) -> None:
         """Register a completer; see `MCPServer.complete`.
 
+        Args:
+            owner: the prompt's name or the template's text.
+            argument: the name of the argument or variable.
+            function: the completer.
+
         Raises:
-            SignatureError: it does not take the typed text first.
-            RegistrationError: the argument has a completer.
+            SignatureError: the function's first parameter is not the typed text, or it has unknown parameters.
+            RegistrationError: the argument already has a completer.
         """
         spec = compile_function(function)
         names = [part.name for part in spec.parameters]
@@ -77,12 +82,12 @@ class CompletionSet:
         template_uri: Callable[[str], str],
         mount_path: Callable[[MountPath | None], MountPath],
     ) -> None:
-        """Complete what another server completes, under the names that its prompts and templates have here.
+        """Register the completers of a mounted server under the names of its prompts and templates in this server.
 
         Args:
-            other: of the mounted server.
-            prompt_name, template_uri: name or URI in the mounted server → the one here.
-            mount_path: path to a completer within ``other`` → the path from here.
+            other: the completers of the mounted server.
+            prompt_name, template_uri: function from a name or URI in the mounted server to the one in this server.
+            mount_path: function from the path to a completer in ``other`` to its path from this server.
         """
         for (owner, argument), (spec, inner) in other._completers.items():
             name = template_uri(owner) if owner in other._resources.templates else prompt_name(owner)
@@ -93,11 +98,14 @@ class CompletionSet:
             follower()
 
     def serve(self) -> None:
-        """Announce completion; called once something can be completed, here or in a server mounted here."""
+        """Register the handler of ``completion/complete``, which announces the capability.
+
+        Called when the first argument can be completed, in this server or in a server mounted in it.
+        """
         self._server.add_request_handler("completion/complete", self._complete, trusted=True)
 
     def notice(self, spec: FunctionSpec) -> None:
-        """Announce completion if a parameter of ``spec`` completes itself."""
+        """Announce the capability if a parameter of ``spec`` is a ``Literal`` or an enum."""
         if any(member.values for part in spec.parameters for member in flat_members(part.shape)):
             self.serve()
 
@@ -107,7 +115,7 @@ class CompletionSet:
         parameter = next((part for part in component.spec.finish().parameters if part.name == name), None)
         if parameter is None:
             raise InvalidParams(f"{owner} has no argument {name!r}")
-        if component.guard is not None:  # what a completer knows is as secret as what it helps to ask for
+        if component.guard is not None:  # values of a protected component are as secret as the component
             context = ctx.params.context
             filled: Mapping[str, Any] = {} if context is None else context.arguments or {}
             if not component.guard.check_completion(ctx, {**filled, name: ctx.params.argument.value}):
@@ -128,7 +136,7 @@ class CompletionSet:
         typed = params.argument.value
         if completer is not None:
             filled: Mapping[str, str] = (params.context.arguments if params.context is not None else None) or {}
-            return await self._ask(completer, typed, filled, ctx)
+            return await self._run_completer(completer, typed, filled, ctx)
         return _bounded([text for text in _choices(parameter.shape) if text.startswith(typed)])
 
     def _owner(self, ref: Any, ctx: ServerRequestContext[Any]) -> tuple[str, PromptComponent | ResourceComponent]:
@@ -145,7 +153,7 @@ class CompletionSet:
             template = found[0]
         return template.uri, template
 
-    async def _ask(
+    async def _run_completer(
         self, completer: FunctionSpec, typed: str, filled: Mapping[str, str], ctx: ServerRequestContext[Any]
     ) -> Completion:
         names = [part.name for part in completer.parameters]
@@ -159,7 +167,7 @@ class CompletionSet:
 
 
 def _choices(shape: Shape) -> list[str]:
-    """The texts that a closed set of values is asked for by: those, and only those, that are taken."""
+    """Return the texts of a closed set of values: exactly those that are accepted as the argument."""
     found: list[str] = []
     for member in flat_members(shape):
         for value in member.values:

@@ -27,12 +27,12 @@ class Component(Generic[OptionsT]):
     Attributes:
         spec, name, options: as given.
         tags: of the options.
-        number: in the order of registration.
-        enabled: whether the server shows it that has it in its index.
-        is_offered: whether the server shows it that it is mounted from; true for a server's own components.
-        guard: who may see and use it; ``None`` for everybody.
-        mount_path: the mounts on the way to it; ``None`` for a server's own components.
-        original: what a mounted copy was copied of; ``None`` for a server's own components.
+        number: position in the order of registration, from 1.
+        enabled: whether it is enabled in the server whose index holds it.
+        is_offered: whether the mounted server shows it; always true for a server's own components.
+        guard: decides who may see and use it; ``None``: all clients.
+        mount_path: the mounts between the server and the component; ``None`` for a server's own components.
+        original: the component of the mounted server that this is a copy of; ``None`` for a server's own components.
     """
 
     __slots__ = (
@@ -62,7 +62,7 @@ class Component(Generic[OptionsT]):
 
     @property
     def description(self) -> str | None:
-        """As registered, else the docstring up to its first section."""
+        """The description given at registration, else the docstring up to its first section."""
         given = self.options.description
         return given if given is not None else self.spec.description()
 
@@ -80,6 +80,6 @@ class Component(Generic[OptionsT]):
         return made
 
     def refresh(self) -> None:
-        """Take over what may have changed in the original since the copy was made."""
+        """Copy the facts that may have changed in the original since this copy was made."""
         if self.original is not None:
-            self.guard = self.original.guard  # a copy without its guard would be open to everybody
+            self.guard = self.original.guard  # without the guard, every client could use the copy

@@ -1,6 +1,6 @@
 """The index of one kind of component: by key, in the order of registration, each enabled or not.
 
-Every change drops the encoded pages and is published once the server is running, so a client that listens hears of it.
+Every change discards the encoded pages of the list and is published to the clients that listen to changes of it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ComponentT = TypeVar("ComponentT", bound="Component[Any]")
 
 
 def shown_name(name: str) -> str:
-    """The name that a peer sent as an error repeats it: a megabyte of it helps nobody."""
+    """Return a name that a peer sent, shortened for an error message to 200 characters."""
     return name if len(name) <= _MAX_SHOWN_CHARS else name[:_MAX_SHOWN_CHARS] + "…"
 
 
@@ -40,16 +40,16 @@ class ComponentIndex(Generic[ComponentT]):
     """Components of one kind.
 
     Args:
-        kind: for messages: ``"tool"``.
+        kind: the kind's name in messages, such as ``"tool"``.
         on_change: called after every change.
-        is_private: the server knows who asks, so that no cache may share its lists.
+        is_private: the server authenticates clients, so that shared caches must not keep its lists.
 
     Attributes:
-        live: key → component, enabled ones only; what a call looks into.
-        is_guarded: some component has a guard, so that lists differ by who asks.
-        followers: called after every change, before the list is published; see `ferrule.app.components.mounting`.
-        checks: called before a key is added; what they raise refuses it.
-        hidden_tags: tags that were disabled last: what a mounted server adds later with one of them stays hidden.
+        live: the enabled components by key; calls look into this.
+        is_guarded: some component has a guard, so that lists differ between principals.
+        followers: called after every change, before it is published; see `ferrule.app.components.mounting`.
+        checks: called with a key before it is added; an exception refuses it.
+        hidden_tags: the disabled tags: a component with such a tag that a mounted server adds later stays hidden.
     """
 
     def __init__(self, kind: str, on_change: Callable[[], None], is_private: bool = False) -> None:
@@ -76,15 +76,15 @@ class ComponentIndex(Generic[ComponentT]):
         return key in self._all
 
     def all_keys(self) -> list[str]:
-        """Return the keys, enabled or not, as they are now."""
+        """Return a copy of the keys of all components, enabled or not."""
         return list(self._all)
 
     def items(self) -> list[tuple[str, ComponentT]]:
-        """Return keys and components, enabled or not, as they are now."""
+        """Return a copy of the keys and components, enabled or not."""
         return list(self._all.items())
 
     def touch(self) -> None:
-        """A member's facts changed after it was added."""
+        """Call the followers after a component's facts were changed in place."""
         for follower in self.followers:
             follower()
 
@@ -99,11 +99,11 @@ class ComponentIndex(Generic[ComponentT]):
         )
 
     def get(self, key: str) -> ComponentT | None:
-        """A component, enabled or not."""
+        """Return a component, enabled or not; ``None`` if there is no such key."""
         return self._all.get(key)
 
     def guard(self, component: ComponentT) -> None:
-        """Give a component its guard, before it is added; see `ferrule.app.authorization.guards`."""
+        """Set the guard of a component from its options; call it before `add`. See `ferrule.app.authorization`."""
         scopes, allow = component.options.scopes, component.options.allow
         if scopes or allow is not None:
             from ferrule.app.authorization.guards import make_guard
@@ -112,10 +112,10 @@ class ComponentIndex(Generic[ComponentT]):
             self.is_guarded = self.is_guarded or component.guard is not None
 
     def check_free(self, key: str) -> None:
-        """Refuse a key that is taken, here or where this server is mounted.
+        """Check that a key is free in this server and in every server that it is mounted in.
 
         Raises:
-            RegistrationError: it is.
+            RegistrationError: the key is taken.
         """
         if key in self._all:
             raise RegistrationError(f"There is already a {self.kind} {key!r}; remove it first")
@@ -123,10 +123,12 @@ class ComponentIndex(Generic[ComponentT]):
             check(key)
 
     def add(self, key: str, component: ComponentT, *, is_mounted: bool = False) -> None:
-        """Add one at the end.
+        """Add a component at the end.
 
         Args:
-            is_mounted: it comes from a server mounted here: what was disabled here stays so.
+            key: its name, URI or template text.
+            component: the component.
+            is_mounted: the component is a copy from a mounted server; a key or tag disabled in this server stays so.
 
         Raises:
             RegistrationError: the key is taken.
@@ -142,13 +144,14 @@ class ComponentIndex(Generic[ComponentT]):
         self._changed()
 
     def remove(self, key: str, *, is_mounted: bool = False) -> ComponentT:
-        """Take one away.
+        """Remove a component and return it.
 
         Args:
-            is_mounted: it went away in the server that it was mounted from, and may come back.
+            key: its key.
+            is_mounted: the mounted server removed it and may add it again; whether the key is disabled is kept.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such component.
         """
         component = self._all.pop(key)
         self.live.pop(key, None)
@@ -158,10 +161,10 @@ class ComponentIndex(Generic[ComponentT]):
         return component
 
     def set_enabled(self, key: str, enabled: bool) -> None:
-        """Show or hide one; a hidden one is neither listed nor served.
+        """Enable or disable a component; a disabled one is neither listed nor served.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such component.
         """
         component = self._all[key]
         if enabled:
@@ -170,18 +173,23 @@ class ComponentIndex(Generic[ComponentT]):
             self._hidden_keys.add(key)
         if component.enabled is not enabled:
             component.enabled = enabled
-            self._shown_anew(key)
+            self._update_live(key)
 
     def set_offered(self, key: str, is_offered: bool) -> None:
-        """The server that it is mounted from shows or hides it."""
+        """Record whether the mounted server shows a component.
+
+        Raises:
+            KeyError: there is no such component.
+        """
         component = self._all[key]
         if component.is_offered is not is_offered:
             component.is_offered = is_offered
-            self._shown_anew(key)
+            self._update_live(key)
 
-    def _shown_anew(self, key: str) -> None:
+    def _update_live(self, key: str) -> None:
         component = self._all[key]
-        if component.enabled and component.is_offered:  # back to its place in the order of registration
+        if component.enabled and component.is_offered:
+            # Rebuilt, not appended: pages need the components by rising number.
             self.live = {name: member for name, member in self._all.items() if member.enabled and member.is_offered}
         elif self.live.pop(key, None) is None:
             return
@@ -200,10 +208,16 @@ class ComponentIndex(Generic[ComponentT]):
         page_size: int | None,
         make: Callable[[list[ComponentT], str | None, Revision], Any],
     ) -> Encoded:
-        """One page of the list as finished bytes, from memory where it was made before.
+        """Return one page of the list as encoded JSON; pages are cached.
 
         Args:
-            make: members, the next cursor and the revision → the result to finish and encode.
+            ctx: the request; its revision and cache hints are part of the cache's key.
+            cursor: as the client sent it; ``None`` for the first page.
+            page_size: maximum number of members on a page; ``None`` for all.
+            make: function from the members, the next cursor and the revision to the result.
+
+        Raises:
+            InvalidParams: the cursor is not one of this server's.
         """
         server, connection = ctx.server, ctx.session.connection
         hints = server.cache_hints

@@ -1,8 +1,8 @@
-"""The mounts between the server that is asked and the server that a mounted component was registered with.
+"""The mounts between the server that received a request and the server that registered the requested component.
 
-Each mount is a `MountPoint`; those on the way to one component are its `MountPath`. Calls of the component go along the
-path, so that they see the middleware, the names and the lifespan state of the server that it comes from. Mount points
-without middleware and without a lifespan cost a call nothing.
+Each mount is a `MountPoint`; the mount points between a server and a component are the component's `MountPath`. A call
+follows the path: the middleware, the names and the lifespan state of each server on it apply. Mount points without
+middleware and without a lifespan add no cost to a call.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ferrule.kernel.server import CallNext, ServerMiddleware, ServerRequestConte
 __all__ = ["MountPath", "MountPoint", "MountedServer"]
 
 CallComponent: TypeAlias = Callable[[ServerRequestContext[Any], Mapping[str, Any]], Awaitable[Any]]
-"""``await call(ctx, params)``: the component itself, with the params as middleware left them."""
+"""``await call(ctx, params)`` calls the component, with the params as the middleware changed them."""
 
 
 class MountedServer(Protocol):
-    """What a mount path needs of a server; an `MCPServer`, which describes each member."""
+    """The members of a server that a mount path uses; implemented by `MCPServer`, which describes them."""
 
     lifespan_state: Any
 
@@ -34,9 +34,9 @@ class MountPoint:
     """One server mounted in another.
 
     Attributes:
-        server: the mounted one.
-        middleware: its own, as it was when it was mounted.
-        local_name: name of a tool or prompt in the server around it → its name in the mounted server.
+        server: the mounted server.
+        middleware: its middleware at the time of mounting.
+        local_name: function from the name of a tool or prompt in the parent to its name in the mounted server.
         local_uri: the same for URIs.
     """
 
@@ -59,7 +59,7 @@ class MountPoint:
             ctx,
             params=self._with_local_names(params),
             lifespan_context=self.server.lifespan_state if self.has_state else ctx.lifespan_context,
-            home=self.server,
+            component_server=self.server,
         )
 
     def _with_local_names(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class MountPoint:
 
 
 class MountPath:
-    """The mounts on the way to a component, or to a completer.
+    """The mounts between a server and a component or completer.
 
     Args:
         points: the outermost mount first.
@@ -77,7 +77,7 @@ class MountPath:
     Attributes:
         points: as given.
         server: the innermost server, with which the component was registered.
-        has_middleware: whether a server on the way has middleware.
+        has_middleware: whether a server on the path has middleware.
     """
 
     __slots__ = ("_stateful", "has_middleware", "points", "server")
@@ -90,18 +90,18 @@ class MountPath:
 
     @property
     def has_state(self) -> bool:
-        """Whether a server on the way has a lifespan of its own."""
+        """Whether a server on the path has a lifespan of its own."""
         return self._stateful is not None
 
     @classmethod
     def through(cls, point: MountPoint, rest: MountPath | None) -> MountPath:
-        """Return the path through ``point`` and then along ``rest``; ``None`` for a component of its own server."""
+        """Return the path with ``point`` before ``rest``, which is ``None`` for the mounted server's own component."""
         return cls((point, *(() if rest is None else rest.points)))
 
     def with_state(self, ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
         """Return the request as one of the innermost server, with the state of the innermost server that has any."""
         stateful = self._stateful
-        # Spelt out: `dataclasses.replace` costs as much as all the rest of a call here.
+        # The constructor instead of `dataclasses.replace`, which costs as much as the rest of a call.
         return ServerRequestContext(
             ctx.session,
             ctx.lifespan_context if stateful is None else stateful.lifespan_state,
@@ -118,13 +118,15 @@ class MountPath:
     def run(
         self, ctx: ServerRequestContext[Any], method: str, params: dict[str, Any], call: CallComponent
     ) -> Awaitable[Any]:
-        """Call the component through the middleware on the way; each sees names, params and state of its own server.
+        """Call the component through the middleware on the path, and return its result.
+
+        Each middleware sees the names, params and state of its own server.
 
         Args:
-            ctx: the request. Its method may be another one: that of a function which uses this component.
+            ctx: the request. Its method differs from ``method`` when another component's function uses this one.
             method: the method that the component serves.
-            params: of that method.
-            call: gets the request with its own method and params, and the state of the innermost server.
+            params: the params of ``method``.
+            call: called with the request (its own method and params, the innermost server's state) and ``params``.
         """
         if not self.has_middleware:
             return call(self.with_state(ctx), params)

@@ -1,17 +1,17 @@
-"""Mounting one server in another: its components become the other's, in one index.
+"""Mounting one server (the mounted server) in another (its parent): the parent serves the mounted components.
 
-A mounted component is a copy of the original under its new name, with the original's function, options and threads, so
-that a call costs the same at any depth. Copies follow: what is added to, removed from, enabled or disabled in the
-mounted server is so in the other one too, through every mount, and so are updates of its resources. What the other
-server has disabled or removed itself stays so: a component is shown if every server on the way shows it. A name that is
-taken in one of the servers around is refused when it is registered, before anything has changed.
+A mounted component is a copy of the original under its new name in the parent's index, with the original's function,
+options and threads, so that a call costs the same at any depth. Copies are kept up to date: a component that is added
+to, removed from, enabled or disabled in the mounted server changes in every parent too, and updates of its resources
+are published there. A component that a parent has disabled or removed stays so: it is shown if every server on its
+mount path shows it. Registering a name that is taken in a parent is refused before anything has changed.
 
-Components keep what belongs to the mounted server (`ferrule.app.components.mount_path`). Its lifespan is entered inside
-the other's, and its functions and completers see its state in ``ctx.lifespan``. Its middleware, as it is when mounted,
-runs inside the other's around calls of its tools, reads of its resources, its prompts and their completions: it sees
-them under its own names, may refuse them, change a tool's or prompt's arguments and the result, but not send them to
-another component. Lists are the outermost server's. Tasks are served by the outermost server; where it has no tasks, a
-mounted tool answers within its call.
+The mounted server's settings apply to its components (`ferrule.app.components.mount_path`). Its lifespan is entered
+inside the parent's, and its functions and completers see its state in ``ctx.lifespan``. Its middleware, as it is at the
+time of mounting, runs inside the parent's for calls of its tools, reads of its resources, its prompts and their
+completions: it sees them under their local names, may refuse them and change the arguments and the result, but cannot
+redirect them to another component. Lists and tasks are served by the outermost server; where that has no tasks, a
+mounted tool returns its result within the call.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class ToolExtension(Protocol):
-    """What mounting needs of an extension."""
+    """The methods of an extension that mounting uses."""
 
     serves_tasks: ClassVar[bool]
-    """Whether it makes tasks of tools that ask for it (``task=``)."""
+    """Whether it runs tools that are registered with ``task=`` as tasks."""
 
     def prepare_tool(self, tool: ToolComponent, /) -> None:
         """Prepare a tool for calls, before its first one."""
@@ -53,7 +53,7 @@ class ToolExtension(Protocol):
 
 
 class MountableServer(MountedServer, Protocol):
-    """What mounting needs of both servers; an `MCPServer`, which describes each member."""
+    """The members of both servers that mounting uses; implemented by `MCPServer`, which describes them."""
 
     @property
     def name(self) -> str: ...
@@ -94,14 +94,14 @@ def prefixed_uri(uri: str, prefix: str) -> str:
 
 
 def unprefixed_uri(uri: str, prefix: str) -> str:
-    """Return the URI that `prefixed_uri` was given."""
+    """Return the URI without the prefix; the inverse of `prefixed_uri`."""
     scheme, colon, rest = uri.partition(":")
     slashes = "//" if rest.startswith("//") else ""
     return f"{scheme}{colon}{slashes}{rest[len(slashes) :].removeprefix(f'{prefix}/')}"
 
 
 class _Names:
-    """Names and URIs of a mounted server ↔ those in the server around it."""
+    """Converts names and URIs of a mounted server to those in its parent, and back."""
 
     def __init__(self, prefix: str | None) -> None:
         self._prefix = prefix
@@ -120,25 +120,25 @@ class _Names:
 
 
 class Mount:
-    """One server inside another.
+    """One server mounted in another.
 
     Args:
-        parent: gets the components.
-        server: has them.
-        prefix: before their names (``prefix_name``) and in their URIs; ``None`` for none.
+        parent: the server that serves the components from now on.
+        server: the mounted server.
+        prefix: before the names (``prefix_name``) and in the URIs of its components; ``None`` for none.
 
     Attributes:
         parent, server: as given.
 
     Raises:
-        RegistrationError: a name is taken, the prefix is malformed, the server holds the parent, the server is no
-            `MCPServer`, or it has ``auth=`` and the parent has none.
+        RegistrationError: a name is taken, the prefix is malformed, the parent is mounted in the server, the server is
+            no `MCPServer`, or it has ``auth=`` and the parent has none.
     """
 
     def __init__(self, parent: MountableServer, server: MountableServer, prefix: str | None) -> None:
         if prefix is not None and not _PREFIX.fullmatch(prefix):
             raise RegistrationError(f"The prefix {prefix!r} is not 1 to 64 of: letters, digits, '_', '-'")
-        if not isinstance(server, ComponentRegistry):  # a proxy, a low-level server
+        if not isinstance(server, ComponentRegistry):  # such as a proxy or a low-level server
             raise RegistrationError(
                 f"Only an MCPServer can be mounted, not a {type(cast('object', server)).__name__}: several servers "
                 "behind one address are `ferrule run` with a configuration file"
@@ -147,8 +147,8 @@ class Mount:
             raise RegistrationError(f"{server.name!r} cannot be mounted in itself")
         if server.lowlevel.protection is not None and parent.lowlevel.protection is None:
             raise RegistrationError(
-                f"{server.name!r} has auth= and {parent.name!r} has none, so that everybody could use what is "
-                f"protected: give {parent.name!r} auth= too; it decides then for both"
+                f"{server.name!r} has auth= and {parent.name!r} has none, so that any client could use protected "
+                f"components: set auth= of {parent.name!r} too; it then applies to both"
             )
         self.parent = parent
         self.server = server
@@ -173,11 +173,11 @@ class Mount:
             server.lowlevel.bus.add_relay(self._pass_update)
 
     def mount_path(self, inner: MountPath | None) -> MountPath:
-        """Return the path from the parent to what is at ``inner`` in the mounted server."""
+        """Return the path from the parent to a component whose path in the mounted server is ``inner``."""
         return MountPath.through(self._point, inner)
 
     def _pass_update(self, event: Event) -> None:
-        """Publish an update of a resource in the parent too, under the URI that it has there."""
+        """Publish an update of a resource in the parent too, under its URI in the parent."""
         if event.method == RESOURCE_UPDATED:
             uri = self._names.outer_uri(event.params["uri"])
             self.parent.lowlevel.bus.publish(Event(event.method, normal_uri(uri), {**event.params, "uri": uri}))
@@ -189,14 +189,14 @@ class Mount:
 
 
 class _Copies(Generic[ComponentT]):
-    """The copies of one kind of component in the server around, kept up to date.
+    """The copies of one kind of component in the parent, kept up to date.
 
     Args:
-        mount_path: path to a component in the mounted server → the path from the server around.
+        mount_path: function from the path of a component in the mounted server to its path from the parent.
         source: index of the mounted server.
-        target: index of the server around.
-        outer_key: key in ``source`` → key in ``target``.
-        serve: makes the server around answer the methods of this kind.
+        target: index of the parent.
+        outer_key: function from a key in ``source`` to the key in ``target``.
+        serve: registers the handlers of this kind of component in the parent.
     """
 
     def __init__(
@@ -213,20 +213,20 @@ class _Copies(Generic[ComponentT]):
         self._outer_key = outer_key
         self._serve = serve
         self._copies: dict[str, ComponentT] = {}  # by the key in the source
-        # Removed in the server around, which holds for whatever is registered again under that key.
+        # Keys removed in the parent; they stay removed if the mounted server registers them again.
         self._removed: set[str] = set()
 
     def check_free(self) -> None:
-        """Refuse the mount if a key is taken.
+        """Check that no key is taken in the parent.
 
         Raises:
-            RegistrationError: one is.
+            RegistrationError: a key is taken.
         """
         for key in self._source.all_keys():
             self._target.check_free(self._outer_key(key))
 
     def follow(self) -> None:
-        """Copy what there is, now and after each change."""
+        """Copy the components now, and update the copies after each change."""
         self._source.checks.append(self._check_key)
         self._source.followers.append(self._synchronize)
         self._synchronize()
@@ -269,17 +269,17 @@ class _Copies(Generic[ComponentT]):
             del self._copies[key]
 
     def before_add(self, original: ComponentT, made: ComponentT) -> None:
-        """Do what a kind needs before its copy is added; nothing for most."""
+        """Called before a copy is added to the parent; for subclasses."""
 
     def after_refresh(self, made: ComponentT) -> None:
-        """Do what a kind needs after its copy was brought up to date; nothing for most."""
+        """Called after a copy was updated; for subclasses."""
 
     def after_remove(self, outer_key: str) -> None:
-        """Do what a kind needs after its copy was removed; nothing for most."""
+        """Called after a copy was removed from the parent; for subclasses."""
 
 
 class _ToolCopies(_Copies[ToolComponent]):
-    """Copies of tools: extensions and header plans are those of the server around."""
+    """Copies of tools: the parent's extensions apply to them, and the parent keeps their header plans."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
-"""Whether a call of a tool may, or must, become a task."""
+"""``"optional"``: a call of the tool may become a task; ``"required"``: it must; ``"forbidden"``: it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ToolDefaults:
 
     Attributes:
         schema, max_result_bytes, mask_errors: as given to `MCPServer`.
-        encoder: made of ``text``.
+        encoder: writes structured results as text; made from the ``text`` argument. ``None`` for JSON.
     """
 
     schema: SchemaMode = "model"

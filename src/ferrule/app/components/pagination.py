@@ -1,11 +1,9 @@
-"""Pages of a list whose members come and go, and the bounded memory of encoded pages.
+"""Pages of a list whose members may change between requests, and the bounded cache of encoded pages.
 
-A cursor names the last member that was given, by its registration number, so a page continues rightly when members were
-added or removed in between, in this process or in another worker that registered the same components. Cursors are
-opaque to clients; anything that is not one of ours is -32602. An empty string is a cursor like any other
-(2026-07-28, "Pagination"): here it stands before the first member.
-
-The rule a newcomer would break: test ``cursor is None``, never its truth.
+A cursor is the registration number of the last member sent, so that the next page is right after members were added or
+removed, in this process or in another worker that registered the same components. Cursors are opaque to clients; an
+unknown one is refused with -32602. An empty string is a valid cursor (2026-07-28, "Pagination"): here it is the
+position before the first member. Therefore test ``cursor is None``, never the truth value of a cursor.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ ValueT = TypeVar("ValueT")
 
 
 class Page(Generic[MemberT]):
-    """Members in order, and the cursor of what follows; ``None`` at the end."""
+    """Members in order, and the cursor of the next page; ``None`` on the last page."""
 
     __slots__ = ("members", "next_cursor")
 
@@ -41,15 +39,15 @@ class Page(Generic[MemberT]):
 
 
 def encode_cursor(number: int) -> str:
-    """The cursor after a registration number."""
+    """Return the cursor of the position after a registration number."""
     return urlsafe_b64encode(f"{_PREFIX}{number}".encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str) -> int:
-    """The registration number that a cursor stands after; 0 for the empty one.
+    """Return the registration number of the last member before a cursor; 0 for the empty cursor.
 
     Raises:
-        InvalidParams: it is not one of ours.
+        InvalidParams: `encode_cursor` cannot have made the cursor.
     """
     if cursor == "":
         return 0
@@ -58,18 +56,22 @@ def decode_cursor(cursor: str) -> int:
     except ValueError:
         text = ""
     number = text.removeprefix(_PREFIX)
+    # The length limit bounds the work of `int`; comparing with the encoding leaves one spelling for each position.
     if text.startswith(_PREFIX) and number.isdecimal() and len(number) < 18 and encode_cursor(int(number)) == cursor:
         return int(number)
-    raise InvalidParams("The cursor is not one that this server gave")
+    raise InvalidParams("The cursor does not come from this server")
 
 
 def paginate(members: Iterable[MemberT], cursor: str | None, page_size: int | None) -> Page[MemberT]:
-    """One page.
+    """Return one page.
 
     Args:
-        members: all of them, by rising number.
+        members: all members, by rising number.
         cursor: ``None`` for the first page.
-        page_size: members on a page; ``None`` for all that are left.
+        page_size: maximum number of members on the page; ``None`` for all remaining ones.
+
+    Raises:
+        InvalidParams: the cursor is not one of this server's.
     """
     after = 0 if cursor is None else decode_cursor(cursor)
     rest = [member for member in members if member.number > after]
@@ -80,7 +82,7 @@ def paginate(members: Iterable[MemberT], cursor: str | None, page_size: int | No
 
 
 class LruCache(Generic[ValueT]):
-    """A mapping that forgets what was used longest ago."""
+    """A mapping of at most ``max_entries`` entries; the least recently used entry is removed first."""
 
     __slots__ = ("_kept", "_max")
 
@@ -89,20 +91,20 @@ class LruCache(Generic[ValueT]):
         self._kept: OrderedDict[Hashable, ValueT] = OrderedDict()
 
     def get(self, key: Hashable) -> ValueT | None:
-        """The value, now the freshest; ``None`` if it is not kept."""
+        """Return a value and mark it as used; ``None`` if there is no such key."""
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
         return found
 
     def put(self, key: Hashable, value: ValueT) -> None:
-        """Keep a value; the stalest goes when there are too many."""
+        """Add a value; remove the least recently used one if there are too many."""
         self._kept[key] = value
         if len(self._kept) > self._max:
             self._kept.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         self._kept.clear()
 
     def __len__(self) -> int:

@@ -1,8 +1,8 @@
 """Prompts: functions as ``prompts/list`` and ``prompts/get``.
 
-A prompt's arguments are text on the wire; each is converted by its parameter's declared type, as a tool's JSON text
-would be. What the function returns becomes messages: text is one of the user's, a list is several, ``(role, text)``
-names the role, and every content helper is a message of its own.
+A prompt's arguments are text on the wire; each is converted to its parameter's declared type, as a tool's JSON text
+would be. The function's return value becomes messages: text is one message of the user, a list is several messages,
+``(role, text)`` sets the role, and each content helper is one message.
 """
 
 from __future__ import annotations
@@ -52,16 +52,20 @@ class PromptComponent(Component[PromptOptions]):
     __slots__ = ()
 
     def definition(self) -> Prompt:
-        """As listed."""
+        """Return the prompt's entry in ``prompts/list``.
+
+        Raises:
+            SignatureError: a parameter's type names something undefined.
+        """
         self.spec.finish()
-        told = self.spec.parameter_descriptions()
+        descriptions = self.spec.parameter_descriptions()
         arguments: list[PromptArgument] = []
         for part in self.spec.parameters:
             words = part.shape.words()
             arguments.append(
                 PromptArgument(
                     part.name,
-                    description=words.get("description", told.get(part.name)),
+                    description=words.get("description", descriptions.get(part.name)),
                     required=True if part.required else None,
                     title=words.get("title"),
                 )
@@ -98,7 +102,7 @@ class PromptSet:
         function: Callable[..., Any],
         options: PromptOptions,
     ) -> PromptComponent:
-        """Register a function; see `MCPServer.prompt`.
+        """Return the component of a newly registered function; see `MCPServer.prompt`.
 
         Raises:
             SignatureError: the function cannot be served.
@@ -118,16 +122,19 @@ class PromptSet:
         return component
 
     def serve(self) -> None:
-        """Answer the two methods from now on."""
+        """Register the handlers of ``prompts/list`` and ``prompts/get``, unless they are."""
         if self._server.get_request_handler("prompts/get") is None:
             self._server.add_request_handler("prompts/list", self._list, trusted=True)
             self._server.add_request_handler("prompts/get", self._get, trusted=True)
 
     async def get(self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, str] | None) -> GetPromptResult:
-        """Fill in a prompt within a request that is being served.
+        """Return the messages of a prompt for the sender of a request.
 
         Raises:
-            InvalidParams: no such prompt, or its arguments do not fit ("Prompts", error handling).
+            InvalidParams: there is no such prompt, or its arguments do not fit ("Prompts", error handling).
+            InsufficientScope: the token lacks a scope.
+            MCPError: the function raised `ToolError`; with its text.
+            InternalError: the function returned something that is no message.
         """
         prompt = self.index.live.get(name)
         if prompt is None or (prompt.guard is not None and not prompt.guard.is_visible(ctx)):
@@ -170,7 +177,7 @@ def _prompts_page(members: list[PromptComponent], next_cursor: str | None, _: Re
     for member in members:
         try:
             listed.append(member.definition())
-        except SignatureError as error:  # registered while the server runs, so nothing could refuse it at the start
+        except SignatureError as error:  # registered while the server runs, when no start checks it
             logger.error("Prompt %r is left out of the list, since it cannot be described: %s", member.name, error)
     return ListPromptsResult(listed, next_cursor=next_cursor)
 

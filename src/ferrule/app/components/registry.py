@@ -1,8 +1,8 @@
-"""Where an author registers: functions become tools, resources, prompts and completers of one server.
+"""The decorators that register functions as tools, resources, prompts and completers of one server.
 
-The decorators give the function back as it is: it stays callable, typed and testable. Everything they know is kept in
-the `ToolSet`, `ResourceSet` and `PromptSet`, which serve it. `MCPServer` is this and a life: lifespans, mounts,
-extensions, transports.
+The decorators return the function unchanged: it stays callable, typed and testable. The components are kept in the
+`ToolSet`, `ResourceSet` and `PromptSet`, which serve them. `MCPServer` adds lifespans, mounts, extensions and
+transports.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class ComponentRegistry(Generic[LifespanT]):
     """The components of one server and the decorators that add to them; the base of `MCPServer`.
 
     Args:
-        lowlevel: the kernel's registry, which serves them.
+        lowlevel: the kernel's server, which serves the components.
         max_threads, page_size: as given to `MCPServer`.
-        protection: of the server; keeps lists out of shared caches. ``None`` without.
-        tool_defaults: for every tool that does not say otherwise.
+        protection: the server's authorization; with one, lists are kept out of shared caches. ``None`` without.
+        tool_defaults: options of tools that do not set them.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class ComponentRegistry(Generic[LifespanT]):
         self.lowlevel.bus.publish(Event.list_changed(kind))
 
     def _added_tool(self, tool: ToolComponent) -> None:
-        """A tool is registered; before its first call."""
+        """Prepare a newly registered tool, before its first call; `MCPServer` overrides this."""
 
     # -- tools -----------------------------------------------------------------------------------------------------
 
@@ -109,19 +109,19 @@ class ComponentRegistry(Generic[LifespanT]):
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Serve a function as a tool: ``@app.tool``, ``@app.tool("name", title=…)``, or ``app.tool(function)``.
 
-        The function is given back unchanged. Its parameters become the input schema, its docstring the descriptions,
-        its return annotation the output schema.
+        The function is returned unchanged. Its parameters become the input schema, its docstring the descriptions, its
+        return annotation the output schema.
 
         Args:
             name: the tool's name; the function's own if not given.
             title: for display.
             description: for the model; the docstring up to its first section if not given.
             annotations: hints, such as ``{"readOnlyHint": True}``.
-            icons, meta: published as they stand.
-            tags: free words, kept here and not published.
-            scopes: that a token must allow for using it (HTTP); or ``(principal, arguments) -> scopes``. Without them
-                the answer is 403 with a challenge for exactly these.
-            allow: a function of the principal (HTTP); where it says no, the tool does not exist.
+            icons, meta: published unchanged.
+            tags: labels for `enable` and `disable`; not published.
+            scopes: scopes that a token needs for a call (HTTP), or ``(principal, arguments) -> scopes``. Without them
+                the response is 403 with a challenge that names exactly these.
+            allow: ``(principal) -> bool`` (HTTP); where it returns ``False``, the tool does not exist for the client.
             schema: ``"model"`` or ``"exact"``; the server's if not given.
             input_schema: your own 2020-12 schema, published untouched and enforced; the function may then take
                 ``**kwargs``.
@@ -129,15 +129,19 @@ class ComponentRegistry(Generic[LifespanT]):
             structured: ``False``: no output schema, results are text only.
             text: the server's if not given.
             max_result_bytes: the server's if not given.
-            timeout_s: seconds that one run may take, without the time in which a question waits for its answer.
-            max_concurrent: runs at the same time in this process; more wait their turn.
+            timeout_s: maximum duration of one run in seconds; the time in which a question waits for its answer does
+                not count.
+            max_concurrent: maximum number of runs at the same time in this process; further ones wait.
             task: ``"optional"``: a call becomes a task where client and era allow it; ``"required"``: it is refused
-                otherwise. Either turns the tasks extension on (`add_extension` to set it up).
-            task_after_s: when a call becomes a task (2026-07-28): 0 at once; after so many seconds, until which the
-                client waits for the result; ``None`` only when the function calls ``ctx.begin_task()``. A legacy
-                client decides itself.
+                otherwise. Either adds the tasks extension (`add_extension` to configure it).
+            task_after_s: when a call becomes a task (2026-07-28): 0 at once; otherwise after so many seconds, during
+                which the client waits for the result; ``None`` only when the function calls ``ctx.begin_task()``. A
+                legacy client decides itself.
             resumable: after a crash another process may run the function again: its recorded steps and answers are
-                replayed, and all else happens once more.
+                replayed, and all other code runs a second time.
+
+        Returns:
+            The function, or a decorator for it.
 
         Raises:
             SignatureError: the function cannot be served.
@@ -155,17 +159,17 @@ class ComponentRegistry(Generic[LifespanT]):
         return function
 
     def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolKeywords]) -> ToolComponent:
-        """`tool` without the decorator: gives the component."""
+        """Return the component of a function registered as a tool; for the options and errors see `tool`."""
         check_options("A tool", options, ToolKeywords)
         component = self.tools.add(function, ToolOptions(**options))
         self._added_tool(component)
         return component
 
     def remove_tool(self, name: str) -> None:
-        """Take a tool away; clients that listen are told.
+        """Remove a tool and notify the clients that listen to changes of the list.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such tool.
         """
         self.tools.remove(name)
 
@@ -181,11 +185,15 @@ class ComponentRegistry(Generic[LifespanT]):
             uri: a URI, or an RFC 6570 template.
             name: the function's own if not given.
             title, description, icons, annotations, meta, tags, scopes, allow: as for a tool.
-            mime_type: ``text/plain``, ``application/json`` or ``application/octet-stream`` by what is returned, if not
-                given; announced only when given.
+            mime_type: if not given, ``text/plain``, ``application/json`` or ``application/octet-stream`` by the type
+                of the returned value; listed only when given.
             size: in bytes, when known.
-            guard_paths: refuse variables that hold ``..`` segments, absolute paths or NUL.
-            ttl_ms, cache_scope: how long, and by whom, the contents may be cached (2026-07-28).
+            guard_paths: refuse variables that contain ``..`` segments, absolute paths or NUL.
+            ttl_ms: milliseconds that the contents may be cached (2026-07-28).
+            cache_scope: ``"public"`` for shared caches too, or ``"private"`` (2026-07-28).
+
+        Returns:
+            A decorator, which returns the function unchanged.
 
         Raises:
             SignatureError: the parameters are not the template's variables.
@@ -203,7 +211,7 @@ class ComponentRegistry(Generic[LifespanT]):
     def add_resource(
         self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceKeywords]
     ) -> ResourceComponent:
-        """`resource` without the decorator: gives the component."""
+        """Return the component of a function registered as a resource; for the options and errors see `resource`."""
         check_options("A resource", options, ResourceKeywords)
         component = self.resources.add(uri, function, ResourceOptions(**options))
         if component.template is not None:
@@ -211,10 +219,10 @@ class ComponentRegistry(Generic[LifespanT]):
         return component
 
     def remove_resource(self, uri: str) -> None:
-        """Take a resource or a template away; clients that listen are told.
+        """Remove a resource or a template and notify the clients that listen to changes of the list.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such resource or template.
         """
         self.resources.index_of(uri).remove(uri)
 
@@ -234,6 +242,9 @@ class ComponentRegistry(Generic[LifespanT]):
         It may return text (one message of the user), a `PromptMessage`, ``(role, text)``, a content helper, or a list
         of them. For the arguments see `tool`.
 
+        Returns:
+            The function, or a decorator for it.
+
         Raises:
             SignatureError: the function cannot be served.
             RegistrationError: the name is taken or empty.
@@ -250,32 +261,35 @@ class ComponentRegistry(Generic[LifespanT]):
         return function
 
     def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptKeywords]) -> PromptComponent:
-        """`prompt` without the decorator: gives the component."""
+        """Return the component of a function registered as a prompt; for the options and errors see `prompt`."""
         check_options("A prompt", options, PromptKeywords)
         component = self.prompts.add(function, PromptOptions(**options))
         self.completions.notice(component.spec)
         return component
 
     def remove_prompt(self, name: str) -> None:
-        """Take a prompt away; clients that listen are told.
+        """Remove a prompt and notify the clients that listen to changes of the list.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such prompt.
         """
         self.prompts.index.remove(name)
 
     def complete(self, owner: str | Callable[..., Any], argument: str, /) -> Callable[[FunctionT], FunctionT]:
         """Complete one argument of a prompt, or one variable of a template.
 
-        The decorated function takes what has been typed and gives values; it may also take ``arguments`` (those already
-        filled in) and a `Context`. ``Literal`` and enum parameters complete themselves.
+        The decorated function takes the typed text and returns values; it may also take ``arguments`` (those already
+        filled in) and a `Context`. ``Literal`` and enum parameters need no completer.
 
         Args:
             owner: the prompt's name or function, or the template's text.
             argument: the parameter's name.
 
+        Returns:
+            A decorator, which returns the function unchanged.
+
         Raises:
-            RegistrationError: there is no such prompt, template or argument, or it has a completer.
+            RegistrationError: there is no such prompt, template or argument, or it already has a completer.
         """
         name = self._completed_name(owner, argument)
 
@@ -305,10 +319,15 @@ class ComponentRegistry(Generic[LifespanT]):
         prompt: str | None = None,
         tag: str | None = None,
     ) -> None:
-        """Show a component, or all that have a tag, again; clients that listen are told.
+        """Enable a component, or all that have a tag, and notify the clients that listen to changes of the list.
+
+        Args:
+            tool, prompt: the component's name.
+            resource: the URI or the template's text.
+            tag: of components of any kind.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: there is no component of that name.
         """
         self._set_enabled(True, tool, resource, prompt, tag)
 
@@ -320,10 +339,15 @@ class ComponentRegistry(Generic[LifespanT]):
         prompt: str | None = None,
         tag: str | None = None,
     ) -> None:
-        """Neither list nor serve a component, or all that have a tag, until enabled again; listeners are told.
+        """Disable a component, or all that have a tag: it is neither listed nor served until it is enabled again.
+
+        Clients that listen to changes of the list are notified.
+
+        Args:
+            tool, resource, prompt, tag: as for `enable`.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: there is no component of that name.
         """
         self._set_enabled(False, tool, resource, prompt, tag)
 

@@ -1,12 +1,12 @@
 """Resources: functions behind a URI or a URI template.
 
-A URI without variables is looked up; one with variables is matched against the templates in the order of registration
-(RFC 6570, escapes decoded once). Matched variables are a function's arguments, converted by their declared types; what
-does not convert names no resource. A missing resource is always an error, never empty contents ("Resources",
-error handling): a function that returns ``None`` has none.
+A requested URI is first looked up among the single resources, then matched against the templates in the order of
+registration (RFC 6570, escapes decoded once). The matched variables are the function's arguments, converted to their
+declared types; a value that cannot be converted means that there is no such resource. A missing resource is always an
+error, never empty contents ("Resources", error handling): that is also the meaning of a returned ``None``.
 
-Values of variables come from a peer and may hold ``..`` or ``/`` after decoding. By default a value that could leave a
-directory is refused as not found; ``guard_paths=False`` turns that off for templates whose variables are never paths.
+Values of variables come from a peer and may contain ``..`` or ``/`` after decoding. By default a value that could lead
+out of a directory is refused as not found; ``guard_paths=False`` turns that off for variables that are never paths.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ResourceComponent(Component[ResourceOptions]):
     Args:
         spec: the compiled function.
         uri: the URI, or the template's text.
-        template: ``None`` for a single resource.
+        template: the parsed template; ``None`` for a single resource.
         options: as registered.
 
     Attributes:
@@ -77,14 +77,14 @@ class ResourceComponent(Component[ResourceOptions]):
         self.template = template
 
     def copy_for_mount(self, key: str, mount_path: MountPath) -> Self:
-        """See `Component.copy_for_mount`; ``key`` is the URI or the template's text, and the name stays."""
+        """Return a copy with ``key`` as its URI or template text and with the same name; see `Component`."""
         made = super().copy_for_mount(self.name, mount_path)
         made.uri = key
         made.template = None if self.template is None else UriTemplate(key)
         return made
 
     def resource(self) -> Resource:
-        """Return the resource as it is listed; of a single resource."""
+        """Return the entry in ``resources/list``; for a single resource only."""
         options = self.options
         return Resource(
             self.uri,
@@ -99,7 +99,7 @@ class ResourceComponent(Component[ResourceOptions]):
         )
 
     def resource_template(self) -> ResourceTemplate:
-        """Return the template as it is listed; of a template."""
+        """Return the entry in ``resources/templates/list``; for a template only."""
         options = self.options
         return ResourceTemplate(
             self.uri,
@@ -132,21 +132,21 @@ class ResourceSet:
         self._page_size = page_size
         self._by_normal_uri: dict[str, ResourceComponent] | None = None
         self.fixed.followers.append(self._forget_normal_uris)
-        server.hearing_rule = self._hearing_rule
+        server.resource_visibility = self._resource_visibility
         server.has_resource = self._has_resource
 
-    def _hearing_rule(self, principal: Any) -> Callable[[str], bool]:
-        """Updates of a resource are for those who may read it."""
+    def _resource_visibility(self, principal: Any) -> Callable[[str], bool]:
+        """Return a function from a URI to whether ``principal`` may receive updates of it: if it may read it."""
 
-        def may_hear(uri: str) -> bool:
+        def may_see(uri: str) -> bool:
             if not (self.fixed.is_guarded or self.templates.is_guarded):
                 return True
             found = self.find(uri, lambda guard: guard.exists_for(principal))
-            if found is None:  # what is hidden is not heard of; what nobody serves may be anything
+            if found is None:  # hidden from this principal: no updates. Not served at all: nothing to protect.
                 return self.find(uri) is None
-            return found[0].guard is None or found[0].guard.may_hear(principal, found[1])
+            return found[0].guard is None or found[0].guard.may_see(principal, found[1])
 
-        return may_hear
+        return may_see
 
     def add(
         self,
@@ -154,7 +154,7 @@ class ResourceSet:
         function: Callable[..., Any],
         options: ResourceOptions,
     ) -> ResourceComponent:
-        """Register a function; see `MCPServer.resource`.
+        """Return the component of a newly registered function; see `MCPServer.resource`.
 
         Raises:
             SignatureError: its parameters are not the template's variables.
@@ -179,17 +179,17 @@ class ResourceSet:
         return component
 
     def serve(self) -> None:
-        """Answer the three methods from now on."""
+        """Register the handlers of ``resources/list``, ``resources/templates/list`` and ``resources/read``."""
         if self._server.get_request_handler("resources/read") is None:
             self._server.add_request_handler("resources/list", self._list, trusted=True)
             self._server.add_request_handler("resources/templates/list", self._list_templates, trusted=True)
             self._server.add_request_handler("resources/read", self._read, trusted=True)
 
     def index_of(self, uri: str) -> ComponentIndex[ResourceComponent]:
-        """The index that holds a URI or a template's text.
+        """Return the index that has a URI or a template's text as a key.
 
         Raises:
-            KeyError: none does.
+            KeyError: it is registered in neither index.
         """
         for index in (self.fixed, self.templates):
             if uri in index:
@@ -199,11 +199,14 @@ class ResourceSet:
     def find(
         self, uri: str, exists: Callable[[Guard], bool] | None = None
     ) -> tuple[ResourceComponent, dict[str, Any]] | None:
-        """What serves a URI, with the variables; ``None`` when nothing does.
+        """Return the component that serves a URI, and the values of its variables; ``None`` if there is none.
 
         Args:
-            exists: whether a component with this guard exists for whoever asks; one that does not hides no other.
+            uri: the requested URI.
+            exists: whether a component with this guard exists for the sender; a component that does not is skipped, so
+                that a later template can match. ``None``: all exist.
         """
+        # A peer chooses the length: a longer URI is not normalized, and no template matches it.
         normal = normal_uri(uri) if len(uri) <= MAX_URI_CHARS else uri
         found = self.fixed.live.get(uri) or self._fixed_by_normal_uri().get(normal)
         if found is not None and (exists is None or found.guard is None or exists(found.guard)):
@@ -228,7 +231,7 @@ class ResourceSet:
         self._by_normal_uri = None
 
     def _has_resource(self, ctx: ServerRequestContext[Any], uri: str) -> bool:
-        """Whether a URI, or something below it, is there for whoever asks."""
+        """Return whether a URI, or something below it, is there for whoever asks."""
         if self.find(uri, lambda guard: guard.is_visible(ctx)) is not None:
             return True
         below = f"{uri.rstrip('/')}/"
@@ -239,10 +242,13 @@ class ResourceSet:
         )
 
     async def read(self, ctx: ServerRequestContext[Any], uri: str) -> ReadResourceResult:
-        """Read a resource within a request that is being served.
+        """Return the contents of a resource for the sender of a request.
 
         Raises:
-            ResourceNotFound: there is none; with the revision's code.
+            ResourceNotFound: there is no such resource; with the code of the connection's revision.
+            InsufficientScope: the token lacks a scope.
+            MCPError: the function raised `ToolError`; with its text.
+            InternalError: the function returned something that is no contents.
         """
         found = self.find(uri, lambda guard: guard.is_visible(ctx))
         if found is None:
@@ -264,7 +270,7 @@ class ResourceSet:
             value = await call_function(component.spec, values, ctx, self._threads)
         except InvalidArguments as error:
             raise self._missing(ctx, uri) from error
-        except ResourceNotFound as error:  # the author does not know the revision's code
+        except ResourceNotFound as error:  # raised by the author with the default code: use the revision's
             raise self._missing(ctx, error.data.get("uri", uri) if is_object(error.data) else uri) from error
         except ToolError as error:
             raise MCPError(error.text) from error
@@ -338,7 +344,7 @@ def _check_parameters(spec: FunctionSpec, template: UriTemplate | None) -> None:
 
 
 def is_safe_path(values: Mapping[str, MatchedValue]) -> bool:
-    """Whether no value could leave the directory that it is joined to: no ``..``, no absolute path, no NUL."""
+    """Return whether each value stays inside a directory that it is joined to: no ``..``, no absolute path, no NUL."""
     for value in values.values():
         texts: list[str] = (
             [value] if isinstance(value, str) else [*value.values()] if isinstance(value, dict) else value

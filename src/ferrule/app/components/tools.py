@@ -1,18 +1,21 @@
 """Tools: functions as ``tools/list`` and ``tools/call``.
 
-A call is three steps: `FunctionSpec.bind` (one native conversion), the function, `ResultPlan.project`. What each tool
-needs for them is made on its first call, and its definition on the first list, so registering is cheap.
+A call has three steps: `FunctionSpec.bind` converts the arguments, the function runs, `ResultPlan.project` converts its
+result. A tool is compiled on its first call and described on the first list, so that registering is cheap.
 
-What becomes what:
+How failures are reported ("Tools", error handling):
 
 ==============================================  ====================================================================
-arguments that do not fit                       a result with ``isError`` that says what to send
+failure                                         the client receives
+==============================================  ====================================================================
+arguments that do not fit the parameters        a result with ``isError`` that describes valid arguments
 `ToolError`                                     a result with ``isError`` and the error's text
-a result that breaks the declared type          a result with ``isError``, logged as the author's mistake
-`MCPError` and its kind                         a protocol error, as raised
-anything else                                   a result with ``isError`` without details, logged in full
-what is no ``Exception`` and nobody asked for   as anything else; see `ferrule.kernel.concurrency.cancellation`
-several at once, from a task group              as anything else; one alone in a group, as itself
+a result that does not fit the declared type    a result with ``isError``; logged as the author's mistake
+`MCPError` and its subclasses                   a protocol error, as raised
+any other ``Exception``                         a result with ``isError`` without details; logged in full
+a ``BaseException`` that is no cancellation     the same; see `ferrule.kernel.concurrency.cancellation`
+an exception group with one exception           as that exception
+an exception group with several                 as any other ``Exception``
 an unknown tool                                 -32602
 ==============================================  ====================================================================
 """
@@ -73,7 +76,7 @@ _PLAIN_RETURNS = frozenset({str, int, float, bool, dict, list})
 
 
 def _run_along(path: MountPath, name: str, run: Run) -> Run:
-    """Return ``run`` with the request as the server sees it that the tool comes from."""
+    """Return a function that calls ``run`` with the request as the tool's own server would have received it."""
     if not path.has_middleware:
         return lambda ctx, arguments: run(path.with_state(ctx), arguments)
 
@@ -91,20 +94,20 @@ class ToolComponent(Component[ToolOptions]):
         spec: the compiled function.
         name: the tool's name.
         options: as registered.
-        defaults: of the server, for what the options leave open.
-        threads: for a sync function.
+        defaults: the server's options for tools, used where ``options`` has ``None``.
+        threads: runs sync functions.
 
     Attributes:
-        annotations: as published.
+        annotations: the published annotations.
         task, task_after_s, resumable: whether and when a call becomes a task; see `MCPServer.tool`.
         wrap: an extension's ``(tool, run) -> run`` around the body; set before the first call.
-        limits: what one call may take; ``None`` for no limits.
+        limits: maximum duration and concurrency of calls; ``None`` for no limits.
         has_own_schema: whether the author wrote the input schema.
         schema_mode: ``"model"`` or ``"exact"``.
-        run: ``await run(ctx, arguments)`` → the result; compiled on first use.
+        run: ``await run(ctx, arguments)`` returns the result; compiled on first use.
 
     Raises:
-        RegistrationError: ``input_schema`` is no schema of an object.
+        RegistrationError: ``input_schema`` does not describe an object.
         ValueError: a limit is not positive, or there is no such encoder.
     """
 
@@ -151,13 +154,16 @@ class ToolComponent(Component[ToolOptions]):
         self.run = self._first_run
 
     def copy_for_mount(self, key: str, mount_path: MountPath) -> Self:
-        """See `Component.copy_for_mount`; the copy compiles its own call, with its own name in its messages."""
+        """Return a copy; see `Component.copy_for_mount`.
+
+        The copy compiles its own ``run``: its messages contain its own name, and its calls follow its mount path.
+        """
         made = super().copy_for_mount(key, mount_path)
         made.run = made._first_run
         return made
 
     def refresh(self) -> None:
-        """See `Component.refresh`."""
+        """Copy the changed facts of the original, also its task options; see `Component.refresh`."""
         super().refresh()
         original = self.original
         if original is not None:
@@ -167,7 +173,11 @@ class ToolComponent(Component[ToolOptions]):
 
     @property
     def plan(self) -> ResultPlan:
-        """How return values become results; made on first use."""
+        """The plan that converts return values to results; made on first use.
+
+        Raises:
+            SignatureError: the return type names something undefined, or has no JSON form.
+        """
         if self._plan is None:
             try:
                 return self._make_plan()
@@ -191,14 +201,26 @@ class ToolComponent(Component[ToolOptions]):
         return self._plan
 
     def input_schema(self) -> dict[str, Any]:
-        """As published."""
+        """Return the published JSON schema of the arguments.
+
+        Raises:
+            SignatureError: a parameter's type has no JSON form.
+        """
         if self._input_schema is None:
             self._input_schema = self.spec.input_schema(self.schema_mode)
         return self._input_schema
 
     def definition(self, revision: Revision | None = None) -> Tool:
-        """The tool as listed to a revision; ``None`` means the latest."""
+        """Return the tool's entry in ``tools/list``.
+
+        Args:
+            revision: the revision of the client; ``None`` for the latest.
+
+        Raises:
+            SignatureError: the tool's types have no JSON form.
+        """
         output = self.plan.output_schema()
+        # Up to 2025-11-25 a structured result is an object, so that any other value is wrapped in one.
         if output is not None and self.plan.wraps and revision is not None and revision.structured_output != "any":
             output = wrap_schema(output)
         return Tool(
@@ -214,13 +236,13 @@ class ToolComponent(Component[ToolOptions]):
         )
 
     def can_be_described(self, *, at_last: bool = False) -> bool:
-        """Whether its schemas can be made; ``False`` while they name something that is not defined yet.
+        """Return whether the tool's schemas can be made; ``False`` while a type uses a name that is not defined yet.
 
         Args:
-            at_last: what is not defined now is an error.
+            at_last: raise instead of returning ``False``.
 
         Raises:
-            SignatureError: they never can.
+            SignatureError: a type has no JSON form, or with ``at_last`` a name is not defined.
         """
         spec = self.spec
         try:
@@ -245,10 +267,10 @@ class ToolComponent(Component[ToolOptions]):
         return True
 
     def check(self) -> None:
-        """Resolve what was pending when it was registered.
+        """Resolve the types that used undefined names when the tool was registered.
 
         Raises:
-            SignatureError: it cannot be served.
+            SignatureError: a name is still undefined, or its type has no JSON form.
         """
         self.spec.finish()
         self.can_be_described(at_last=True)
@@ -261,7 +283,7 @@ class ToolComponent(Component[ToolOptions]):
         return await self.run(ctx, arguments)
 
     def body(self) -> Run:
-        """Return what runs the function, without `wrap`."""
+        """Return a function that runs the tool without the extension's `wrap`."""
         return self._compile()
 
     def _compile(self) -> Run:
@@ -277,7 +299,7 @@ class ToolComponent(Component[ToolOptions]):
 
         async def run(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
             if own_server is not None:
-                ctx.home = own_server  # of this call alone: one within a call has a context of its own
+                ctx.component_server = own_server  # `ctx` belongs to this call alone: a nested call gets a copy
             token = current_request.set(ctx)
             try:
                 if check is not None:
@@ -295,7 +317,10 @@ class ToolComponent(Component[ToolOptions]):
         return run if path is None or not (path.has_middleware or path.has_state) else _run_along(path, self.name, run)
 
     def _argument_check(self) -> Callable[[dict[str, Any]], None] | None:
-        """The author's own input schema, enforced; ours is enforced by the conversion."""
+        """Return a function that validates arguments against the author's own schema; ``None`` for a derived schema.
+
+        A derived schema needs no validation: the conversion to the parameters' types enforces it.
+        """
         if not self.has_own_schema:
             return None
         from ferrule.app.signatures.coercion import ArgumentProblem
@@ -312,11 +337,11 @@ class ToolComponent(Component[ToolOptions]):
         return check
 
     def refusal(self, error: InvalidArguments) -> ToolResult:
-        """The result for arguments that do not fit."""
+        """Return the error result for arguments that do not fit ("Tools", error handling: input validation)."""
         return error_result(f"Invalid arguments for tool `{self.name}`:\n{error}")
 
     def _failed(self, raised: Exception) -> ToolResult:
-        """The result for what a call raised; protocol errors go on."""
+        """Return the error result for an exception of a call; raise protocol errors."""
         error = sole_error(raised)
         if isinstance(error, ToolError):
             return error_result(error.text)
@@ -329,14 +354,15 @@ class ToolComponent(Component[ToolOptions]):
             raise error
         if isinstance(error, CapabilityNotDeclared):
             return error_result(f"Tool `{self.name}` cannot be used: {error}")
-        from ferrule.app.rounds.errors import InvalidAnswer, QuestionExpired  # loaded by the question, if there was one
+        # Imported here: a tool that asks no questions never loads the rounds.
+        from ferrule.app.rounds.errors import InvalidAnswer, QuestionExpired
 
         if isinstance(error, InvalidAnswer | QuestionExpired):
             return error_result(f"Tool `{self.name}` got no answer: {error}")
         logger.error("Tool %r failed", self.name, exc_info=raised)
         if self._mask_errors:
             return error_result(f"Tool `{self.name}` failed")
-        if isinstance(error, BodyExit):  # its text says what it stands for
+        if isinstance(error, BodyExit):  # its text names the original exception
             return error_result(f"Tool `{self.name}` failed: {error}")
         return error_result(f"Tool `{self.name}` failed: {type(error).__name__}: {error}")
 
@@ -346,14 +372,15 @@ class ToolSet:
 
     Args:
         server: where the handlers are registered once there is a tool.
-        threads: for sync functions.
+        threads: runs sync functions.
         page_size: tools on a page of the list; ``None`` for all.
         on_change: called after every change.
-        is_private: the server knows who asks; see `ComponentIndex`.
-        defaults: for every tool that does not say otherwise.
+        is_private: the server authenticates clients; see `ComponentIndex`.
+        defaults: options of tools that do not set them.
 
     Attributes:
-        unchecked: tools that name something which was not defined when they were registered.
+        index: the tools by name.
+        unchecked: tools whose types used an undefined name when they were registered.
     """
 
     def __init__(
@@ -378,7 +405,7 @@ class ToolSet:
         function: Callable[..., Any],
         options: ToolOptions,
     ) -> ToolComponent:
-        """Register a function; see `MCPServer.tool`.
+        """Return the component of a newly registered function; see `MCPServer.tool`.
 
         Raises:
             SignatureError: the function cannot be served.
@@ -397,13 +424,13 @@ class ToolSet:
         return component
 
     def serve(self) -> None:
-        """Answer the two methods from now on."""
+        """Register the handlers of ``tools/list`` and ``tools/call``, unless they are."""
         if self._server.get_request_handler("tools/call") is None:
             self._server.add_request_handler("tools/list", self._list, trusted=True)
             self._server.add_request_handler("tools/call", self._call, trusted=True)
 
     def _check(self, component: ToolComponent) -> None:
-        """What would fail at the first list or call fails here, where the cost is small."""
+        """Raise the errors that the first list or call would raise, as far as finding them is cheap."""
         spec = component.spec
         check_dependencies(spec)
         if component.options.output_schema is not None:
@@ -425,19 +452,19 @@ class ToolSet:
                 self._server.param_headers[component.name] = plan
 
     def remove(self, name: str) -> None:
-        """Take a tool away.
+        """Remove a tool.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such tool.
         """
         self.index.remove(name)
         self._server.param_headers.pop(name, None)
 
     def find(self, name: str) -> ToolComponent:
-        """An enabled tool.
+        """Return the enabled tool of a name.
 
         Raises:
-            InvalidParams: there is none (2026-07-28, "Tools", error handling).
+            InvalidParams: there is no such enabled tool (2026-07-28, "Tools", error handling).
         """
         tool = self.index.live.get(name)
         if tool is None:
@@ -450,9 +477,9 @@ class ToolSet:
         """Refuse a tool that does not exist for the sender of this request, or that its token does not allow.
 
         Raises:
-            InvalidParams: it does not exist, or it cannot be told which scopes it needs.
-            InvalidArguments: the latter, because of arguments that do not fit its parameters.
-            InsufficientScope: the token does not allow it.
+            InvalidParams: the tool does not exist for the sender, or its ``scopes`` function failed.
+            InvalidArguments: the ``scopes`` function failed because the arguments do not fit the parameters.
+            InsufficientScope: the token lacks a scope.
         """
         guard = cast("Guard", tool.guard)
         if not guard.is_visible(ctx):
@@ -460,11 +487,16 @@ class ToolSet:
         try:
             guard.check(ctx, arguments)
         except InvalidParams:
-            tool.spec.finish().bind(arguments or {})
+            tool.spec.finish().bind(arguments or {})  # raises the more precise error if the arguments are the cause
             raise
 
     async def call(self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, Any] | None) -> ToolResult:
-        """Call a tool within a request that is being served."""
+        """Return the result of a tool that is called within another request.
+
+        Raises:
+            InvalidParams: there is no such enabled tool, or it does not exist for the sender of the request.
+            InsufficientScope: the token lacks a scope.
+        """
         tool = self.find(name)
         if tool.guard is None:
             return cast("ToolResult", await tool.run(ctx, arguments))
@@ -497,16 +529,19 @@ def _tools_page(members: list[ToolComponent], next_cursor: str | None, revision:
     for member in members:
         try:
             listed.append(member.definition(revision))
-        except Exception as error:  # registered while the server runs, so nothing could refuse it at the start
+        except Exception as error:  # registered while the server runs, when no start checks it
             logger.error("Tool %r is left out of the list, since it cannot be described: %s", member.name, error)
     return ListToolsResult(listed, next_cursor=next_cursor)
 
 
 def check_name(name: str) -> None:
-    """Refuse what the specification refuses in a tool's name; warn of what model APIs refuse ("Tools", tool names).
+    """Refuse a tool name that the specification forbids; log a warning for one that model APIs refuse.
+
+    Section "Tools", tool names.
 
     Raises:
-        RegistrationError: empty, longer than 128, or with other characters than letters, digits, ``_``, ``-``, ``.``.
+        RegistrationError: the name is empty, has more than 128 characters, or has other characters than ASCII letters,
+            digits, ``_``, ``-`` and ``.``.
     """
     if _SAFE_NAME.fullmatch(name):
         return

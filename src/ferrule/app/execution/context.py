@@ -18,7 +18,7 @@ from ferrule.app.application import application_of
 from ferrule.app.errors import NoRequest
 from ferrule.app.execution.current import current_request
 from ferrule.app.execution.threads import calling_loop
-from ferrule.app.in_threads import answers, tells
+from ferrule.app.in_threads import with_result, without_result
 from ferrule.app.rounds.interaction import InteractionMixin
 from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.concurrency.yielding import yield_to_loop
@@ -82,7 +82,7 @@ class Context(InteractionMixin, Generic[LifespanT]):
     @property
     def app(self) -> Application:
         """The `MCPServer` that the function was registered with, also where that is mounted in another one."""
-        mounted = self.request.home
+        mounted = self.request.component_server
         return cast("Application", application_of(self.request.server) if mounted is None else mounted)
 
     @property
@@ -188,7 +188,7 @@ class Context(InteractionMixin, Generic[LifespanT]):
 
     # -- telling the client ----------------------------------------------------------------------------------------
 
-    @tells
+    @without_result
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the client asked for it; does nothing otherwise.
 
@@ -200,7 +200,7 @@ class Context(InteractionMixin, Generic[LifespanT]):
         await self._check_open()
         await self.request.session.progress(progress, total, message)
 
-    @tells
+    @without_result
     async def log(self, level: str, data: Any, *, logger: str | None = None) -> None:
         """Send a log message to the client, where its era lets one through.
 
@@ -222,37 +222,37 @@ class Context(InteractionMixin, Generic[LifespanT]):
         await self._check_open()
         await self.request.session.log(level, data, logger)
 
-    @tells
+    @without_result
     async def debug(self, data: Any) -> None:
         """`log` at level debug."""
         warn_deprecated("logging")
         await self._log("debug", data)
 
-    @tells
+    @without_result
     async def info(self, data: Any) -> None:
         """`log` at level info."""
         warn_deprecated("logging")
         await self._log("info", data)
 
-    @tells
+    @without_result
     async def warning(self, data: Any) -> None:
         """`log` at level warning."""
         warn_deprecated("logging")
         await self._log("warning", data)
 
-    @tells
+    @without_result
     async def error(self, data: Any) -> None:
         """`log` at level error; it does not end the call, `ToolError` does."""
         warn_deprecated("logging")
         await self._log("error", data)
 
-    @tells
+    @without_result
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification that belongs to this request."""
         await self._check_open()
         await self.request.session.notify(method, params)
 
-    @answers
+    @with_result
     async def close_stream(self, retry_ms: int | None = None) -> bool:
         """Close the connection that this request's answer streams over, and work on; the client comes back for the
         rest (2025-11-25, SEP-1699). For long work behind proxies that end idle connections.
@@ -276,25 +276,25 @@ class Context(InteractionMixin, Generic[LifespanT]):
 
     # -- telling everyone who listens ------------------------------------------------------------------------------
 
-    @tells
+    @without_result
     async def notify_tools_changed(self) -> None:
         """Tell every listening client that the list of tools is not what it was."""
         await yield_to_loop(self.request.session)
         self.request.server.bus.publish(Event.list_changed("tools"))
 
-    @tells
+    @without_result
     async def notify_prompts_changed(self) -> None:
         """Tell every listening client that the list of prompts is not what it was."""
         await yield_to_loop(self.request.session)
         self.request.server.bus.publish(Event.list_changed("prompts"))
 
-    @tells
+    @without_result
     async def notify_resources_changed(self) -> None:
         """Tell every listening client that the list of resources is not what it was."""
         await yield_to_loop(self.request.session)
         self.request.server.bus.publish(Event.list_changed("resources"))
 
-    @tells
+    @without_result
     async def notify_resource_updated(self, uri: str) -> None:
         """Tell every client that subscribed to ``uri``, or to something above it, that its contents changed.
 
@@ -302,13 +302,13 @@ class Context(InteractionMixin, Generic[LifespanT]):
             uri: as in the server that the function belongs to.
         """
         await yield_to_loop(self.request.session)
-        mounted = self.request.home
+        mounted = self.request.component_server
         bus = self.request.server.bus if mounted is None else mounted.lowlevel.bus
         bus.publish(Event.resource_updated(uri))
 
     # -- using the server ------------------------------------------------------------------------------------------
 
-    @answers
+    @with_result
     async def read_resource(self, uri: str) -> ReadResourceResult:
         """Read one of this server's own resources, as the client would.
 
@@ -319,7 +319,7 @@ class Context(InteractionMixin, Generic[LifespanT]):
         await yield_to_loop(self.request.session)
         return await self.app.resources.read(replace(self.request), uri)
 
-    @answers
+    @with_result
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
         """Call one of this server's own tools within this request.
 
@@ -361,7 +361,7 @@ class Context(InteractionMixin, Generic[LifespanT]):
 
 
 def current_context() -> Context[Any]:
-    """The context of the request being served by this task or worker thread.
+    """Return the context of the request being served by this task or worker thread.
 
     Raises:
         NoRequest: no request is being served here.

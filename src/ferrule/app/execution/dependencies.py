@@ -105,7 +105,7 @@ class _Plan:
         return len(self.steps) - 1
 
     async def resolve(self, threads: WorkerThreads, stack: AsyncExitStack | None) -> list[Any]:
-        """The values, in the order of the steps."""
+        """Return the values, in the order of the steps."""
         values: list[Any] = []
         for step in self.steps:
             kwargs: dict[str, Any] = {name: values[place] for name, place in step.sources}
@@ -163,7 +163,7 @@ def inject(
 
 
 def takes_context(spec: FunctionSpec) -> bool:
-    """Whether a function, or what it depends on, takes a `Context`; yes as long as that cannot be said."""
+    """Return whether a function, or what it depends on, takes a `Context`; yes as long as that cannot be said."""
     if spec.is_pending or spec.context_parameter is not None:
         return True
     if not spec.dependencies:

@@ -58,7 +58,7 @@ def check_dependencies(spec: FunctionSpec) -> None:
 async def call_function(
     spec: FunctionSpec, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any], threads: WorkerThreads
 ) -> Any:
-    """What the function returns for these arguments.
+    """Return what the function returns for these arguments.
 
     Raises:
         InvalidArguments: they do not fit its parameters.

@@ -15,7 +15,7 @@ running_task: Final[ContextVar[str | None]] = ContextVar("ferrule_running_task",
 
 
 def current_task_id() -> str | None:
-    """The id of the task that this code is part of; ``None`` in a request.
+    """Return the id of the task that this code is part of; ``None`` in a request.
 
     A tool call that becomes a task passes the middleware twice: as the request, which is answered by a handle, and
     around the task's body, whose result the client gets later. This tells the two apart.

@@ -79,7 +79,7 @@ def sender_of(ctx: Context) -> str:
 
 
 def _network_of(address: str) -> str:
-    """An IPv4 address as it is, also one written as IPv6; an IPv6 address by its first half."""
+    """Return an IPv4 address as it is, also one written as IPv6; an IPv6 address by its first half."""
     if ":" not in address:
         return address
     from ipaddress import IPv6Address
@@ -150,7 +150,7 @@ class RateLimit:
                 await self._count(ctx)
 
     def _may_be_a_later_round(self, ctx: Context) -> bool:
-        """Whether a request brings a state that this has not seen; the same state again is another call."""
+        """Return whether a request brings a state that this has not seen; the same state again is another call."""
         params: Any = ctx.params
         state: Any = cast("Mapping[str, Any]", params).get("requestState") if isinstance(params, Mapping) else None
         if ctx.method not in ctx.revision.input_required_methods or not isinstance(state, str):
@@ -272,7 +272,7 @@ class MaskErrors:
 
 
 def name_of(ctx: Context) -> str | None:
-    """The tool, prompt or URI that a request names."""
+    """Return the tool, prompt or URI that a request names."""
     params: Any = ctx.params
     key = NAME_PARAMS.get(ctx.method)
     if key is None or not isinstance(params, Mapping):
@@ -282,7 +282,7 @@ def name_of(ctx: Context) -> str | None:
 
 
 def outcome_of(result: Any) -> str:
-    """How a request ended, in a word; see `TimingOf`."""
+    """Return how a request ended, in a word; see `TimingOf`."""
     if isinstance(result, Mapping):
         facts = cast("Mapping[str, Any]", result)
         is_error, kind = facts.get("isError"), facts.get("resultType")

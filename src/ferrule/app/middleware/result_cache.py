@@ -138,7 +138,7 @@ class CacheResults:
     # --- which requests -----------------------------------------------------------------------------------------------
 
     def _name(self, ctx: Context) -> str | None:
-        """The tool or URI of a request that this is for."""
+        """Return the tool's name or the URI of a request whose result may be kept; ``None`` for other requests."""
         kind = _KINDS.get(ctx.method)
         if kind is None or ctx.request_id is None or current_task_id() is not None:
             return None
@@ -230,7 +230,7 @@ class CacheResults:
             yield from self._paths(mount.server, f"{path}/{number}")
 
     def _kept(self, result: Any) -> bytes | None:
-        """A result as it is kept, ``None`` for one that is not."""
+        """Return a result as it is kept, ``None`` for one that is not."""
         try:
             encoded = encode(result)
         except EncodeError:

@@ -60,7 +60,7 @@ class _Media(Content):
         self.mime_type = mime_type or _guess_media(self.kind, path) or self.default_type
 
     def block(self) -> ToolContentBlock:
-        """The content block, with the data in base64."""
+        """Return the content block, with the data in base64."""
         return ToolContentBlock(
             self.kind,
             data=b64encode(self.data).decode("ascii"),
@@ -128,7 +128,7 @@ class File(Content):
         self.contents = resource_contents(uri, raw, mime_type)
 
     def block(self) -> ToolContentBlock:
-        """An embedded resource."""
+        """Return an embedded resource."""
         return ToolContentBlock("resource", resource=self.contents, annotations=self.annotations, meta=self.meta)
 
 
@@ -160,7 +160,7 @@ class Link(Content):
         self.icons = icons
 
     def block(self) -> ToolContentBlock:
-        """A resource link."""
+        """Return a resource link."""
         return ToolContentBlock(
             "resource_link",
             uri=self.uri,
@@ -202,7 +202,7 @@ class Embedded(Content):
             self.contents = ResourceContents(uri, mime_type=mime_type, blob=b64encode(data).decode("ascii"))
 
     def block(self) -> ToolContentBlock:
-        """An embedded resource."""
+        """Return an embedded resource."""
         return ToolContentBlock("resource", resource=self.contents, annotations=self.annotations, meta=self.meta)
 
 
@@ -286,7 +286,7 @@ def _guess_media(kind: str, path: str | PathLike[str] | None) -> str | None:
 
 
 def _guess(name: str | PathLike[str] | None) -> str | None:
-    """The media type of a file's bytes by its name: of a compressed file that of the compression."""
+    """Return the media type of a file's bytes by its name: of a compressed file that of the compression."""
     if name is None:
         return None
     import mimetypes

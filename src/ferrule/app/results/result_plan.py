@@ -148,7 +148,7 @@ class ResultPlan:
         self.project = self._text if kind == "text" else self._any
 
     def output_schema(self) -> dict[str, Any] | None:
-        """The schema for 2026-07-28; made once."""
+        """Return the schema for 2026-07-28; made once."""
         if callable(self.schema):
             self.schema = self.schema()
         return self.schema
@@ -216,7 +216,7 @@ class ResultPlan:
         return ToolResult([ToolContentBlock("text", text)], structured)
 
     def _structured(self, plain: Any, revision: _Revision) -> Any:
-        """What this revision can take of the value; ``UNSET`` when nothing."""
+        """Return what this revision can take of the value; ``UNSET`` when nothing."""
         if not self.structured or revision.structured_output == "none":
             return UNSET
         if revision.structured_output == "any":
@@ -236,7 +236,7 @@ class ResultPlan:
             raise ResultError("it is nested too deeply or refers to itself") from error
 
     def _fitted(self, value: Any) -> Any:
-        """The value as the declared type; as it is, where only its subclasses kept it from being that."""
+        """Return the value as the declared type; as it is, where only its subclasses kept it from being that."""
         try:
             return native(value, cast("Shape", self.shape))
         except msgspec.ValidationError as error:
@@ -264,7 +264,7 @@ class ResultPlan:
             self._fit(plain)
 
     def _own_result(self, result: ToolResult, revision: _Revision) -> ToolResult:
-        """A `ToolResult` of the tool's own making: only its structured content is looked at."""
+        """Return a `ToolResult` of the tool's own making: only its structured content is looked at."""
         self._check_blocks(result.content)
         if result.is_error:
             return result
@@ -290,7 +290,7 @@ class ResultPlan:
         return msgspec.structs.replace(result, structured_content=fitting)
 
     def _blocks(self, value: Any) -> list[ToolContentBlock] | None:
-        """The value as content; ``None`` when it is data."""
+        """Return the value as content; ``None`` when it is data."""
         if isinstance(value, _CONTENT_TYPES):
             return [_block(value)]
         if not is_array(value):
@@ -380,7 +380,7 @@ def plan_result(
 
 
 def wrap_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """An output schema for revisions that take objects only: the value stands under ``result``."""
+    """Return an output schema for revisions that take objects only: the value stands under ``result``."""
     inner = {key: value for key, value in schema.items() if key != "$defs"}
     made: dict[str, Any] = {
         "type": "object",
@@ -394,7 +394,7 @@ def wrap_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def error_result(text: str) -> ToolResult:
-    """A failure for the model to read."""
+    """Return a failure for the model to read."""
     return ToolResult([ToolContentBlock("text", text)], is_error=True)
 
 
@@ -422,7 +422,7 @@ def _says_nothing(shape: Shape) -> bool:
 
 
 def _without_input_required(annotation: Any) -> Any:
-    """A return type without `InputRequired`, which is no result but a question (``-> str | InputRequired``)."""
+    """Return a return type without `InputRequired`, which is no result but a question (``-> str | InputRequired``)."""
     if getattr(annotation, "is_input_required", False):  # any class of the author's, or none of them
         return Any
     if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
@@ -528,7 +528,7 @@ def _misfit(error: msgspec.ValidationError, value: Any) -> ResultError:
 
 
 def _exact_schema_of(shape: Shape) -> dict[str, Any]:
-    """What every result of this shape keeps."""
+    """Return what every result of this shape keeps."""
     from ferrule.app.signatures.json_schema import exact_schema
 
     return exact_schema(shape, output=True)

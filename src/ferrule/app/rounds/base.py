@@ -151,7 +151,7 @@ class Rounds(ABC):
         return self.journal.started_at
 
     def idempotency_key(self, name: str) -> str:
-        """A key for a third party: equal in every round and every fork of this call, and for no other call."""
+        """Return a key for a third party: equal in every round and every fork of this call, and for no other call."""
         check_key(name)
         return hashlib.sha256(f"{self.journal.call_id}/{current_scope()}{name}".encode()).hexdigest()[:32]
 
@@ -160,16 +160,16 @@ class Rounds(ABC):
         return self._pages.next("elicit_url").replace("#", "-")
 
     def random(self) -> random.Random:
-        """A generator whose sequence is equal in every round."""
+        """Return a generator whose sequence is equal in every round."""
         if self._random is None:
             self._random = random.Random(f"ferrule {self.journal.call_id}")  # equality is the point
         return self._random
 
     def enter(self) -> bool:
-        """Whether the body of a task begins; ``False`` for a tool that a body calls."""
+        """Return whether the body of a task begins; ``False`` for a tool that a body calls."""
         return False
 
-    async def ask_by_hand(
+    async def ask_manually(
         self, asked: InputRequired, function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]
     ) -> Any:
         """Return ``asked``, the questions that a function returned, for the caller to answer; a task asks them itself.
@@ -220,7 +220,7 @@ class Rounds(ABC):
 
     @abstractmethod
     async def _join(self, base: str) -> Any:
-        """The answer to a shared question that another branch is asking."""
+        """Return the answer to a shared question that another branch is asking."""
 
     def _check_declared(self, question: Question) -> None:
         declared = self.request.session.connection.client_capabilities_raw
@@ -295,7 +295,7 @@ class Rounds(ABC):
         return bool(await self._recorded(base, StepCall("", digest, "done", check, is_check=True)))
 
     async def _recorded(self, base: str, call: StepCall) -> Any:
-        """The outcome of a step at its next place under ``base``."""
+        """Return the outcome of a step at its next place under ``base``."""
         self._stepping.add(base)
         try:
             call.key = self.occurrences.next(base)
@@ -366,7 +366,7 @@ class Rounds(ABC):
 
     @staticmethod
     def outcome_of(name: str, entry: Entry) -> Any:
-        """A recorded step's result; raises what it failed with."""
+        """Return a recorded step's result; raises what it failed with."""
         if entry.kind == "step":
             return entry.value
         if entry.kind == "in_doubt":
@@ -382,7 +382,7 @@ class Rounds(ABC):
     # -- branches -------------------------------------------------------------------------------------------------
 
     def next_gather(self) -> str:
-        """The scope of the next `gather` in the present scope."""
+        """Return the scope of the next `gather` in the present scope."""
         scope = current_scope()
         return self._gathers.next(f"{scope}gather:1").removeprefix(scope).replace(":1#", ":")
 
@@ -394,11 +394,11 @@ class Rounds(ABC):
 
     @abstractmethod
     async def settle(self, value: Any) -> Any:
-        """The body returned: its value, or what this round answers instead."""
+        """Return the body returned: its value, or what this round answers instead."""
 
     @abstractmethod
     async def settle_error(self, error: BaseException) -> Any:
-        """The body raised: raise it, or return what this round answers instead."""
+        """Raise the error that the body raised, or return the result that this round has instead."""
 
 
 class PushRounds(Rounds):
@@ -533,7 +533,7 @@ def close_all(awaitables: tuple[Awaitable[Any], ...]) -> None:
 async def _call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], settings: RoundsSettings
 ) -> Any:
-    """A sync function in a thread, an async one here."""
+    """Return a sync function in a thread, an async one here."""
     from inspect import iscoroutinefunction
 
     if iscoroutinefunction(function):

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ferrule.app.in_threads import answers, tells
+from ferrule.app.in_threads import with_result, without_result
 from ferrule.app.rounds.run import rounds_of
 from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.protocol.deprecations import warn_deprecated
@@ -68,7 +68,7 @@ class InteractionMixin:
         self, message: str, wanted: Any, *, key: str | None = None, timeout_s: float | None = None
     ) -> Elicited[Any]: ...
 
-    @answers
+    @with_result
     async def elicit(
         self, message: str, wanted: Any, *, key: str | None = None, timeout_s: float | None = None
     ) -> Elicited[Any]:
@@ -92,7 +92,7 @@ class InteractionMixin:
         answer: Elicited[Any] = await self._rounds.ask(elicit_question(message, wanted, key=key, timeout_s=timeout_s))
         return answer
 
-    @answers
+    @with_result
     async def elicit_url(
         self,
         message: str,
@@ -133,7 +133,7 @@ class InteractionMixin:
                 return answer
         raise TimeoutError(f"The page was opened {MAX_VISITS} times and not completed")
 
-    @answers
+    @with_result
     async def sample(
         self,
         messages: str | Sequence[Any],
@@ -192,9 +192,9 @@ class InteractionMixin:
         sampling = request.session.client_capabilities.sampling
         return isinstance(sampling, Mapping) and sampling.get("context") is not None
 
-    @answers
+    @with_result
     async def roots(self, *, key: str | None = None, timeout_s: float | None = None) -> list[Root]:
-        """The folders that the client works in (deprecated by the protocol since 2026-07-28, and still served).
+        """Return the folders that the client works in (deprecated by the protocol since 2026-07-28, and still served).
 
         Branches that ask at the same time ask once.
 
@@ -207,14 +207,14 @@ class InteractionMixin:
         answer: list[Root] = await self._rounds.ask(roots_question(key=key, timeout_s=timeout_s))
         return answer
 
-    @answers
+    @with_result
     async def ask(self, question: Question) -> Any:
         """Ask a `Question` made elsewhere."""
         return await self._rounds.ask(question)
 
     # -- effects --------------------------------------------------------------------------------------------------
 
-    @answers
+    @with_result
     async def step(
         self, name: str, function: Callable[..., Any], /, *args: Any, once: bool = False, **kwargs: Any
     ) -> Any:
@@ -232,12 +232,12 @@ class InteractionMixin:
         return await self._rounds.step(name, function, *args, once=once, **kwargs)
 
     def idempotency_key(self, name: str) -> str:
-        """A key for a third party, equal in every round and fork of this call: pass it to a payment provider."""
+        """Return a key for a third party, equal in every round and fork of this call: pass it to a payment provider."""
         return self._rounds.idempotency_key(name)
 
     # -- tasks ----------------------------------------------------------------------------------------------------
 
-    @answers
+    @with_result
     async def begin_task(self) -> str | None:
         """From here on this call is a task, if it can be one (``task=`` of the tool, and the client's support).
 
@@ -251,7 +251,7 @@ class InteractionMixin:
         side = self._task_side
         return None if side is None else await side.begin()
 
-    @tells
+    @without_result
     async def set_status(self, message: str | None) -> None:
         """Say how the task stands, for people and models; does nothing where the call is no task."""
         await self._check_open()
@@ -273,7 +273,7 @@ class InteractionMixin:
 
     # -- branches -------------------------------------------------------------------------------------------------
 
-    @answers
+    @with_result
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
         """Run branches that ask at the same time: each in a scope of its own, all waited for, the first failure by
         index raised. Their questions form one round.
@@ -306,20 +306,20 @@ class InteractionMixin:
         return self._rounds.started_at
 
     def random(self) -> random.Random:
-        """A generator whose sequence is equal in every round; not for secrets."""
+        """Return a generator whose sequence is equal in every round; not for secrets."""
         return self._rounds.random()
 
     @property
     def input_responses(self) -> Mapping[str, Any]:
         """The raw answers to the questions of an `InputRequired` that this function returned; empty at first."""
         session = self.request.session
-        if session.by_hand is not None:
-            return session.by_hand[0]
+        if session.manual_answers is not None:
+            return session.manual_answers[0]
         # Params of tools, prompts and resources have it; what else may stand here is of an author's own type.
         return getattr(self.request.params, "input_responses", None) or {}
 
     def answer_to(self, key: str, question: Question) -> Any:
-        """What the client answered to a question of an `InputRequired` that this function returned.
+        """Return what the client answered to a question of an `InputRequired` that this function returned.
 
         Any answer that fits is taken, also one that nobody was asked for: look at `input_state` where that matters.
 
@@ -343,6 +343,6 @@ class InteractionMixin:
     def input_state(self) -> Any:
         """What this function kept in ``InputRequired.state``; ``None`` at first."""
         session = self.request.session
-        if session.by_hand is not None:
-            return session.by_hand[1]
+        if session.manual_answers is not None:
+            return session.manual_answers[1]
         return None if session.rounds is None else session.rounds.journal.manual

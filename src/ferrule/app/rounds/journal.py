@@ -78,12 +78,12 @@ class Journal:
     manual: Any = None
 
     def next_sequence(self) -> int:
-        """A new batch number."""
+        """Return a new batch number."""
         self.sequence += 1
         return self.sequence
 
     def to_json(self) -> list[Any]:
-        """A compact JSON form."""
+        """Return a compact JSON form."""
         return [
             self.call_id,
             self.started_at,

@@ -56,14 +56,14 @@ def digest_of_texts(*texts: str) -> str:
 
 
 def question_base(key: str | None, method: str, digest: str) -> str:
-    """The base of a question's key: the explicit one, or the method with the content's digest."""
+    """Return the base of a question's key: the explicit one, or the method with the content's digest."""
     if key is not None:
         return check_key(key)
     return f"{method.replace('/', '-')}:{digest}"
 
 
 def current_scope() -> str:
-    """The scope that the running branch is in: ``""`` or ``"a/b/"``."""
+    """Return the scope that the running branch is in: ``""`` or ``"a/b/"``."""
     return _scope.get()
 
 
@@ -86,7 +86,7 @@ class Occurrences:
         self._counts: dict[str, int] = {}
 
     def next(self, full_base: str) -> str:
-        """The key of the next occurrence of a scoped base."""
+        """Return the key of the next occurrence of a scoped base."""
         count = self._counts.get(full_base, 0) + 1
         self._counts[full_base] = count
         return full_base if count == 1 else f"{full_base}#{count}"

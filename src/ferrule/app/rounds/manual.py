@@ -21,7 +21,7 @@ from ferrule.protocol.capabilities import missing_for_requests
 from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.types import InputRequiredResult
 
-__all__ = ["InputRequired", "ManualRounds", "answer_by_hand"]
+__all__ = ["InputRequired", "ManualRounds", "answer_manually"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class InputRequired:
     state: Any = None
 
     def requests(self) -> dict[str, dict[str, Any]]:
-        """The questions in wire shape."""
+        """Return the questions in wire shape."""
         return {
             key: {"method": asked.method, "params": asked.params or {}}
             if isinstance(asked, Question)
@@ -77,13 +77,13 @@ class ManualRounds(Rounds):
         raise error
 
 
-async def answer_by_hand(
+async def answer_manually(
     request: ServerRequestContext[Any],
     asked: InputRequired,
     function: Callable[..., Awaitable[Any]],
     kwargs: dict[str, Any],
 ) -> Any:
-    """The round's answer (modern), or what the function returns once its questions were pushed (legacy).
+    """Return the round's answer (modern), or what the function returns once its questions were pushed (legacy).
 
     Raises:
         CapabilityNotDeclared: the client cannot be asked one of the questions.
@@ -124,7 +124,7 @@ async def _legacy(
         answers: dict[str, Any] = {}
         for key, question in asked.requests().items():
             answers[key] = await session.send_request(question["method"], question["params"])
-        session.by_hand = answers, asked.state
+        session.manual_answers = answers, asked.state
         value = await function(**kwargs)
         if not isinstance(value, InputRequired):
             return value

@@ -116,7 +116,7 @@ class Question:
     digest: str | None = None
 
     def content_digest(self) -> str:
-        """What tells this question from another, whatever process asks it."""
+        """Return what tells this question from another, whatever process asks it."""
         return content_digest([self.method, self.params]) if self.digest is None else self.digest
 
 
@@ -137,7 +137,7 @@ class Form:
 
 
 def form_for(wanted: Any) -> Form:
-    """The form for a type; made once per type.
+    """Return the form for a type; made once per type.
 
     Args:
         wanted: a class with primitive fields (dataclass, TypedDict, Struct, attrs, pydantic), a scalar type, enum or
@@ -160,7 +160,7 @@ def _form_of(schema: dict[str, Any], read: Callable[[Any], Any]) -> Form:
 
 
 def _in_order(schema: Any) -> Any:
-    """A schema with its choices sorted: what is asked does not depend on their order."""
+    """Return a schema with its choices sorted: what is asked does not depend on their order."""
     if isinstance(schema, list):
         return [_in_order(item) for item in cast("list[Any]", cast("object", schema))]
     if not isinstance(schema, dict):
@@ -206,7 +206,7 @@ def _make_form(wanted: Any) -> Form:
 
 
 def _takes_null(exact: dict[str, Any], name: str) -> bool:
-    """Whether null is a value of a property."""
+    """Return whether null is a value of a property."""
     from ferrule.app.signatures.validation import problems_by
 
     schema: Any = exact.get("properties", {}).get(name, True)
@@ -219,7 +219,7 @@ _form_for_type = lru_cache(maxsize=512)(_make_form)
 
 
 def _form(schema: dict[str, Any], wanted: Any) -> tuple[dict[str, Any], set[str]]:
-    """The form, and the fields that it need not fill because null is one of their values."""
+    """Return the form, and the fields that it need not fill because null is one of their values."""
     properties: dict[str, dict[str, Any]] = {}
     nullable: set[str] = set()
     for name, written in cast("dict[str, dict[str, Any]]", schema["properties"]).items():
@@ -242,7 +242,7 @@ def _form(schema: dict[str, Any], wanted: Any) -> tuple[dict[str, Any], set[str]
 
 
 def _without_null(field: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """A field without the null that forms cannot express, and whether it had one."""
+    """Return a field without the null that forms cannot express, and whether it had one."""
     members: list[dict[str, Any]] = field.get("anyOf", [])
     kept = [member for member in members if member.get("type") != "null"]
     if len(kept) == len(members):
@@ -271,7 +271,7 @@ def _checked_by(schema: dict[str, Any]) -> Callable[[Any], Any]:
 
 
 def elicit_question(message: str, wanted: Any, *, key: str | None = None, timeout_s: float | None = None) -> Question:
-    """A form for the user; see `form_for` for ``wanted``."""
+    """Return a form for the user; see `form_for` for ``wanted``."""
     form = form_for(wanted)
 
     def read(raw: Any) -> Elicited[Any]:
@@ -293,7 +293,7 @@ def elicit_question(message: str, wanted: Any, *, key: str | None = None, timeou
 def elicit_url_question(
     message: str, url: str, *, elicitation_id: str | None, key: str | None = None, timeout_s: float | None = None
 ) -> Question:
-    """A page that the user opens; accepting means consent, not that the page was completed.
+    """Return a page that the user opens; accepting means consent, not that the page was completed.
 
     Args:
         elicitation_id: where the revision wants one.
@@ -317,7 +317,7 @@ def sample_question(
     timeout_s: float | None = None,
     **options: Any,
 ) -> Question:
-    """A completion by the client's model.
+    """Return a completion by the client's model.
 
     Args:
         messages: one user text, or sampling messages.
@@ -331,7 +331,7 @@ def sample_question(
 
 
 def roots_question(*, key: str | None = None, timeout_s: float | None = None) -> Question:
-    """The client's roots."""
+    """Return the client's roots."""
 
     def read(raw: Any) -> list[Root]:
         return _read(raw, ListRootsResult).roots

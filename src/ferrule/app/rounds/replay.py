@@ -109,7 +109,7 @@ class ReplayRounds(Rounds):
     async def resume(
         cls, request: ServerRequestContext[Any], settings: RoundsSettings, body_task: asyncio.Task[Any]
     ) -> ReplayRounds:
-        """The round that a request's ``requestState`` and ``inputResponses`` open.
+        """Return the round that a request's ``requestState`` and ``inputResponses`` open.
 
         Raises:
             StateRefused: the state may not be used here and now.
@@ -256,7 +256,7 @@ class ReplayRounds(Rounds):
             raise
 
     def _is_own_cancellation(self) -> bool:
-        """Whether the body itself cancelled the caller of a step, so that the call goes on.
+        """Return whether the body itself cancelled the caller of a step, so that the call goes on.
 
         The count of the body's task does not tell: ``asyncio.timeout`` raises it, too.
         """
@@ -272,7 +272,7 @@ class ReplayRounds(Rounds):
             self.record_abandoned(call)
 
     def _patience_s(self) -> float:
-        """Seconds that the replay waits for what is recorded and missing, a time-out of the body included."""
+        """Return seconds that the replay waits for what is recorded and missing, a time-out of the body included."""
         waits = [entry.value for entry in self._due.values() if entry.kind == "abandoned"]
         return self.settings.replay_wait_s + max(waits, default=0.0)
 
@@ -348,7 +348,7 @@ class ReplayRounds(Rounds):
             self._stand()
 
     def _lower_is_due(self) -> bool:
-        """Whether something recorded and expected has not been come to yet."""
+        """Return whether something recorded and expected has not been come to yet."""
         return any(key not in self._parked and (key in self._must_replay or key in self._fresh) for key in self._due)
 
     def _hand_out(self, *, patient: bool) -> bool:
@@ -494,7 +494,7 @@ class ReplayRounds(Rounds):
         self._replying = self._loop.create_task(self._answer_without_the_body())
 
     def _requests(self) -> dict[str, Any]:
-        """What this round asks, in wire shape, also noted in the journal."""
+        """Return what this round asks, in wire shape, also noted in the journal."""
         journal, settings = self.journal, self.settings
         journal.idle_rounds = 0 if self._used_new_answer else journal.idle_rounds + 1
         if journal.idle_rounds >= IDLE_ROUNDS:
@@ -527,7 +527,7 @@ class ReplayRounds(Rounds):
         await carrier.answer(finish_result(request.server, request.session.connection, request.method, self._reply))
 
     async def settle(self, value: Any) -> Any:
-        """The body returned."""
+        """Return the body returned."""
         await self._stop()
         if not self._suspended:
             self._refuse_when_lost()
@@ -536,7 +536,7 @@ class ReplayRounds(Rounds):
         return self._finish()
 
     async def settle_error(self, error: BaseException) -> Any:
-        """The body raised, or was cancelled."""
+        """Return the result of this round after the body raised or was cancelled; raise ``error`` if it failed."""
         await self._stop()
         if not self._suspended:
             raise error
@@ -556,7 +556,7 @@ class ReplayRounds(Rounds):
         return self._reply
 
     def _has_another_cancellation(self) -> bool:
-        """Whether somebody else cancelled the body together with us.
+        """Return whether somebody else cancelled the body together with us.
 
         The count alone does not tell: a group that failed may have left it raised (before Python 3.13). Nor does a
         call of ``cancel()`` from outside: a ``timeout`` of the body may have been expiring, and has taken its own back.

@@ -41,7 +41,7 @@ async def run_body(
         value = await (_begun(session, function, kwargs) if session.rounds else function(**kwargs))
         # By name: importing `InputRequired` costs every server, and few use it.
         if getattr(value, "is_input_required", False) and session.rounds is not None:
-            return await session.rounds.ask_by_hand(value, function, kwargs)
+            return await session.rounds.ask_manually(value, function, kwargs)
         return value
     try:
         session.body_task = _look(session.loop) or _NO_TASK
@@ -64,15 +64,15 @@ async def run_body(
         value = await session.rounds.settle(value)
     # By name, as above.
     if getattr(value, "is_input_required", False):
-        from ferrule.app.rounds.manual import answer_by_hand
+        from ferrule.app.rounds.manual import answer_manually
 
-        return await answer_by_hand(request, value, function, kwargs)
+        return await answer_manually(request, value, function, kwargs)
     session.body_task = _ENDED
     return value
 
 
 async def _exited(session: ServerSession, error: BaseException) -> Any:
-    """The body raised what is no ``Exception``: the end of its round, the end of its request, or its failure."""
+    """Handle a ``BaseException`` of the body: it may end the round (a result), cancel the request, or be a failure."""
     try:
         if session.rounds is not None:
             return await session.rounds.settle_error(error)
@@ -86,7 +86,7 @@ async def _exited(session: ServerSession, error: BaseException) -> Any:
 
 
 async def _begun(session: ServerSession, function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]) -> Any:
-    """The body of a task, or a tool that a tool calls: what that raises is for the body around it to handle."""
+    """Return the body of a task, or a tool that a tool calls: what that raises is for the body around it to handle."""
     if not session.rounds.enter():
         return await function(**kwargs)
     try:
@@ -98,7 +98,7 @@ async def _begun(session: ServerSession, function: Callable[..., Awaitable[Any]]
 
 
 def rounds_of(request: ServerRequestContext[Any]) -> Rounds:
-    """The engine of a call, made on first use.
+    """Return the engine of a call, made on first use.
 
     Raises:
         NotSupportedHere: not a tool, prompt or resource function.

@@ -67,11 +67,11 @@ class Sealer(Protocol):
     """Turns a JSON value into a token for the client, and back."""
 
     def seal(self, payload: Any) -> str:
-        """A token that holds (or stands for) ``payload``."""
+        """Return a token that holds (or stands for) ``payload``."""
         ...
 
     def open(self, token: str) -> Any:
-        """The payload of a token.
+        """Return the payload of a token.
 
         Raises:
             StateTampered: it is none of ours, or no longer.
@@ -169,7 +169,7 @@ class InMemorySealer:
 
 
 def sealer_for(keys: Iterable[StateKey | bytes | str] | None) -> Sealer:
-    """The sealer for configured keys, newest first.
+    """Return the sealer for configured keys, newest first.
 
     ``None`` makes a key for this process alone: right for one worker, and what the caller warns about when it knows
     of several.

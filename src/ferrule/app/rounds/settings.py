@@ -101,7 +101,7 @@ class RoundsSettings:
 
 
 def settings_of(server: Any) -> RoundsSettings:
-    """The settings kept with a low-level server, made with defaults if nobody set any."""
+    """Return the settings kept with a low-level server, made with defaults if nobody set any."""
     found = server.attachments.get(RoundsSettings)
     if found is None:
         found = server.attachments[RoundsSettings] = RoundsSettings()

@@ -30,7 +30,7 @@ _REFERENCE: Final = "ref"
 
 
 def _binding(request: ServerRequestContext[Any]) -> list[Any]:
-    """What a state belongs to: method, name and arguments of the call."""
+    """Return what a state belongs to: method, name and arguments of the call."""
     params = request.params
     name = getattr(params, NAME_PARAMS.get(request.method, "name"), None)
     # Tools and prompts have arguments, resources have none.
@@ -42,7 +42,7 @@ def _principal(request: ServerRequestContext[Any]) -> str | None:
 
 
 def seal_inline(request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> str | None:
-    """A token for the client that holds the whole state; ``None`` if that is too large to travel."""
+    """Return a token for the client that holds the whole state; ``None`` if that is too large to travel."""
     body = encode(journal.to_json())
     if len(body) > settings.inline_state_bytes:
         return None
@@ -50,7 +50,7 @@ def seal_inline(request: ServerRequestContext[Any], settings: RoundsSettings, jo
 
 
 async def seal_state(request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> str:
-    """A token for the client.
+    """Return a token for the client.
 
     Raises:
         StateTooLarge: it outgrew ``inline_state_bytes``, and there is no store or it is too large for that, too.
@@ -80,7 +80,7 @@ def _expires_at(settings: RoundsSettings, journal: Journal) -> float:
 
 
 async def open_state(request: ServerRequestContext[Any], settings: RoundsSettings, token: str) -> Journal:
-    """The journal in a token.
+    """Return the journal in a token.
 
     Raises:
         StateTampered, StateExpired, StateForeignPrincipal, StateForeignCall, StateUsed: in that order of checking.

@@ -23,7 +23,7 @@ from ferrule.app.rounds.base import StepCall
 from ferrule.app.rounds.errors import RoundLimitExceeded, RoundsError
 from ferrule.app.rounds.journal import Entry, Journal, Outstanding
 from ferrule.app.rounds.keys import check_key, digest_of_texts
-from ferrule.app.rounds.manual import InputRequired, answer_by_hand
+from ferrule.app.rounds.manual import InputRequired, answer_manually
 from ferrule.app.rounds.questions import Question
 from ferrule.app.rounds.replay import ReplayRounds
 from ferrule.wire.codec import to_builtins
@@ -147,10 +147,10 @@ class WaitingRounds(ReplayRounds):
             await self._writer.save(self.journal, None)
         return entry
 
-    async def ask_by_hand(
+    async def ask_manually(
         self, asked: InputRequired, function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]
     ) -> Any:
-        """The body returned questions: in a task they are asked like any other and the body is called again.
+        """Return the body returned questions: in a task they are asked like any other and the body is called again.
 
         Before the promotion they end the round, as in a call that is no task.
 
@@ -160,7 +160,7 @@ class WaitingRounds(ReplayRounds):
         value: Any = asked
         for _ in range(self.settings.max_rounds):
             if self._writer is None:
-                return await answer_by_hand(self.request, value, function, kwargs)
+                return await answer_manually(self.request, value, function, kwargs)
             questions = value.requests()
             answers = await asyncio.gather(
                 *(
@@ -168,7 +168,7 @@ class WaitingRounds(ReplayRounds):
                     for key, question in questions.items()
                 )
             )
-            self.request.session.by_hand = dict(zip(questions, answers, strict=True)), to_builtins(value.state)
+            self.request.session.manual_answers = dict(zip(questions, answers, strict=True)), to_builtins(value.state)
             value = await function(**kwargs)
             if not isinstance(value, InputRequired):
                 return value
@@ -206,7 +206,7 @@ class WaitingRounds(ReplayRounds):
             self._quiescence.watch()
 
     def _questions(self) -> list[AskedQuestion]:
-        """What is asked now, also noted in the journal."""
+        """Return what is asked now, also noted in the journal."""
         now = self.settings.clock()
         before, self.journal.outstanding = self.journal.outstanding, {}
         asked: list[AskedQuestion] = []
@@ -259,7 +259,7 @@ class WaitingRounds(ReplayRounds):
 
 
 def _legal(key: str) -> str:
-    """An author who asks by hand may use any key; here not all characters are free."""
+    """Return a valid key for an author's key: `InputRequired` allows any text, `check_key` does not."""
     try:
         return check_key(key)
     except RoundsError:

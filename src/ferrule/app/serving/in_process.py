@@ -83,7 +83,7 @@ class LocalCaller:
                 self._state, self._running = None, 0
 
     async def request(self, method: str, params: Mapping[str, Any], on_progress: OnProgress | None = None) -> Any:
-        """The finished result of one request; inside `started`, or with a lifespan around this one request.
+        """Return the finished result of one request; inside `started`, or with a lifespan around this one request.
 
         Raises:
             Whatever the chain raises.

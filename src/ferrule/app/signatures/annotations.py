@@ -50,7 +50,7 @@ _any_shape = Shape("any", Any)
 
 
 def shape_of(annotation: Any) -> Shape:
-    """The shape of a resolved annotation.
+    """Return the shape of a resolved annotation.
 
     Raises:
         SignatureError: it has no JSON form (the author's mistake).
@@ -307,7 +307,7 @@ _BOUND_NAMES = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length
 
 
 def _zoned(shape: Shape, has_offset: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The schemas of a point in time that must have, or must not have, an offset."""
+    """Return the schemas of a point in time that must have, or must not have, an offset."""
     if has_offset:
         made = {"type": "string", "format": "date-time" if shape.hint is datetime.datetime else "time"}
         return made, made
@@ -432,7 +432,7 @@ _MAX_COMBINATIONS = 64
 
 
 def _flag_schema(cls: type[enum.Flag]) -> dict[str, Any]:
-    """The numbers that a flag may be; an ``IntFlag`` keeps bits that it does not know."""
+    """Return the numbers that a flag may be; an ``IntFlag`` keeps bits that it does not know."""
     # Python sets it on flags only.
     if getattr(cls, "_boundary_", None) is not enum.FlagBoundary.STRICT:
         return {"type": "integer"}
@@ -445,7 +445,7 @@ def _flag_schema(cls: type[enum.Flag]) -> dict[str, Any]:
 
 
 def enum_schema(values: list[Any]) -> dict[str, Any]:
-    """The schema of a closed set of scalars; with ``type`` when all values have one."""
+    """Return the schema of a closed set of scalars; with ``type`` when all values have one."""
     plain = [value if value is None or type(value) in (str, int, float, bool) else _plain(value) for value in values]
     kinds = {_JSON_TYPES[type(value)] for value in plain}
     schema: dict[str, Any] = {"const": plain[0]} if len(plain) == 1 else {"enum": plain}

@@ -144,7 +144,7 @@ def lenient(value: Any, shape: Shape) -> Any:
 
 
 def _tells_of_text(first: msgspec.ValidationError, second: msgspec.ValidationError) -> bool:
-    """Whether the second failure is inside what the first one is about, which was decoded by us and not sent."""
+    """Return whether the second failure is inside what the first one is about, which was decoded by us and not sent."""
     sent, found = split_path(str(first))[1], split_path(str(second))[1]
     return found.startswith(sent)
 
@@ -164,7 +164,7 @@ def _mend(value: Any, shape: Shape) -> Any:
 
 
 def _from_text(value: str, shape: Shape) -> Any:
-    """What JSON text spells, where the type takes no text at all."""
+    """Return what JSON text spells, where the type takes no text at all."""
     kinds = kinds_of(shape)
     if "str" in kinds or "any" in kinds or shape.kind == "custom":  # pydantic's classes look for themselves
         return value
@@ -222,7 +222,7 @@ def _problem(path: str, error: msgspec.ValidationError) -> ArgumentProblem:
 
 
 def _split(path: str, error: msgspec.ValidationError) -> list[ArgumentProblem]:
-    """The problems that a library found inside its own class, which its adapter writes one after another."""
+    """Return the problems that a library found inside its own class, which its adapter writes one after another."""
     reason, inner = split_path(str(error))
     parts = _PROBLEM.split(reason)[1:]
     places = [place if place.startswith("[") else f".{place}" for place in parts[::2]]
@@ -298,7 +298,7 @@ class _Search:
 
 
 def say(reason: str) -> str:
-    """A conversion's reason in the words of JSON Schema."""
+    """Return a conversion's reason in the words of JSON Schema."""
     for encoded, example in _EXAMPLES.items():
         if encoded in reason:
             return example
@@ -324,7 +324,7 @@ def _unknown(name: str, names: set[str]) -> ArgumentProblem:
 
 
 def _kind_of(shape: Shape) -> str:
-    """What a parameter takes, in a word or two: what its schema says."""
+    """Return what a parameter takes, in a word or two: what its schema says."""
     from ferrule.app.signatures.json_schema import exact_schema
 
     made = exact_schema(shape)

@@ -35,7 +35,7 @@ class Doc(msgspec.Struct):
 
 
 def summary(text: str) -> str:
-    """The part before the first section, dedented."""
+    """Return the part before the first section, dedented."""
     clean = inspect.cleandoc(text)
     found = _SECTIONS.search(clean)
     return (clean[: found.start()] if found else clean).strip()

@@ -34,7 +34,7 @@ def Field(  # noqa: N802 - reads like the type it stands beside
     header: str | None = None,
     schema: dict[str, Any] | None = None,
 ) -> msgspec.Meta:
-    """A description and constraints for ``Annotated[type, Field(...)]``.
+    """Return a description and constraints for ``Annotated[type, Field(...)]``.
 
     Args:
         description: what the value means, for the model.

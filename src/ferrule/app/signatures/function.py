@@ -203,7 +203,7 @@ class FunctionSpec:
         return bind_typed
 
     def _struct_type(self) -> type[msgspec.Struct]:
-        """The parameters as one Struct: its conversion checks names, types and presence in one native pass."""
+        """Return the parameters as one Struct: its conversion checks names, types and presence in one native pass."""
         if self._struct is None:
             fields: list[Any] = []
             for part in self.parameters:
@@ -230,7 +230,7 @@ class FunctionSpec:
     # -- describing ------------------------------------------------------------------------------------------------
 
     def description(self) -> str | None:
-        """The docstring up to its first section; ``None`` when there is none."""
+        """Return the docstring up to its first section; ``None`` when there is none."""
         doc = self.doc
         if doc is None:
             return None
@@ -243,14 +243,14 @@ class FunctionSpec:
         return parsed.description
 
     def parameter_descriptions(self) -> dict[str, str]:
-        """What the docstring says of each parameter; ``Annotated`` wins over it in the schema."""
+        """Return what the docstring says of each parameter; ``Annotated`` wins over it in the schema."""
         if self._descriptions is None:
             self._descriptions = {}
             self.description()
         return self._descriptions
 
     def told_parameters(self) -> str:
-        """The parameters in one line, for whoever sent wrong arguments; made once."""
+        """Return the parameters in one line, for whoever sent wrong arguments; made once."""
         if self._told is None:
             from ferrule.app.signatures.coercion import describe
 
@@ -258,7 +258,7 @@ class FunctionSpec:
         return self._told
 
     def input_schema(self, mode: SchemaMode = "model") -> dict[str, Any]:
-        """The schema of the arguments; always an object that refuses unknown names."""
+        """Return the schema of the arguments; always an object that refuses unknown names."""
         self.finish()
         from ferrule.app.signatures.json_schema import function_schema
 

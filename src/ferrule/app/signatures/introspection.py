@@ -233,7 +233,7 @@ def _code_of(text: str) -> types.CodeType:
 
 
 def _has_text(annotation: Any) -> bool:
-    """Whether a part is still to be evaluated; the values of ``Literal`` are text and done."""
+    """Return whether a part is still to be evaluated; the values of ``Literal`` are text and done."""
     if isinstance(annotation, str | typing.ForwardRef):
         return True
     # Only subscripted annotations have arguments.
@@ -254,7 +254,7 @@ def remember_callers(function: Any) -> None:
 
 
 def _names_of_callers(source: Any) -> dict[str, Any]:
-    """What the frames outside this library know, the nearest first; then the function's own closure."""
+    """Return what the frames outside this library know, the nearest first; then the function's own closure."""
     found: dict[str, Any] = {}
     frame: types.FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     depth = 0

@@ -25,7 +25,7 @@ _SAME_IN_BOTH: frozenset[Any] = frozenset({str, int, float, bool})
 
 
 def exact_schema(shape: Shape, *, output: bool = False) -> dict[str, Any]:
-    """The whole schema of one value.
+    """Return the whole schema of one value.
 
     Args:
         shape: from `ferrule.app.signatures.shapes.shape_of`.
@@ -45,7 +45,7 @@ def exact_schema(shape: Shape, *, output: bool = False) -> dict[str, Any]:
 
 
 def function_schema(fields: list[FieldShape], descriptions: dict[str, str], mode: str) -> dict[str, Any]:
-    """The input schema of a function: its parameters as one closed object.
+    """Return the input schema of a function: its parameters as one closed object.
 
     Args:
         fields: the parameters.
@@ -67,7 +67,7 @@ def function_schema(fields: list[FieldShape], descriptions: dict[str, str], mode
 
 
 def value_schema(shape: Shape, mode: str) -> dict[str, Any]:
-    """The output schema of one value, in the given mode."""
+    """Return the output schema of one value, in the given mode."""
     made = exact_schema(shape, output=True)
     return made if mode == "exact" or _is_same_in_both(shape) else model_profile(made, output=True)
 
@@ -77,7 +77,7 @@ def _is_same_in_both(shape: Shape) -> bool:
 
 
 def json_default(default: Any) -> Any:
-    """A default as JSON; ``UNSET`` when it has no JSON form, since a schema may well do without it."""
+    """Return a default as JSON; ``UNSET`` when it has no JSON form, since a schema may well do without it."""
     if default is msgspec.UNSET:
         return default
     try:
@@ -164,7 +164,7 @@ class _Writer:
         return made
 
     def _places(self, shape: Shape) -> dict[str, Any]:
-        """A class as an array of its fields, by position."""
+        """Return a class as an array of its fields, by position."""
         described = self.properties(shape.fields)
         made: dict[str, Any] = {"prefixItems": [*described["properties"].values()]}
         if needed := max((at + 1 for at, field in enumerate(shape.fields) if field.required), default=0):
@@ -215,7 +215,7 @@ class _Writer:
 
 
 def _as_names(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema of keys as the text that they are in JSON; ``None`` where any text will do."""
+    """Return the schema of keys as the text that they are in JSON; ``None`` where any text will do."""
     kind = schema.get("type")
     if kind == "string":
         return schema if len(schema) > 1 else None
@@ -249,7 +249,7 @@ def _clean(name: str) -> str:
 
 
 def _class_text(annotation: Any) -> str | None:
-    """A class's own docstring; the signature that dataclasses generate is not one."""
+    """Return a class's own docstring; the signature that dataclasses generate is not one."""
     cls = typing.get_origin(annotation) or annotation
     text = cls.__dict__.get("__doc__")
     if not isinstance(text, str) or not text.strip() or text.startswith(f"{cls.__name__}("):

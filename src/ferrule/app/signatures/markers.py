@@ -30,7 +30,7 @@ __all__ = ["checked_marker", "decoder_marker", "foreign_marker", "msgspec_accept
 
 
 def msgspec_accepts(hint: Any) -> bool:
-    """Whether msgspec can build a decoder for ``hint``."""
+    """Return whether msgspec can build a decoder for ``hint``."""
     try:
         msgspec.convert(None, hint, dec_hook=decode_hook, str_keys=True)
     except msgspec.ValidationError:
@@ -129,7 +129,7 @@ def _decode_value(shape: Shape, value: Any) -> Any:
 
 
 def _decode_union(shape: Shape, value: Any) -> Any:
-    """The first member that fits; among classes the one whose fields explain most of the object."""
+    """Return the first member that fits; among classes the one whose fields explain most of the object."""
     best: tuple[int, Any] | None = None
     problems: list[tuple[int, str]] = []
     ranked = sorted(shape.items, key=lambda item: item.kind not in ("enum", "literal"))

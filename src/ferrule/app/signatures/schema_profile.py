@@ -280,7 +280,7 @@ def _local_name(schema: Schema) -> str | None:
 
 
 def _parts(schema: Schema) -> list[Any]:
-    """The schemas directly inside a schema; what stands in ``default`` or ``enum`` is data."""
+    """Return the schemas directly inside a schema; what stands in ``default`` or ``enum`` is data."""
     found: list[Any] = []
     for key in _SCHEMA_MAPS:
         if isinstance(schema.get(key), dict):
@@ -301,7 +301,7 @@ def _references(schema: Any) -> set[str]:
 
 
 def _recursive(defs: Schema) -> frozenset[str]:
-    """The names that can reach themselves."""
+    """Return the names that can reach themselves."""
     direct = {name: _references(part) for name, part in defs.items()}
     found: set[str] = set()
     for name in defs:
@@ -335,7 +335,7 @@ def _size(schema: Any, defs: Schema, kept: frozenset[str], sizes: dict[str, int]
 
 
 def schema_problems(schema: Schema, *, output: bool = False) -> list[str]:
-    """What a model API may refuse in a tool's schema; empty when it follows the profile.
+    """Return what a model API may refuse in a tool's schema; empty when it follows the profile.
 
     Args:
         schema: an input schema, or an output schema with ``output=True`` (any root, nulls allowed).
@@ -358,7 +358,7 @@ def schema_problems(schema: Schema, *, output: bool = False) -> list[str]:
 
 
 def schema_hints(schema: Schema) -> list[str]:
-    """What would make an input schema better although every model API takes it as it is.
+    """Return what would make an input schema better although every model API takes it as it is.
 
     Returns:
         One line per hint; empty when there is none.

@@ -92,7 +92,7 @@ class Shape(msgspec.Struct, eq=False, weakref=True):
         return list(found.values())
 
     def words(self) -> dict[str, Any]:
-        """What ``Annotated`` says about it: ``description``, ``title`` and other keywords."""
+        """Return what ``Annotated`` says about it: ``description``, ``title`` and other keywords."""
         if self.kind != "custom" or self.schema is not None:
             return self.keywords
         found: dict[str, Any] = {}
@@ -103,7 +103,7 @@ class Shape(msgspec.Struct, eq=False, weakref=True):
         return found | self.keywords
 
     def has_opaque_part(self) -> bool:
-        """Whether a library describes some part by itself, which may fail."""
+        """Return whether a library describes some part by itself, which may fail."""
         for part in self.walk():  # noqa: SIM110 - a generator is a call for each part
             if part.kind == "custom" and part.schema is None:
                 return True
@@ -151,7 +151,7 @@ def native(value: Any, shape: Shape) -> Any:
 
 
 def flat_members(shape: Shape, *, _depth: int = 0) -> list[Shape]:
-    """The members of a union, of unions inside it too; a shape that is no union is its only member."""
+    """Return the members of a union, of unions inside it too; a shape that is no union is its only member."""
     if shape.kind != "union":
         return [shape]
     if _depth > 20:
@@ -160,7 +160,7 @@ def flat_members(shape: Shape, *, _depth: int = 0) -> list[Shape]:
 
 
 def kinds_of(shape: Shape, *, _depth: int = 0) -> list[str]:
-    """The JSON kinds that a value of this shape may have, in msgspec's words."""
+    """Return the JSON kinds that a value of this shape may have, in msgspec's words."""
     if _depth > 20:
         return []
     if shape.kind == "union":
@@ -187,7 +187,7 @@ def _opaque_kinds(shape: Shape) -> tuple[str, ...]:
 
 
 def _types_of(schema: dict[str, Any], defs: dict[str, Any], *, _depth: int = 0) -> list[str]:
-    """The JSON types that a schema names; ``["any"]`` where it names none."""
+    """Return the JSON types that a schema names; ``["any"]`` where it names none."""
     if _depth > 20:
         return ["any"]
     if isinstance(ref := schema.get("$ref"), str):
@@ -202,7 +202,7 @@ def _types_of(schema: dict[str, Any], defs: dict[str, Any], *, _depth: int = 0) 
 
 
 def json_kind(value: Any) -> str:
-    """The kind of a JSON value, in the words of msgspec's messages."""
+    """Return the kind of a JSON value, in the words of msgspec's messages."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -222,7 +222,7 @@ def prefix_path(message: str, step: str) -> str:
 
 
 def split_path(message: str) -> tuple[str, str]:
-    """A conversion's message without its path, and the path below ``$``, as ``.tags[0]``."""
+    """Return a conversion's message without its path, and the path below ``$``, as ``.tags[0]``."""
     if (key := _KEY.match(message)) is not None:
         reason, path = split_path(f"{key['reason']} - at `${key['path']}`{key['outer']}")
         return f"{reason} in a key", path

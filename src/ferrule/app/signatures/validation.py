@@ -23,7 +23,7 @@ _MAX_EXPLAINED_BYTES = 16 * 1024
 
 
 def validator_for(schema: dict[str, Any]) -> Callable[[Any], None]:
-    """A function that raises `ResultError` when its argument does not fit ``schema``."""
+    """Return a function that raises `ResultError` when its argument does not fit ``schema``."""
     problems = problems_by(schema)
 
     def validate(value: Any) -> None:
@@ -35,7 +35,7 @@ def validator_for(schema: dict[str, Any]) -> Callable[[Any], None]:
 
 
 def problems_by(schema: dict[str, Any]) -> Callable[[Any], list[str]]:
-    """A function from a JSON value to what is wrong with it, at most five lines of ``path: reason``.
+    """Return a function from a JSON value to what is wrong with it, at most five lines of ``path: reason``.
 
     Raises:
         RegistrationError: the schema is not valid 2020-12, or refers to a document that is not in it.
@@ -61,7 +61,7 @@ def problems_by(schema: dict[str, Any]) -> Callable[[Any], list[str]]:
 
 
 def _largest_fraction(schema: dict[str, Any]) -> int:
-    """The size of the largest fraction that a value is divided by, in bits; 0 where there is none."""
+    """Return the size of the largest fraction that a value is divided by, in bits; 0 where there is none."""
     found = 0
     todo: list[Any] = [schema]
     while todo:
@@ -75,7 +75,7 @@ def _largest_fraction(schema: dict[str, Any]) -> int:
 
 
 def _problems_of(validator: Any, value: Any) -> Iterable[Any]:
-    """All problems of a small value, the first one of a large value: the validator finds all before it gives one
+    """Return all problems of a small value, the first one of a large value: the validator finds all before it gives one
     (200,000 wrong entries took 12 s and 1 GB)."""
     import jsonschema_rs
 

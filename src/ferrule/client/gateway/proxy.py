@@ -130,7 +130,7 @@ class Proxy:
             middleware=[self._forward_unregistered],
             protection=None if protected is None else protected.protection,
         )
-        self.server.hearing_rule = None if protected is None else protected.hearing_rule
+        self.server.resource_visibility = None if protected is None else protected.resource_visibility
         self.server.attachments[Proxy] = self
         self.server.capability_sources.append(self._capabilities)
         self._pool = BackendSessionPool(lambda key, declared, info: self._make_backend(declared, info, key=key))

@@ -64,13 +64,13 @@ class Event:
 
     @classmethod
     def list_changed(cls, kind: str) -> Event:
-        """The list of ``"tools"``, ``"prompts"`` or ``"resources"`` is not what it was."""
+        """Return the list of ``"tools"``, ``"prompts"`` or ``"resources"`` is not what it was."""
         method = LIST_CHANGED_METHODS[kind]
         return cls(method, method)
 
     @classmethod
     def resource_updated(cls, uri: str) -> Event:
-        """The contents behind a URI are not what they were."""
+        """Return the event for changed contents of a resource (``notifications/resources/updated``)."""
         return cls(RESOURCE_UPDATED, normal_uri(uri), {"uri": uri})
 
 
@@ -83,11 +83,11 @@ class ListenFilter:
         topics: ``(method, topic)`` pairs of extensions' notifications.
 
     Attributes:
-        may_hear: whether the listener may know of a resource; ``None``: of all. Asked for each event and not for what
+        may_see: whether the listener may know of a resource; ``None``: of all. Asked for each event and not for what
             is subscribed to, because a URI covers others that nobody could name.
     """
 
-    __slots__ = ("kinds", "may_hear", "topics", "uris")
+    __slots__ = ("kinds", "may_see", "topics", "uris")
 
     def __init__(
         self, kinds: Iterable[str] = (), uris: Iterable[str] = (), topics: Iterable[tuple[str, str]] = ()
@@ -95,21 +95,22 @@ class ListenFilter:
         self.kinds = {LIST_CHANGED_METHODS[kind] for kind in kinds}
         self.uris = {normal_uri(uri) for uri in uris}
         self.topics = set(topics)
-        self.may_hear: Callable[[str], bool] | None = None
+        self.may_see: Callable[[str], bool] | None = None
 
     def matches(self, event: Event) -> bool:
-        """Whether the listener wants this event."""
+        """Return whether the listener wants this event."""
         if event.topic in self.kinds:
             return True
         if event.method == RESOURCE_UPDATED:
             is_wanted = event.topic in self.uris or self._covers(event.topic)
-            return is_wanted and (self.may_hear is None or self.may_hear(event.topic))
+            return is_wanted and (self.may_see is None or self.may_see(event.topic))
         return (event.method, event.topic) in self.topics
 
     def _covers(self, uri: str) -> bool:
-        """A parent of ``uri`` is subscribed: walk up its path instead of over all subscriptions."""
+        """Return whether a parent of ``uri`` is subscribed."""
         if not self.uris:
             return False
+        # Up the path instead of over all subscriptions: a client chooses how many subscriptions there are.
         end = uri.rfind("/")
         while end > 0:
             if uri[:end] in self.uris or uri[: end + 1] in self.uris:
@@ -170,7 +171,7 @@ class Listener:
         return events
 
     async def next(self) -> Event | None:
-        """The next event; ``None`` when the listener has ended and nothing waits."""
+        """Return the next event; ``None`` when the listener has ended and nothing waits."""
         while not self._waiting:
             if self._ended:
                 return None
@@ -241,7 +242,7 @@ class SubscriptionBus:
         return len(self._listeners)
 
     def listen(self, filter: ListenFilter) -> Listener:
-        """A new listener; end it, or use it as a context manager."""
+        """Return a new listener; end it, or use it as a context manager."""
         self._settle()
         listener = Listener(self, filter, self._max_events)
         self._listeners[listener] = None

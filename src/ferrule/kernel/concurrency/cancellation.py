@@ -114,7 +114,7 @@ def ends_request(
     scope_is_cancelled: bool,
     interruption: BaseException | None,
 ) -> bool:
-    """Whether what a body raised ends its request: somebody who may do so asked for it. See the module.
+    """Return whether what a body raised ends its request: somebody who may do so asked for it. See the module.
 
     Args:
         error: what was raised.
@@ -146,7 +146,7 @@ def ends_request(
 
 
 def is_cancellation(error: BaseException, request: object) -> bool:
-    """Whether what the body of a request raised is a cancellation that somebody asked for.
+    """Return whether what the body of a request raised is a cancellation that somebody asked for.
 
     Args:
         error: what it raised; ask in the task that ran the body.
@@ -178,7 +178,7 @@ def is_cancellation(error: BaseException, request: object) -> bool:
 
 
 def failure_of(error: BaseException, request: object) -> Exception:
-    """What a body failed with, as an ``Exception``: the error itself, or a `BodyExit` in its place.
+    """Return what a body failed with, as an ``Exception``: the error itself, or a `BodyExit` in its place.
 
     Raises:
         BaseException: ``error`` itself, if it is a cancellation (`is_cancellation`).
@@ -277,7 +277,7 @@ def _zero() -> int:
 
 
 def _asyncio_task(loop: Any) -> Any:
-    """The asyncio task that runs the caller; ``None`` on another event loop. Never imports asyncio."""
+    """Return the asyncio task that runs the caller; ``None`` on another event loop. Never imports asyncio."""
     module = sys.modules.get("asyncio")
     if module is None:
         return None
@@ -288,7 +288,7 @@ def _asyncio_task(loop: Any) -> Any:
 
 
 def _running_task(loop: Any) -> Any:
-    """The task that runs the caller, on asyncio or trio; ``None`` outside of any."""
+    """Return the task that runs the caller, on asyncio or trio; ``None`` outside of any."""
     found = _asyncio_task(loop)
     if found is None and "trio" in sys.modules:
         try:
@@ -299,7 +299,7 @@ def _running_task(loop: Any) -> Any:
 
 
 def _follows(error: BaseException, cause: BaseException | None) -> bool:
-    """Whether ``error`` is ``cause``, or was raised while ``cause`` was being handled."""
+    """Return whether ``error`` is ``cause``, or was raised while ``cause`` was being handled."""
     found: BaseException | None = error
     for _ in range(_MAX_CHAIN):
         if found is None or cause is None:
@@ -311,7 +311,7 @@ def _follows(error: BaseException, cause: BaseException | None) -> bool:
 
 
 def _is_from_signal(error: BaseException) -> bool:
-    """Whether a handler of signals raised this: Ctrl-C at the terminal, a stop that the process was told."""
+    """Return whether a handler of signals raised this: Ctrl-C at the terminal, a stop that the process was told."""
     import signal
 
     trace = error.__traceback__
@@ -337,7 +337,7 @@ def _is_from_signal(error: BaseException) -> bool:
 
 
 def _is_interrupted(task: Any) -> bool:
-    """Whether Ctrl-C at the terminal has cancelled the main task, and ``task`` is that (`asyncio.Runner`).
+    """Return whether Ctrl-C at the terminal has cancelled the main task, and ``task`` is that (`asyncio.Runner`).
 
     Its handler may run in the middle of the body, so that the count rises while the body runs.
     """
@@ -353,7 +353,7 @@ def _is_interrupted(task: Any) -> bool:
 
 
 def _code_of(handler: Any) -> Any:
-    """The code of a handler of signals that is written in Python; ``None`` of any other."""
+    """Return the code of a handler of signals that is written in Python; ``None`` of any other."""
     while hasattr(handler, "func"):  # a partial
         handler = handler.func
     return getattr(getattr(handler, "__func__", handler), "__code__", None)

@@ -80,7 +80,7 @@ class Spawner(Protocol):
 
 
 def is_asyncio() -> bool:
-    """Whether the running event loop is asyncio's (or one that stands in for it)."""
+    """Return whether the running event loop is asyncio's (or one that stands in for it)."""
     asyncio_module = sys.modules.get("asyncio")
     if asyncio_module is None:
         return False

@@ -44,7 +44,7 @@ def milliseconds(seconds: float) -> int:
 
 
 def digest(text: str) -> str:
-    """A short name for a long or private text: what is looked up by its whole need not be read in Redis."""
+    """Return a short name for a long or private text: what is looked up by its whole need not be read in Redis."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
@@ -88,7 +88,7 @@ class RedisServer:
         self._home: tuple[int, Any] | None = None
 
     def key(self, *parts: str) -> str:
-        """A key; the first part is its hash tag, so that keys which share it share a slot of a cluster."""
+        """Return a key; the first part is its hash tag, so that keys which share it share a slot of a cluster."""
         return f"{self.prefix}:{{{parts[0]}}}" + "".join(f":{part}" for part in parts[1:])
 
     @property
@@ -196,7 +196,7 @@ class RedisServer:
 
 
 def _away(exceptions: Any) -> tuple[type[Exception], ...]:
-    """What is raised where waiting may help, or an operator must; the rest are mistakes in our commands."""
+    """Return what is raised where waiting may help, or an operator must; the rest are mistakes in our commands."""
     names = (
         "ConnectionError",
         "BusyLoadingError",

@@ -169,7 +169,7 @@ class RedisRateLimits:
 
 
 def open_redis(url: str) -> Store:
-    """The store that ``redis://…``, ``rediss://…`` or the same with ``+cluster`` names; connects on first use.
+    """Return the store that ``redis://…``, ``rediss://…`` or the same with ``+cluster`` names; connects on first use.
 
     Raises:
         StoreUrlError: no host, an unusable prefix, or a cluster's URL that names a database.
@@ -201,7 +201,7 @@ def open_redis(url: str) -> Store:
 
 
 def _shown(url: str) -> str:
-    """A URL without its password, for messages."""
+    """Return a URL without its password, for messages."""
     parts = urlsplit(url)
     if parts.password is None:
         return url

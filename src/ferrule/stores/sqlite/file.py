@@ -239,7 +239,7 @@ class SqliteFile:
         return connection
 
     def _agreed_shift_s(self, connection: sqlite3.Connection) -> float:
-        """What to add to the clock, so that it tells the time of the file; sets that time if nobody has."""
+        """Return what to add to the clock, so that it tells the time of the file; sets that time if nobody has."""
         boot, uptime, clock = boot_id(), uptime_s(), self._clock()
         own = clock if self._tells_the_time else time.time()
         with transaction(connection):

@@ -166,7 +166,7 @@ class SqliteRateLimits:
 
 
 def open_sqlite(url: str) -> Store:
-    """The store in a file: ``sqlite:///relative/path`` or ``sqlite:////absolute/path``.
+    """Return the store in a file: ``sqlite:///relative/path`` or ``sqlite:////absolute/path``.
 
     Raises:
         StoreUrlError: it names no file, a host, or options, of which there are none.

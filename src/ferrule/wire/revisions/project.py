@@ -251,7 +251,7 @@ def _object_plan(rules: _Rules, type_: Shape) -> Step | None:
 
 
 def _reaches_change(rules: _Rules, type_: Any, seen: set[Any]) -> bool:
-    """Whether the rules change anything in ``type_`` or in what it can hold."""
+    """Return whether the rules change anything in ``type_`` or in what it can hold."""
     if _is_shape(type_):
         if type_ in seen:
             return False

@@ -44,7 +44,7 @@ def _refuse(why: str) -> Step:
 
 
 def _get(value: Any, name: str, wire: str) -> Any:
-    """A field of a struct or a key of a mapping; ``UNSET`` when it is absent."""
+    """Return a field of a struct or a key of a mapping; ``UNSET`` when it is absent."""
     return value.get(wire, UNSET) if isinstance(value, Mapping) else getattr(value, name, UNSET)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
@@ -69,7 +69,7 @@ def _objects_only(result: Any) -> Any:
 
 
 def _is_object(value: Any) -> bool:
-    """Whether it will be an object on the wire: ready-made structs and dataclasses are."""
+    """Return whether it will be an object on the wire: ready-made structs and dataclasses are."""
     if isinstance(value, (Mapping, Struct)):
         return True
     # What marks a dataclass; `dataclasses.is_dataclass` would load a module that nothing else here needs.
@@ -84,7 +84,7 @@ def _text_only(result: Any) -> Any:
 
 
 def _with_text(result: Any, structured: Any) -> Any:
-    """A peer that cannot read the structured value must find it in the content."""
+    """Return the result with its structured value as text content, for revisions without ``structuredContent``."""
     if _get(result, "content", "content"):
         return result
     block = ToolContentBlock("text", encode_str(structured))
@@ -197,7 +197,7 @@ _TASK_NAMES = (
 
 
 def _flat_task(result: Any) -> Any:
-    """The task of 2025-11-25 as the extension says it."""
+    """Return the task of 2025-11-25 as the extension says it."""
     if isinstance(result, CreateTaskResult):
         return DetailedTask(result_type="task", meta=result.meta, **structs.asdict(result.task))
     task = result["task"]
@@ -208,7 +208,7 @@ def _flat_task(result: Any) -> Any:
 
 
 def _nested_task(result: Any) -> Any:
-    """The extension's task as 2025-11-25 says it."""
+    """Return the extension's task as 2025-11-25 says it."""
     if isinstance(result, DetailedTask):
         names = Task.__struct_fields__
         return CreateTaskResult(task=Task(**{name: getattr(result, name) for name in names}), meta=result.meta)
@@ -217,7 +217,7 @@ def _nested_task(result: Any) -> Any:
 
 
 def needs_output_wrapping(schema: Mapping[str, Any]) -> bool:
-    """Whether values of this output schema travel inside ``{"result": …}`` where only objects are allowed.
+    """Return whether values of this output schema travel inside ``{"result": …}`` where only objects are allowed.
 
     Everything whose root is not declared as an object does. Whoever knows the tool should wrap its values by this
     rule: a projected result alone cannot tell an object that the schema calls optional from a plain one.

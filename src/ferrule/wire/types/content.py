@@ -160,7 +160,7 @@ _REQUIRED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 def text_block(
     text: str, *, annotations: Annotations | None = None, meta: dict[str, Any] | None = None
 ) -> ToolContentBlock:
-    """A block of text."""
+    """Return a block of text."""
     return ToolContentBlock("text", text, annotations=annotations, meta=meta)
 
 
@@ -171,7 +171,7 @@ def image_block(
     annotations: Annotations | None = None,
     meta: dict[str, Any] | None = None,
 ) -> ToolContentBlock:
-    """A picture. ``data`` as bytes is put into base64 here; as text it is base64 already."""
+    """Return a picture. ``data`` as bytes is put into base64 here; as text it is base64 already."""
     return ToolContentBlock("image", data=_base64(data), mime_type=mime_type, annotations=annotations, meta=meta)
 
 
@@ -182,14 +182,14 @@ def audio_block(
     annotations: Annotations | None = None,
     meta: dict[str, Any] | None = None,
 ) -> ToolContentBlock:
-    """A sound (2025-03-26 on). ``data`` as bytes is put into base64 here; as text it is base64 already."""
+    """Return a sound (2025-03-26 on). ``data`` as bytes is put into base64 here; as text it is base64 already."""
     return ToolContentBlock("audio", data=_base64(data), mime_type=mime_type, annotations=annotations, meta=meta)
 
 
 def resource_block(
     resource: ResourceContents, *, annotations: Annotations | None = None, meta: dict[str, Any] | None = None
 ) -> ToolContentBlock:
-    """The contents of a resource, embedded."""
+    """Return the contents of a resource, embedded."""
     return ToolContentBlock("resource", resource=resource, annotations=annotations, meta=meta)
 
 
@@ -205,7 +205,7 @@ def resource_link_block(
     annotations: Annotations | None = None,
     meta: dict[str, Any] | None = None,
 ) -> ToolContentBlock:
-    """A pointer to a resource that the client may read (2025-06-18 on). ``size`` is in bytes."""
+    """Return a pointer to a resource that the client may read (2025-06-18 on). ``size`` is in bytes."""
     return ToolContentBlock(
         "resource_link",
         uri=uri,

@@ -16,7 +16,7 @@ EncoderName: TypeAlias = Literal["json", "toon", "auto"]
 
 
 def encoder_for(choice: EncoderName | Encoder) -> Encoder | None:
-    """The encoder behind a name; ``None`` means compact JSON, which the caller has at hand anyway.
+    """Return the encoder behind a name; ``None`` means compact JSON, which the caller has at hand anyway.
 
     Raises:
         ValueError: no such encoder.

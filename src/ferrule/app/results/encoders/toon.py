@@ -60,7 +60,7 @@ def _utf8_len(text: str) -> int:
 
 
 def _has_table(value: Any) -> bool:
-    """Whether a list of objects stands at the top or one level inside an object: what TOON is good at."""
+    """Return whether a list of objects stands at the top or one level inside an object: what TOON is good at."""
     if isinstance(value, dict):
         inside = cast("dict[str, Any]", value).values()
         return any(_is_rows(part) or _is_keyed_rows(part) for part in inside) or _is_keyed_rows(value)
@@ -72,7 +72,7 @@ def _is_rows(value: Any) -> bool:
 
 
 def _is_keyed_rows(value: Any) -> bool:
-    """An object whose values are objects: TOON writes uniform ones as a table with keys."""
+    """Return whether a value is an object whose values are all objects: TOON writes uniform ones as a table."""
     if not isinstance(value, dict) or len(cast("dict[str, Any]", value)) < _MIN_ROWS:
         return False
     return all(isinstance(part, dict) for part in cast("dict[str, Any]", value).values())

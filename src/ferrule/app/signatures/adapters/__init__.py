@@ -46,11 +46,11 @@ class Adapter(Protocol):
     is_opaque: bool
 
     def fields(self, annotation: Any) -> list[RawField]:
-        """The fields of a class, in order; generic arguments are substituted."""
+        """Return the fields of a class, in order; generic arguments are substituted."""
         ...
 
     def build(self, annotation: Any, values: dict[str, Any]) -> Any:
-        """An instance from converted values, by Python name."""
+        """Return an instance from converted values, by Python name."""
         ...
 
     def decode(self, annotation: Any, value: Any) -> Any:
@@ -88,7 +88,7 @@ def _adapter_of(cls: Any) -> Adapter | None:
 
 
 def adapter_for(annotation: Any) -> Adapter | None:
-    """The adapter of a class or of a parametrised class; ``None`` when nobody claims it."""
+    """Return the adapter of a class or of a parametrised class; ``None`` when nobody claims it."""
     cls: Any = annotation if isinstance(annotation, type) else get_origin(annotation)
     return _adapter_of(cls) if isinstance(cls, type) else None
 

@@ -20,7 +20,7 @@ _COLLECTIONS: tuple[Any, ...] = (list, dict, set, tuple)
 
 
 def collection_default(factory: Any) -> Any:
-    """What a ``default_factory`` makes, where that is an empty collection; other factories are never called."""
+    """Return what a ``default_factory`` makes, where that is an empty collection; other factories are never called."""
     return factory() if factory in _COLLECTIONS else msgspec.UNSET
 
 
@@ -61,7 +61,7 @@ class Opaque:
 
 
 def evaluated_in(module: str, hint: Any) -> Any:
-    """A type that was written in a module, with what is text in it evaluated there.
+    """Return a type that was written in a module, with what is text in it evaluated there.
 
     Raises:
         NameError: it names something that is not defined yet.
@@ -73,7 +73,7 @@ def evaluated_in(module: str, hint: Any) -> Any:
 
 
 def class_hints(annotation: Any) -> dict[str, Any]:
-    """The resolved annotations of a class with its generic arguments put in; unbound ones read as ``Any``.
+    """Return the resolved annotations of a class with its generic arguments put in; unbound ones read as ``Any``.
 
     Raises:
         NameError: an annotation names something that is not defined yet, or only inside a function.

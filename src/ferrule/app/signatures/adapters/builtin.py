@@ -139,7 +139,7 @@ _BASES: tuple[Any, ...] = (
 
 
 def scalar_base(cls: Any) -> Any:
-    """The plain type that a class is a subclass of; ``None`` when it is of none."""
+    """Return the plain type that a class is a subclass of; ``None`` when it is of none."""
     return next((base for base in _BASES if issubclass(cls, base)), None)
 
 
@@ -159,7 +159,7 @@ _DATACLASSES, _TYPED_DICTS, _TEXTS, _SUBCLASSES = _Dataclasses(), _TypedDicts(),
 
 
 def adapter_of_builtin(cls: type) -> Adapter | None:
-    """The adapter of a class that no library claims."""
+    """Return the adapter of a class that no library claims."""
     # The mark of a dataclass: after `is_dataclass` type checkers know nothing of the class any more.
     if hasattr(cls, "__dataclass_fields__"):
         return _DATACLASSES
@@ -178,7 +178,7 @@ def is_typed_dict(cls: Any) -> bool:
 
 
 def encode_builtin(value: Any) -> Any:
-    """The JSON shape of what msgspec does not encode by itself.
+    """Return the JSON shape of what msgspec does not encode by itself.
 
     Raises:
         TypeError: there is none.
@@ -202,7 +202,7 @@ def encode_builtin(value: Any) -> Any:
 
 
 def _optional_keys(annotation: Any, hints: dict[str, Any]) -> set[str]:
-    """The keys that may be missing, by the resolved annotations.
+    """Return the keys that may be missing, by the resolved annotations.
 
     The class's own key sets are made from the unresolved ones, and there a qualifier may be inside a string.
     """
@@ -218,7 +218,7 @@ def _optional_keys(annotation: Any, hints: dict[str, Any]) -> set[str]:
 
 
 def _qualifiers(hint: Any) -> list[str]:
-    """The names of what stands around a type: ``Required``, ``NotRequired``, ``ReadOnly``, ``Annotated``."""
+    """Return the names of what stands around a type: ``Required``, ``NotRequired``, ``ReadOnly``, ``Annotated``."""
     found: list[str] = []
     while (origin := typing.get_origin(hint)) is not None:
         # Special forms of `typing` have their name nowhere else.

@@ -122,7 +122,7 @@ def _validate(validators: tuple[Any, Any], value: Any) -> Any:
 
 
 def _problems_of(error: ValidationError) -> list[Any]:
-    """What is wrong, each with its place and its value.
+    """Return what is wrong, each with its place and its value.
 
     Raises:
         ValueError: there is more than anybody would read; a peer chooses how much there is, and listing it takes time.
@@ -194,7 +194,7 @@ def _class_validators(annotation: Any) -> tuple[Any, Any]:
 
 
 def _validators(annotation: Any) -> tuple[Any, Any]:
-    """What reads Python values, and what reads JSON."""
+    """Return what reads Python values, and what reads JSON."""
     try:
         return _class_validators(annotation)
     except TypeError:
@@ -238,7 +238,7 @@ def _container_of(text: str) -> Any:
 
 
 def _copy(value: Any) -> Any:
-    """The containers anew: what the caller sent is never changed."""
+    """Return the containers anew: what the caller sent is never changed."""
     if is_object(value):
         return {name: _copy(part) for name, part in value.items()}
     return [_copy(part) for part in value] if is_array(value) else value

@@ -287,8 +287,8 @@ class LegacySession:
 
     def _filter(self, uris: Iterable[str] = ()) -> ListenFilter:
         made = ListenFilter(self._kinds(), uris)
-        rule = self._server.hearing_rule
-        made.may_hear = None if rule is None else rule(self.principal)
+        rule = self._server.resource_visibility
+        made.may_see = None if rule is None else rule(self.principal)
         return made
 
     def _kinds(self) -> list[str]:

@@ -54,7 +54,7 @@ class PromptMessage(WireStruct):
 
     @classmethod
     def text(cls, role: Role, text: str) -> "PromptMessage":
-        """A message of plain text."""
+        """Return a message of plain text."""
         return cls(role, text_block(text))
 
 
