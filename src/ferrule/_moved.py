@@ -88,6 +88,7 @@ MOVED: Final = {
     "ferrule.inspector.lane": "ferrule.inspector.connection",
     "ferrule.kernel.bus": "ferrule.kernel.changes.bus",
     "ferrule.kernel.cancellation": "ferrule.kernel.concurrency.cancellation",
+    "ferrule.kernel.context": "ferrule.kernel.server",
     "ferrule.kernel.pump": "ferrule.kernel.legacy.change_forwarder",
     "ferrule.kernel.relay": "ferrule.kernel.changes.relay",
     "ferrule.kernel.tasks": "ferrule.kernel.concurrency.spawner",

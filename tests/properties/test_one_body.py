@@ -20,7 +20,7 @@ from ferrule.app.rounds.base import Rounds
 from ferrule.app.rounds.keys import scoped
 from ferrule.app.rounds.questions import elicit_question, roots_question, sample_question
 from ferrule.app.rounds.run import rounds_of
-from ferrule.app.rounds.settings import RoundsSettings
+from ferrule.app.rounds.settings import RoundsSettings, StateSettings
 from ferrule.testing.bodies import question_text, run_in_rounds, run_pushed
 
 BODIES = int(os.environ.get("FERRULE_BODIES", "400"))
@@ -172,7 +172,7 @@ async def compare(seed: int) -> None:
         return body
 
     def settings() -> RoundsSettings:
-        return RoundsSettings(state_keys=[KEY], max_rounds=200, replay_wait_s=2)
+        return RoundsSettings(state=StateSettings(keys=[KEY]), max_rounds=200, replay_wait_s=2)
 
     pushed_effects: list[str] = []
     pushed = await run_pushed(body_with(pushed_effects), answer)
@@ -227,7 +227,7 @@ async def compare_in_order(seed: int) -> None:
         return hashlib.sha256(f"{seed} {text}".encode()).hexdigest()
 
     def settings() -> RoundsSettings:
-        return RoundsSettings(state_keys=[KEY], max_rounds=200, replay_wait_s=2)
+        return RoundsSettings(state=StateSettings(keys=[KEY]), max_rounds=200, replay_wait_s=2)
 
     # The rounds come first: a reply may go out before a busy branch has asked, so they decide what is answered when.
     given: list[str] = []

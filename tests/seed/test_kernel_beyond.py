@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ferrule.kernel import builtin, connection, context, dispatch, duplex, finish, runner, server, session
+from ferrule.kernel import builtin, connection, dispatch, duplex, finish, runner, server, session
 from ferrule.kernel.changes.bus import Event, SubscriptionBus
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.direct import DirectDispatcher
@@ -267,7 +267,7 @@ async def test_asking_during_initialize_is_refused_in_process_too() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [runner, server, session, connection, context, dispatch, duplex, finish, builtin, pump],
+    [runner, server, session, connection, dispatch, duplex, finish, builtin, pump],
     ids=lambda m: m.__name__,
 )
 def test_the_kernel_compares_no_version(module: Any) -> None:

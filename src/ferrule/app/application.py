@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 if TYPE_CHECKING:
     from ferrule.app.components.options import PromptKeywords, ResourceKeywords, ToolKeywords
-    from ferrule.kernel.context import ServerRequestContext
     from ferrule.kernel.dispatch import OnProgress
-    from ferrule.kernel.server import Server
+    from ferrule.kernel.server import Server, ServerRequestContext
     from ferrule.stores.store import Store
     from ferrule.wire.types import (
         GetPromptResult,

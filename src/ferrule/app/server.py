@@ -25,7 +25,7 @@ from ferrule.app.execution.dependencies import takes_context
 from ferrule.app.execution.threads import DEFAULT_MAX_THREADS
 from ferrule.app.results.encoders import encoder_for
 from ferrule.app.results.result_plan import DEFAULT_MAX_RESULT_BYTES
-from ferrule.app.rounds.settings import RoundsSettings
+from ferrule.app.rounds.settings import RoundsSettings, StateSettings
 from ferrule.app.signatures.function import SchemaMode
 from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.server import LifespanT, Server, check_lifespan
@@ -208,11 +208,13 @@ class MCPServer(ComponentRegistry[LifespanT]):
         if protection is not None and opened is not None and opened.is_shared:
             protection.resource_server.dpop.share(opened.marks)
         self.lowlevel.attachments[RoundsSettings] = RoundsSettings(
-            state_keys=state_keys,
-            state_ttl_s=state_ttl_s,
-            single_use_states=single_use_states,
+            state=StateSettings(
+                keys=None if state_keys is None else list(state_keys),
+                ttl_s=state_ttl_s,
+                is_single_use=single_use_states,
+                inline_bytes=inline_state_bytes,
+            ),
             max_rounds=max_rounds,
-            inline_state_bytes=inline_state_bytes,
             marks=None if opened is None else opened.marks,
             blobs=None if opened is None else opened.blobs,
         )

@@ -17,6 +17,7 @@ from ferrule.cli.output import Progress, is_terminal, say
 from ferrule.cli.targets import ServerChoice, complete_target, read_choice
 
 if TYPE_CHECKING:
+    from ferrule.auth import TokenStorage
     from ferrule.client.client import Client
 
 __all__ = ["ConnectionOptions", "connection_options", "run_async", "target_argument"]
@@ -125,18 +126,26 @@ class ConnectionOptions:
             made[name.strip()] = value.strip()
         return made
 
-    def _auth(self) -> Any:
-        """A token, or OAuth whose tokens are kept for the next command, so that the browser is needed once."""
+    def token_storage(self) -> TokenStorage | None:
+        """Return where OAuth keeps tokens, if possible for the next command too; ``None`` without OAuth."""
         if not self.oauth:
-            return self.token
+            return None
         from importlib.util import find_spec
 
-        from ferrule.auth import EncryptedFileStorage, OAuth
+        from ferrule.auth import EncryptedFileStorage, MemoryStorage
 
         if find_spec("cryptography") is None:
             say("you will have to sign in each time; to be remembered: pip install 'ferrule[auth]'")
-            return OAuth()
-        return OAuth(storage=EncryptedFileStorage())
+            return MemoryStorage()
+        return EncryptedFileStorage()
+
+    def _auth(self) -> Any:
+        """Return a token, or OAuth whose tokens are kept for the next command, so that the browser is needed once."""
+        if not self.oauth:
+            return self.token
+        from ferrule.auth import OAuth
+
+        return OAuth(storage=self.token_storage())
 
     @asynccontextmanager
     async def client(self, **options: Any) -> AsyncGenerator[Client]:

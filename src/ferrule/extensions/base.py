@@ -64,7 +64,7 @@ class Extension:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        identifier = getattr(cls, "identifier", None)
+        identifier = getattr(cls, "identifier", None)  # an abstract subclass has none
         if identifier is not None and not _IDENTIFIER.fullmatch(identifier):
             raise ValueError(f"{identifier!r} is no extension identifier: a domain prefix, a slash and a name")
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallNext",
+    "ComponentServer",
     "GrantTopics",
     "Handler",
     "HandlerEntry",
@@ -72,6 +73,15 @@ HandlerResult: TypeAlias = Struct | Mapping[str, Any] | Encoded | None
 """A result: a protocol Struct, a mapping under wire names, ready-made JSON bytes, or ``None`` for an empty one."""
 
 
+class ComponentServer(Protocol):
+    """A server of a layer above that can be mounted in another one."""
+
+    @property
+    def lowlevel(self) -> Server[Any]:
+        """The registry of its own components."""
+        ...
+
+
 @dataclass(slots=True)
 class ServerRequestContext(Generic[LifespanT_co]):
     """One inbound request or notification.
@@ -98,7 +108,7 @@ class ServerRequestContext(Generic[LifespanT_co]):
     protocol_version: str
     transport: TransportContext
     server: Server[Any]
-    component_server: Any = None
+    component_server: ComponentServer | None = None
 
     @property
     def revision(self) -> Revision:
@@ -165,6 +175,7 @@ def check_lifespan(lifespan: object) -> None:
     Raises:
         TypeError: ``lifespan`` lacks ``@asynccontextmanager``.
     """
+    # Only functions written in Python have code, and a lifespan may be any callable.
     flags = getattr(getattr(lifespan, "__code__", None), "co_flags", 0)
     if flags & (CO_ASYNC_GENERATOR | CO_GENERATOR):
         raise TypeError("lifespan= needs @contextlib.asynccontextmanager above its function")

@@ -184,8 +184,8 @@ async def run_in_rounds(
     Args:
         shuffle: answer a random non-empty part of each round's questions, in random order; ``None`` answers all.
         order: answer one question per round, as in `run_pushed`.
-        settings: makes the settings of the server that serves the next round: share ``state_keys`` between them and
-            every round is served by a server that was started anew.
+        settings: makes the settings of the server that serves the next round: share the keys of the state between
+            them and every round is served by a server that was started anew.
         max_rounds: where to give up.
     """
     shared = RoundsSettings(max_rounds=max_rounds, replay_wait_s=0.2)

@@ -10,6 +10,7 @@ import pytest
 
 from ferrule import Context, MCPServer
 from ferrule.app.rounds.errors import AmbiguousKey, QuestionExpired, StepFailed, StepInDoubt
+from ferrule.app.rounds.settings import StateSettings
 from ferrule.protocol.errors import CapabilityNotDeclared, RequestTimeout
 from ferrule.stores.marks import Mark, MemoryMarks
 from tests.app.rounds.driving import Call, Dispatch, accept, always, outcome, push, served, settings_of
@@ -317,7 +318,7 @@ async def test_a_once_step_is_marked_as_long_as_a_state_of_its_call_can_come_aga
             kept.append(ttl_s)
 
     settings_of(app).marks = Watched()
-    settings_of(app).state_max_s = 1234
+    settings_of(app).state = StateSettings(max_s=1234)
     call = await Call(app).send()
     await outcome(call.request(dict.fromkeys(call.requests, accept(True))))
     assert kept == [1234, 1234]

@@ -70,7 +70,7 @@ async def test_the_options_of_the_server_reach_the_engine():
 
     app = MCPServer("x", state_ttl_s=5, max_rounds=6, inline_state_bytes=7, store=None)
     settings = settings_of(app)
-    assert (settings.state_ttl_s, settings.max_rounds, settings.inline_state_bytes) == (5, 6, 7)
+    assert (settings.state.ttl_s, settings.max_rounds, settings.state.inline_bytes) == (5, 6, 7)
     assert (settings.marks, settings.blobs, settings.uses_process_key) == (None, None, True)
     assert settings_of(MCPServer("x")).marks is not None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -61,14 +62,15 @@ async def test_a_late_state_is_refused(app):
     now = [1000.0]
     settings.clock = lambda: now[0]
     call = await Call(app).send()
-    now[0] += settings.state_ttl_s
+    now[0] += settings.state.ttl_s
     assert await outcome(call.request({})) == "-32602 expired"
 
 
 async def test_each_round_renews_the_expiry_under_an_absolute_cap(app):
     settings = settings_of(app)
     now = [1000.0]
-    settings.clock, settings.state_ttl_s, settings.state_max_s = (lambda: now[0]), 100, 250
+    settings.clock = lambda: now[0]
+    settings.state = replace(settings.state, ttl_s=100, max_s=250)
     call = await Call(app).send()
     for _ in range(2):
         now[0] += 99

@@ -1,19 +1,39 @@
-"""`Component`: what tools, resources and prompts have in common."""
+"""`Component` and `SetSettings`: what tools, resources and prompts have in common, and the sets of them."""
 
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 if TYPE_CHECKING:
     from ferrule.app.authorization.guards import Guard
     from ferrule.app.components.mount_path import MountPath
     from ferrule.app.components.options import ComponentOptions
+    from ferrule.app.execution.threads import WorkerThreads
     from ferrule.app.signatures.function import FunctionSpec
+    from ferrule.kernel.server import Server
 
-__all__ = ["Component", "OptionsT"]
+__all__ = ["Component", "OptionsT", "SetSettings"]
 
 OptionsT = TypeVar("OptionsT", bound="ComponentOptions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetSettings:
+    """What the sets of components of one server share.
+
+    Attributes:
+        server: where the handlers are registered once there is a component.
+        threads: for sync functions.
+        page_size: components on a page of a list; ``None`` for all.
+        is_private: the server knows who asks; see `ComponentIndex`.
+    """
+
+    server: Server[Any]
+    threads: WorkerThreads
+    page_size: int | None
+    is_private: bool
 
 
 class Component(Generic[OptionsT]):

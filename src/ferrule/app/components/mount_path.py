@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, cast
 
-from ferrule.kernel.server import CallNext, ServerMiddleware, ServerRequestContext
+from ferrule.kernel.server import CallNext, ComponentServer, ServerMiddleware, ServerRequestContext
 
 __all__ = ["MountPath", "MountPoint", "MountedServer"]
 
@@ -20,7 +20,7 @@ CallComponent: TypeAlias = Callable[[ServerRequestContext[Any], Mapping[str, Any
 """``await call(ctx, params)`` calls the component, with the params as the middleware changed them."""
 
 
-class MountedServer(Protocol):
+class MountedServer(ComponentServer, Protocol):
     """The members of a server that a mount path uses; implemented by `MCPServer`, which describes them."""
 
     lifespan_state: Any

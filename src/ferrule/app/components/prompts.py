@@ -11,17 +11,16 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.app.components.component import Component
+from ferrule.app.components.component import Component, SetSettings
 from ferrule.app.components.index import ComponentIndex
 from ferrule.app.components.options import PromptOptions
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
 from ferrule.app.execution.invoke import call_function, check_dependencies
-from ferrule.app.execution.threads import WorkerThreads
 from ferrule.app.results.content import Content
 from ferrule.app.results.result_plan import to_json_value
 from ferrule.app.signatures.coercion import InvalidArguments
 from ferrule.app.signatures.function import compile_function
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
 from ferrule.wire.codec import Encoded, convert, encode_str
 from ferrule.wire.faults import ConvertError
@@ -39,7 +38,7 @@ from ferrule.wire.types import (
 )
 
 if TYPE_CHECKING:
-    from ferrule.kernel.server import Server
+    pass
 
 __all__ = ["PromptComponent", "PromptSet"]
 
@@ -83,19 +82,11 @@ class PromptComponent(Component[PromptOptions]):
 class PromptSet:
     """The prompts of one server, and the two methods that serve them; see `ToolSet` for the arguments."""
 
-    def __init__(
-        self,
-        server: Server[Any],
-        threads: WorkerThreads,
-        *,
-        page_size: int | None,
-        on_change: Callable[[], None],
-        is_private: bool,
-    ) -> None:
-        self.index: ComponentIndex[PromptComponent] = ComponentIndex("prompt", on_change, is_private)
-        self._server = server
-        self._threads = threads
-        self._page_size = page_size
+    def __init__(self, settings: SetSettings, on_change: Callable[[], None]) -> None:
+        self.index: ComponentIndex[PromptComponent] = ComponentIndex("prompt", on_change, settings.is_private)
+        self._server = settings.server
+        self._threads = settings.threads
+        self._page_size = settings.page_size
 
     def add(
         self,

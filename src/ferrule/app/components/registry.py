@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from ferrule._options import check_options
 from ferrule.app.components.completion import CompletionSet
+from ferrule.app.components.component import SetSettings
 from ferrule.app.components.options import (
     PromptKeywords,
     PromptOptions,
@@ -67,24 +68,12 @@ class ComponentRegistry(Generic[LifespanT]):
         def changed(kind: str) -> Callable[[], None]:
             return lambda: self._list_changed(kind)
 
-        self.tools = ToolSet(
-            lowlevel,
-            self.threads,
-            page_size=page_size,
-            on_change=changed("tools"),
-            is_private=protection is not None,
-            defaults=tool_defaults,
+        settings = SetSettings(
+            server=lowlevel, threads=self.threads, page_size=page_size, is_private=protection is not None
         )
-        self.resources = ResourceSet(
-            lowlevel,
-            self.threads,
-            page_size=page_size,
-            on_change=changed("resources"),
-            is_private=protection is not None,
-        )
-        self.prompts = PromptSet(
-            lowlevel, self.threads, page_size=page_size, on_change=changed("prompts"), is_private=protection is not None
-        )
+        self.tools = ToolSet(settings, changed("tools"), tool_defaults)
+        self.resources = ResourceSet(settings, changed("resources"))
+        self.prompts = PromptSet(settings, changed("prompts"))
         self.completions = CompletionSet(lowlevel, self.prompts, self.resources, self.threads)
 
     def _list_changed(self, kind: str) -> None:

@@ -16,12 +16,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from ferrule.app.components.component import Component
+from ferrule.app.components.component import Component, SetSettings
 from ferrule.app.components.index import ComponentIndex
 from ferrule.app.components.options import ResourceOptions
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
 from ferrule.app.execution.invoke import call_function, check_dependencies
-from ferrule.app.execution.threads import WorkerThreads
 from ferrule.app.results.content import Content, resource_contents
 from ferrule.app.results.result_plan import to_json_value
 from ferrule.app.signatures.coercion import InvalidArguments
@@ -46,7 +45,6 @@ from ferrule.wire.uri_template import MAX_URI_CHARS, MatchedValue, UriTemplate, 
 if TYPE_CHECKING:
     from ferrule.app.authorization.guards import Guard
     from ferrule.app.components.mount_path import MountPath
-    from ferrule.kernel.server import Server
 
 __all__ = ["ResourceComponent", "ResourceSet", "is_safe_path"]
 
@@ -116,24 +114,18 @@ class ResourceComponent(Component[ResourceOptions]):
 class ResourceSet:
     """The resources of one server, and the three methods that serve them; see `ToolSet` for the arguments."""
 
-    def __init__(
-        self,
-        server: Server[Any],
-        threads: WorkerThreads,
-        *,
-        page_size: int | None,
-        on_change: Callable[[], None],
-        is_private: bool,
-    ) -> None:
-        self.fixed: ComponentIndex[ResourceComponent] = ComponentIndex("resource", on_change, is_private)
-        self.templates: ComponentIndex[ResourceComponent] = ComponentIndex("resource template", on_change, is_private)
-        self._server = server
-        self._threads = threads
-        self._page_size = page_size
+    def __init__(self, settings: SetSettings, on_change: Callable[[], None]) -> None:
+        self.fixed: ComponentIndex[ResourceComponent] = ComponentIndex("resource", on_change, settings.is_private)
+        self.templates: ComponentIndex[ResourceComponent] = ComponentIndex(
+            "resource template", on_change, settings.is_private
+        )
+        self._server = settings.server
+        self._threads = settings.threads
+        self._page_size = settings.page_size
         self._by_normal_uri: dict[str, ResourceComponent] | None = None
         self.fixed.followers.append(self._forget_normal_uris)
-        server.resource_visibility = self._resource_visibility
-        server.has_resource = self._has_resource
+        settings.server.resource_visibility = self._resource_visibility
+        settings.server.has_resource = self._has_resource
 
     def _resource_visibility(self, principal: Any) -> Callable[[str], bool]:
         """Return a function from a URI to whether ``principal`` may receive updates of it: if it may read it."""

@@ -27,7 +27,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from ferrule.app.components.component import Component
+from ferrule.app.components.component import Component, SetSettings
 from ferrule.app.components.index import ComponentIndex, shown_name
 from ferrule.app.components.options import TaskSupport, ToolDefaults, ToolOptions
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
@@ -42,7 +42,7 @@ from ferrule.app.rounds.run import run_body
 from ferrule.app.signatures.coercion import InvalidArguments
 from ferrule.app.signatures.function import FunctionSpec, SchemaMode, compile_function
 from ferrule.kernel.concurrency.cancellation import BodyExit
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import CapabilityNotDeclared, InvalidParams, MCPError, sole_error
 from ferrule.wire.codec import Encoded
 from ferrule.wire.headers import InvalidHeaderAnnotation, compile_param_plan
@@ -59,7 +59,6 @@ from ferrule.wire.types import (
 if TYPE_CHECKING:
     from ferrule.app.authorization.guards import Guard
     from ferrule.app.components.mount_path import MountPath
-    from ferrule.kernel.server import Server
 
 __all__ = ["Run", "ToolComponent", "ToolSet"]
 
@@ -371,11 +370,8 @@ class ToolSet:
     """The tools of one server, and the two methods that serve them.
 
     Args:
-        server: where the handlers are registered once there is a tool.
-        threads: runs sync functions.
-        page_size: tools on a page of the list; ``None`` for all.
+        settings: of the server.
         on_change: called after every change.
-        is_private: the server authenticates clients; see `ComponentIndex`.
         defaults: options of tools that do not set them.
 
     Attributes:
@@ -383,22 +379,13 @@ class ToolSet:
         unchecked: tools whose types used an undefined name when they were registered.
     """
 
-    def __init__(
-        self,
-        server: Server[Any],
-        threads: WorkerThreads,
-        *,
-        page_size: int | None,
-        on_change: Callable[[], None],
-        is_private: bool,
-        defaults: ToolDefaults,
-    ) -> None:
-        self.index: ComponentIndex[ToolComponent] = ComponentIndex("tool", on_change, is_private)
+    def __init__(self, settings: SetSettings, on_change: Callable[[], None], defaults: ToolDefaults) -> None:
+        self.index: ComponentIndex[ToolComponent] = ComponentIndex("tool", on_change, settings.is_private)
         self.unchecked: list[ToolComponent] = []
         self._defaults = defaults
-        self._server = server
-        self._threads = threads
-        self._page_size = page_size
+        self._server = settings.server
+        self._threads = settings.threads
+        self._page_size = settings.page_size
 
     def add(
         self,

@@ -23,8 +23,8 @@ from ferrule.app.rounds.interaction import InteractionMixin
 from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.kernel.connection import unguarded
-from ferrule.kernel.context import LifespanT, ServerRequestContext
 from ferrule.kernel.dispatch import ClosesStream
+from ferrule.kernel.server import LifespanT, ServerRequestContext
 from ferrule.protocol.deprecations import warn_deprecated
 from ferrule.protocol.errors import NoBackChannel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import ServerRequestContext
 
 __all__ = ["current_request"]
 

@@ -31,7 +31,7 @@ _local = threading.local()
 
 def calling_loop() -> Any:
     """The asyncio loop, or trio's token, for which the current thread works; ``None`` outside a worker thread."""
-    return getattr(_local, "home", None)  # a thread-local has the attribute only in threads that set it
+    return getattr(_local, "loop", None)  # a thread-local has the attribute only in threads that set it
 
 
 class WorkerThreads:
@@ -109,13 +109,13 @@ class WorkerThreads:
         token = current_token()
 
         def call() -> Any:
-            _local.home = token
+            _local.loop = token
             try:
                 return function(**kwargs)
             except (StopIteration, GeneratorExit) as stop:  # neither goes through an `await`
                 raise BodyExit(stop) from stop
             finally:
-                _local.home = None
+                _local.loop = None
 
         return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=self._limiter)
 
@@ -134,7 +134,7 @@ class _Job:
         """In the worker: call; the result and the exception."""
         if self.future.cancelled():
             return None, None
-        _local.home = self.loop
+        _local.loop = self.loop
         error: BaseException | None = None
         result: Any = None
         try:
@@ -145,7 +145,7 @@ class _Job:
         except BaseException as raised:
             error = raised
         finally:
-            _local.home = None
+            _local.loop = None
         return result, error
 
     def deliver(self, result: Any, error: BaseException | None) -> None:

@@ -36,8 +36,8 @@ from ferrule.app.rounds.questions import MisfitAnswer, Question
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.kernel.concurrency.cancellation import BodyExit, Interruptible, attended, failure_of
 from ferrule.kernel.concurrency.yielding import yield_to_loop
-from ferrule.kernel.context import ServerRequestContext
 from ferrule.kernel.dispatch import CallOptions
+from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.capabilities import missing_for_request
 from ferrule.protocol.errors import RequestTimeout
 from ferrule.stores.marks import OneTimeMarks
@@ -309,7 +309,7 @@ class Rounds(ABC):
     @property
     def mark_ttl_s(self) -> float:
         """Seconds that a ``once`` step is marked: as long as any state of this call can be sent again."""
-        return self.settings.state_max_s
+        return self.settings.state.max_s
 
     async def run_step(self, call: StepCall) -> Entry:
         """Run a step that is not recorded and record what comes of it. Never raises but when cancelled from outside."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ferrule.app.rounds.base import Rounds, TaskSide
     from ferrule.app.rounds.questions import Elicited, Question
-    from ferrule.kernel.context import ServerRequestContext
+    from ferrule.kernel.server import ServerRequestContext
     from ferrule.wire.types import CreateMessageResult, Root
 
 __all__ = ["InteractionMixin"]

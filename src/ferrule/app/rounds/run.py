@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.kernel.concurrency.cancellation import take_back_left_over
-from ferrule.kernel.context import ServerRequestContext
+from ferrule.kernel.server import ServerRequestContext
 
 if TYPE_CHECKING:
     from ferrule.app.rounds.base import Rounds

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.execution.threads import DEFAULT_MAX_THREADS, WorkerThreads
@@ -14,21 +15,36 @@ from ferrule.stores.marks import MemoryMarks, OneTimeMarks
 if TYPE_CHECKING:
     from ferrule.app.rounds.sealing import Sealer, StateKey
 
-__all__ = ["RoundsSettings", "settings_of"]
+__all__ = ["RoundsSettings", "StateSettings", "settings_of"]
 
 logger = logging.getLogger("ferrule.app.rounds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSettings:
+    """How the state between the rounds of a call is kept.
+
+    Attributes:
+        keys: secrets that seal it, newest first; ``None`` for a key of this process alone.
+        ttl_s: seconds that a state lives from the round that sealed it.
+        max_s: absolute limit in seconds from the first round.
+        is_single_use: a state opens once; noted in the marks of the store, or in this process where there are none.
+        inline_bytes: a larger state goes into the store.
+    """
+
+    keys: Sequence[StateKey | bytes | str] | None = None
+    ttl_s: float = 600
+    max_s: float = 24 * 3600
+    is_single_use: bool = False
+    inline_bytes: int = 64 * 1024
 
 
 class RoundsSettings:
     """Settings of one server.
 
     Args:
-        state_keys: newest first; ``None`` for a key of this process alone.
-        state_ttl_s: seconds that a state lives from the round that sealed it.
-        state_max_s: absolute limit in seconds from the first round.
-        single_use_states: a state opens once; kept in ``marks``, or in this process where there are none.
+        state: how the state between rounds is kept.
         max_rounds: rounds that one call may take.
-        inline_state_bytes: a larger state goes into the store.
         marks: makes ``once`` steps at most once across processes; ``None``: once per chain of rounds.
         blobs: keeps states that are too large to travel; ``None`` refuses them.
         grace_s: seconds that a suspended body gets to end before the reply goes out without it.
@@ -36,17 +52,17 @@ class RoundsSettings:
         step_wait_s: seconds that a ``once`` step waits for somebody else who began it, before it is in doubt.
         max_step_threads: sync steps that run at the same time.
         clock: seconds since the epoch.
+
+    Attributes:
+        used_states: notes the states that were opened; ``None`` where each may be opened again.
+        uses_process_key: states are sealed with a key of this process alone.
     """
 
     def __init__(
         self,
         *,
-        state_keys: Iterable[StateKey | bytes | str] | None = None,
-        state_ttl_s: float = 600,
-        state_max_s: float = 24 * 3600,
-        single_use_states: bool = False,
+        state: StateSettings = StateSettings(),
         max_rounds: int = 32,
-        inline_state_bytes: int = 64 * 1024,
         marks: OneTimeMarks | None = None,
         blobs: BlobStore | None = None,
         grace_s: float = 1.0,
@@ -55,15 +71,12 @@ class RoundsSettings:
         max_step_threads: int = DEFAULT_MAX_THREADS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._state_keys = None if state_keys is None else list(state_keys)
-        self.uses_process_key = state_keys is None
-        self.state_ttl_s = state_ttl_s
-        self.state_max_s = state_max_s
+        self.state = state
+        self.uses_process_key = state.keys is None
         self.used_states: OneTimeMarks | None = None
-        if single_use_states:
+        if state.is_single_use:
             self.used_states = MemoryMarks() if marks is None else marks
         self.max_rounds = max_rounds
-        self.inline_state_bytes = inline_state_bytes
         self.marks = marks
         self.blobs = blobs
         self.grace_s = grace_s
@@ -80,13 +93,13 @@ class RoundsSettings:
         if self._sealer is None:
             from ferrule.app.rounds.sealing import sealer_for
 
-            self._sealer = sealer_for(self._state_keys)
+            self._sealer = sealer_for(self.state.keys)
         return self._sealer
 
     def share_key(self, key: bytes) -> None:
         """Seal with a key that other processes have too; before the first state, and only where none was set."""
         if self.uses_process_key:
-            self._state_keys = [key]
+            self.state = replace(self.state, keys=[key])
             self.uses_process_key = False
             self._sealer = None
 

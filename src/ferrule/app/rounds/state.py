@@ -44,7 +44,7 @@ def _principal(request: ServerRequestContext[Any]) -> str | None:
 def seal_inline(request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> str | None:
     """Return a token for the client that holds the whole state; ``None`` if that is too large to travel."""
     body = encode(journal.to_json())
-    if len(body) > settings.inline_state_bytes:
+    if len(body) > settings.state.inline_bytes:
         return None
     return _sealed(request, settings, journal, Encoded(body))
 
@@ -76,7 +76,7 @@ def _sealed(request: ServerRequestContext[Any], settings: RoundsSettings, journa
 
 
 def _expires_at(settings: RoundsSettings, journal: Journal) -> float:
-    return min(settings.clock() + settings.state_ttl_s, journal.started_at + settings.state_max_s)
+    return min(settings.clock() + settings.state.ttl_s, journal.started_at + settings.state.max_s)
 
 
 async def open_state(request: ServerRequestContext[Any], settings: RoundsSettings, token: str) -> Journal:

@@ -73,7 +73,7 @@ def command(
         headers=given.header_map(),
         token=token,
         oauth=oauth,
-        token_storage=getattr(given.client_options()["auth"], "storage", None),
+        token_storage=given.token_storage(),
     )
     secret = new_token()
     watch = SourceWatch(choice.file) if choice.file is not None and not no_reload else None

@@ -473,6 +473,7 @@ class Proxy:
         declared = _declared(connection)
         party = ctx.transport.principal
         info = connection.client_info
+        # A principal may be an object of the program's own verifier.
         key = encode_str([str(getattr(party, "id", party)), to_builtins(declared), to_builtins(info)])
         await self._release_main()
         backend = await self._pool.acquire(key, declared, info, exclusive=exclusive)

@@ -38,14 +38,14 @@ from ferrule.extensions.tasks.repository import CHANGED, TaskGone, TaskRepositor
 from ferrule.extensions.tasks.run import TaskRun
 from ferrule.extensions.tasks.scheduler import TaskScheduler
 from ferrule.kernel.concurrency.spawner import is_asyncio
-from ferrule.kernel.context import ServerRequestContext
-from ferrule.kernel.server import GrantTopics, Server
+from ferrule.kernel.server import GrantTopics, Server, ServerRequestContext
 from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound
 from ferrule.stores.tasks import MemoryTasks, StoredTask, TaskStore
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.revisions import Revision
 from ferrule.wire.types.base import EmptyResult
+from ferrule.wire.types.server_features.tools import CallToolRequestParams
 from ferrule.wire.types.tasks import (
     CancelTaskRequestParams,
     CreateTaskResult,
@@ -195,7 +195,8 @@ class Tasks(Extension):
         if tool.task == "forbidden":
 
             def forbidden(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
-                if getattr(ctx.params, "task", None) is not None and ctx.revision.task_methods:
+                is_call = isinstance(ctx.params, CallToolRequestParams)
+                if is_call and ctx.params.task is not None and ctx.revision.task_methods:
                     raise MethodNotFound("tools/call with task")
                 return inner(ctx, arguments)
 

@@ -348,12 +348,13 @@ def _is_interrupted(task: Any) -> bool:
     keywords: Any = getattr(handler, "keywords", None)
     if task is None or not keywords or keywords.get("main_task") is not task:
         return False
-    runner = getattr(getattr(handler, "func", None), "__self__", None)
-    return bool(getattr(runner, "_interrupt_count", True))
+    runner = getattr(getattr(handler, "func", None), "__self__", None)  # parts of asyncio, private as the partial is
+    return bool(getattr(runner, "_interrupt_count", True))  # a private count of asyncio
 
 
 def _code_of(handler: Any) -> Any:
     """Return the code of a handler of signals that is written in Python; ``None`` of any other."""
     while hasattr(handler, "func"):  # a partial
         handler = handler.func
+    # A method has the function inside; what is written in C has no code.
     return getattr(getattr(handler, "__func__", handler), "__code__", None)

@@ -29,12 +29,14 @@ def adapt_http_client(client: Any) -> HttpClient:
         TypeError: it is none of the kinds that are known.
     """
     module = type(client).__module__.partition(".")[0]
+    # These libraries are not imported here: the methods tell their clients apart, subclasses included.
     if module in ("httpx", "httpx2") or (hasattr(client, "build_request") and hasattr(client, "send")):
         return _Httpx(client)
     if module == "aiohttp":
         import aiohttp
 
         return AiohttpAdapter(client, timeout=aiohttp.ClientTimeout(total=None))  # the default ends streams at 300 s
+    # Any object with the methods of `HttpClient` will do.
     if callable(getattr(client, "open", None)) and callable(getattr(client, "aclose", None)):
         return cast("HttpClient", client)
     raise TypeError(
@@ -185,12 +187,13 @@ _NOT_CONNECTED: Final = {
 
 def _reason(error: Exception) -> str:
     """What the system says, where that is known: aiohttp's sentence around it names the address once more."""
-    cause = getattr(error, "os_error", None)
+    cause = getattr(error, "os_error", None)  # aiohttp's errors of connecting have it
     if isinstance(cause, ConnectionError) and cause.errno:
         return os.strerror(cause.errno)
     if isinstance(cause, OSError) and type(error).__name__ == "ClientConnectorDNSError":
         return cause.strerror or str(cause)
     said = getattr(error, "message", None)  # aiohttp's text around it has status and whole URL, query included
+    # aiohttp's error of a malformed URL has nothing but the URL.
     if hasattr(error, "url") and not isinstance(said, str):
         said = "the URL is invalid"
     return " ".join((said if isinstance(said, str) else str(error)).split())[:_MAX_REASON_CHARS]
@@ -204,6 +207,7 @@ def _translated(error: Exception, url: str, *, is_silent: bool, proxy: str | Non
     why = _reason(error) or type(error).__name__
     if proxy is not None:
         if "ClientHttpProxyError" in names:
+            # An attribute of aiohttp's class, which is known by its name only.
             why = f"the proxy refused it with HTTP {getattr(error, 'status', 0)}"
         why = f"{why} (through the proxy {without_secrets(proxy)})"
     if names & _NOT_CONNECTED:

@@ -178,6 +178,36 @@ class PollingReader(_InboxReader):
                 waiter.set_result(None)
 
 
+class _Waiters:
+    """The tasks that wait until an outbox has sent enough.
+
+    Args:
+        loop: in which they wait.
+        outbox: what is waited for.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, outbox: Outbox) -> None:
+        self._loop = loop
+        self._outbox = outbox
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    async def wait(self, limit_bytes: int) -> None:
+        """Return after a `wake` that found at most ``limit_bytes`` unsent."""
+        entry = limit_bytes, self._loop.create_future()
+        self._waiting.append(entry)
+        try:
+            await entry[1]
+        finally:
+            with contextlib.suppress(ValueError):
+                self._waiting.remove(entry)
+
+    def wake(self) -> None:
+        """Wake every task whose limit is reached; called whenever something was sent."""
+        for limit, waiter in self._waiting:
+            if self._outbox.unsent_bytes <= limit and not waiter.done():
+                waiter.set_result(None)
+
+
 class PollingWriter:
     """Writes without blocking; waits for writability only while the pipe is full.
 
@@ -191,7 +221,7 @@ class PollingWriter:
         self.outbox = Outbox()
         self._scheduled = False
         self._listening = False
-        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiters = _Waiters(self._loop, self.outbox)
         if target.pollable:  # a regular file never says that it is full
             self._loop.add_writer(target.fd, self._on_writable)  # finds out whether the loop can
             self._loop.remove_writer(target.fd)
@@ -211,14 +241,7 @@ class PollingWriter:
         if outbox.unsent_bytes > limit_bytes and not self._listening:
             self._flush()
         while outbox.unsent_bytes > limit_bytes:
-            waiter = self._loop.create_future()
-            entry = (limit_bytes, waiter)
-            self._waiters.append(entry)
-            try:
-                await waiter
-            finally:
-                with contextlib.suppress(ValueError):
-                    self._waiters.remove(entry)
+            await self._waiters.wait(limit_bytes)
 
     def unread_bytes(self) -> int | None:
         return self.outbox.unread_bytes(self._target)
@@ -230,7 +253,7 @@ class PollingWriter:
             self._stop_listening()
             self._target.close()
             self.outbox.lose()
-            self._wake()
+            self._waiters.wake()
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -241,20 +264,13 @@ class PollingWriter:
     def _on_writable(self) -> None:
         if self.outbox.flush(self._target):
             self._stop_listening()
-        if self._waiters:
-            self._wake()
+        self._waiters.wake()
 
     def _stop_listening(self) -> None:
         if self._listening:
             self._listening = False
             if not self._loop.is_closed():
                 self._loop.remove_writer(self._target.fd)
-
-    def _wake(self) -> None:
-        unsent = self.outbox.unsent_bytes
-        for limit, waiter in self._waiters:
-            if unsent <= limit and not waiter.done():
-                waiter.set_result(None)
 
 
 class ThreadReader(_InboxReader):
@@ -329,7 +345,7 @@ class ThreadWriter:
         self._busy = False
         self._scheduled = False
         self._closing = False
-        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiters = _Waiters(self._loop, self.outbox)
 
     def send_nowait(self, frame: bytes, *, flush: bool) -> None:
         if self._closing:
@@ -341,14 +357,7 @@ class ThreadWriter:
 
     async def wait_below(self, limit_bytes: int) -> None:
         while self.outbox.unsent_bytes > limit_bytes:
-            waiter = self._loop.create_future()
-            entry = (limit_bytes, waiter)
-            self._waiters.append(entry)
-            try:
-                await waiter
-            finally:
-                with contextlib.suppress(ValueError):
-                    self._waiters.remove(entry)
+            await self._waiters.wait(limit_bytes)
 
     def unread_bytes(self) -> int | None:
         return self.outbox.unread_bytes(self._target)
@@ -358,7 +367,7 @@ class ThreadWriter:
         if not self._busy:  # otherwise the thread closes it: it may be inside a write
             self._target.close()
         self.outbox.lose()
-        self._wake()
+        self._waiters.wake()
 
     def _start(self) -> None:
         self._scheduled = False
@@ -390,10 +399,4 @@ class ThreadWriter:
         else:
             self.outbox.unsent_bytes -= size
             self._start()
-        self._wake()
-
-    def _wake(self) -> None:
-        unsent = self.outbox.unsent_bytes
-        for limit, waiter in self._waiters:
-            if unsent <= limit and not waiter.done():
-                waiter.set_result(None)
+        self._waiters.wake()

@@ -158,8 +158,9 @@ def _reading(revision: Revision) -> _Reading:
 
 
 def _rewrite(rules: _Rules, type_: Shape) -> Step | None:
-    is_struct = issubclass(type_, WireStruct)  # bundles are JSON objects, and nothing in them is rewritten
-    return rewrite_for(rules, type_) if is_struct and isinstance(rules, Revision) else None
+    if not isinstance(rules, Revision) or not issubclass(type_, WireStruct):
+        return None  # nothing in a bundle is rewritten
+    return rewrite_for(rules, type_)
 
 
 class _Field(NamedTuple):
