@@ -233,7 +233,7 @@ async def test_keys_that_have_moved_are_looked_for_again(issuer: DemoIssuer, cap
     keys = KeySource(ISSUER, clock=clock, max_age_s=600)
     keys.fetch = fetch
     assert await keys.find("ES256", kid_of(issuer))
-    assert f"calls itself {ISSUER}/" in caplog.text  # its tokens will say so, and are compared character for character
+    assert f"names itself {ISSUER}/" in caplog.text  # its tokens will say so, and are compared character for character
     named[0] = f"{ISSUER}/new"
     places[f"{ISSUER}/new"] = places.pop(f"{ISSUER}/old")
     for _ in range(2):

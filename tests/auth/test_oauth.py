@@ -544,7 +544,7 @@ async def test_an_open_get_stream_stands_in_no_calls_way() -> None:
             assert w.refreshes() == before + 1
             assert link._listening is not None
             session: Any = client._sessions.connector.auth
-            assert session._flight is None
+            assert session._shared_work is None
 
 
 async def test_signing_out_is_not_undone_by_a_refresh() -> None:

@@ -111,5 +111,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """All public names, loaded or not."""
+    """Return all public names, loaded or not."""
     return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
-"""``WWW-Authenticate``: what a server demands, read and written (RFC 9110, 11.6.1; RFC 6750, 3; RFC 9449, 7.1).
+"""Parses and formats ``WWW-Authenticate`` headers (RFC 9110, 11.6.1; RFC 6750, 3; RFC 9449, 7.1).
 
-One header may hold several challenges, each a scheme with parameters, all separated by commas. Reading never fails:
-what cannot be read is skipped, because the header comes from a server that already refused.
+One header may have several challenges, each a scheme with parameters, all separated by commas. Parsing never fails:
+invalid parts are skipped, because the request was refused in any case.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _MAX_CHARS = 8192
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """One demand.
+    """One challenge.
 
     Attributes:
         scheme: lower case: ``bearer``, ``dpop``.
-        parameters: names in lower case; the first of a repeated name.
+        parameters: values by name in lower case; of a repeated name the first.
     """
 
     scheme: str
@@ -38,7 +38,7 @@ class Challenge:
 
     @property
     def scopes(self) -> tuple[str, ...] | None:
-        """The scopes demanded; ``None`` if the challenge names none."""
+        """The required scopes; ``None`` if the challenge names none."""
         scope = self.parameters.get("scope")
         return None if scope is None else tuple(scope.split())
 
@@ -49,7 +49,7 @@ class Challenge:
 
 
 def parse_challenges(header: str | None) -> list[Challenge]:
-    """The challenges of a header value; several headers may be joined with commas."""
+    """Return the challenges of a header value; several headers may be joined with commas."""
     text = (header or "")[:_MAX_CHARS]
     found: list[Challenge] = []
     parameters: dict[str, str] | None = None
@@ -82,7 +82,7 @@ def _end(match: re.Match[str] | None, position: int) -> int:
 
 
 def format_challenge(scheme: str, parameters: Mapping[str, str | None]) -> str:
-    """A challenge as a header value; ``None`` is left out, values are quoted."""
+    """Return a challenge as a header value; ``None`` is left out, values are quoted."""
     shown = ", ".join(f'{name}="{_quoted(value)}"' for name, value in parameters.items() if value is not None)
     return f"{scheme} {shown}" if shown else scheme
 

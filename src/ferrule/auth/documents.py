@@ -1,9 +1,9 @@
-"""The metadata documents that a client reads: of a protected resource (RFC 9728) and of its authorization server
-(RFC 8414, OpenID Connect Discovery).
+"""Metadata documents of a protected resource (RFC 9728) and of an authorization server (RFC 8414, OpenID Connect
+Discovery).
 
-Unknown members are ignored, and so is one of a wrong type that only hints (`scopes_supported` and its like). One that
-says where to go, or what is safe, is an error that names it: without it a client would go on to another server, or
-with less protection.
+Unknown members are ignored, and so is an informative member of a wrong type (such as ``scopes_supported``). A URL or a
+security member of a wrong type is an error that names it: without it a client would use another server, or less
+protection.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class ProtectedResource(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     Attributes:
         resource: its identifier.
-        authorization_servers: issuers whose tokens it takes.
-        scopes_supported: the minimal set of scopes worth asking for.
-        dpop_bound_access_tokens_required: takes DPoP-bound tokens only.
+        authorization_servers: issuers whose tokens it accepts.
+        scopes_supported: the scopes that a client should request.
+        dpop_bound_access_tokens_required: whether it accepts DPoP-bound tokens only.
     """
 
     resource: str
@@ -90,19 +90,19 @@ _PLACES: Final = ("authorization_servers", "authorization_endpoint", "token_endp
 
 
 def read_protected_resource(document: dict[str, Any]) -> ProtectedResource | None:
-    """The document's meaning; ``None`` if it is no such document.
+    """Return a document as metadata of a protected resource; ``None`` if it is another kind of document.
 
     Raises:
-        DiscoveryFailed: a member of it that is needed has a wrong type, or it does not say whose it is.
+        DiscoveryFailed: a needed member has a wrong type, or ``resource`` is missing.
     """
     return _read(document, "resource", ProtectedResource)
 
 
 def read_authorization_server(document: dict[str, Any]) -> AuthorizationServer | None:
-    """The document's meaning; ``None`` if it is no such document.
+    """Return a document as metadata of an authorization server; ``None`` if it is another kind of document.
 
     Raises:
-        DiscoveryFailed: a member of it that is needed has a wrong type, or it does not say whose it is.
+        DiscoveryFailed: a needed member has a wrong type, or ``issuer`` is missing.
     """
     return _read(document, "issuer", AuthorizationServer)
 
@@ -110,7 +110,7 @@ def read_authorization_server(document: dict[str, Any]) -> AuthorizationServer |
 def _read(document: dict[str, Any], name: str, type_: type[StructT]) -> StructT | None:
     if name not in document:
         for member in _PLACES:
-            if member in document:  # it says where to go, and not of whom: nothing else may be taken instead
+            if member in document:  # it has endpoints without an owner: other documents must not be tried instead
                 raise DiscoveryFailed(f"The metadata name {member!r} and lack {name!r}")
         return None
     try:

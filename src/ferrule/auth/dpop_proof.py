@@ -1,4 +1,4 @@
-"""DPoP proofs (RFC 9449): made by a client for each request, checked by a server. Nothing is kept here.
+"""DPoP proofs (RFC 9449): made by a client for each request, checked by a server. No state is kept here.
 
 The body digest of an old draft is not implemented: the current proposal takes RFC 9449 unchanged.
 """
@@ -29,11 +29,11 @@ MAX_PROOF_CHARS = 8192
 
 
 class InvalidProof(ValueError):
-    """A proof that proves nothing; the text says why and repeats nothing of it."""
+    """A proof is not valid; the message gives the reason and contains nothing of the proof."""
 
 
 def target_uri(url: str) -> str:
-    """The ``htu`` of a URL: without query and fragment, scheme and host in lower case, no default port."""
+    """Return the ``htu`` of a URL: without query and fragment, scheme and host in lower case, no default port."""
     parts = urlsplit(url)
     scheme, host = parts.scheme.lower(), (parts.hostname or "").lower()
     if ":" in host:
@@ -45,19 +45,22 @@ def target_uri(url: str) -> str:
 
 
 def token_hash(token: str) -> str:
-    """The ``ath`` of an access token."""
+    """Return the ``ath`` of an access token."""
     return urlsafe_b64encode(hashlib.sha256(token.encode("ascii")).digest()).rstrip(b"=").decode("ascii")
 
 
 def make_proof(
     key: SigningKey, method: str, url: str, *, now: float, token: str | None = None, nonce: str | None = None
 ) -> str:
-    """A proof for one request.
+    """Return a proof for one request (RFC 9449, 4.2).
 
     Args:
+        key: the private key that the tokens are bound to.
+        method: HTTP method of the request.
+        url: of the request.
         now: seconds since the epoch.
-        token: the access token that goes with the request; ``None`` at the token endpoint.
-        nonce: as the server gave it.
+        token: the access token of the request; ``None`` at the token endpoint.
+        nonce: the last nonce of the server; ``None`` before it sent one.
     """
     header = {"typ": "dpop+jwt", "alg": algorithm_of(key), "jwk": key.as_dict(private=False)}
     claims: dict[str, Any] = {
@@ -75,13 +78,13 @@ def make_proof(
 
 @dataclass(frozen=True, slots=True)
 class DpopProof:
-    """A proof whose signature and claims are good.
+    """A proof whose signature and claims were checked.
 
     Attributes:
         jti: unique to this proof.
         iat: when it was made, seconds since the epoch.
         thumbprint: of the key that made it (``jkt``).
-        nonce: that it holds.
+        nonce: its nonce; ``None`` without one.
     """
 
     jti: str
@@ -93,15 +96,21 @@ class DpopProof:
 def read_proof(
     proof: str, method: str, url: str, *, now: float, window_s: float, token: str | None, algorithms: tuple[str, ...]
 ) -> DpopProof:
-    """Check a proof for a request (RFC 9449, 4.3). That it is not used twice, and its nonce, is the caller's to check.
+    """Check a proof for a request and return its claims (RFC 9449, 4.3).
+
+    The caller checks the nonce, and that the proof is not used twice.
 
     Args:
+        proof: the value of the header ``DPoP``.
+        method: HTTP method of this request.
         url: of this request.
-        window_s: how far ``iat`` may be from ``now``, either way.
-        token: the access token that came with it.
+        now: seconds since the epoch.
+        window_s: greatest difference between ``iat`` and ``now`` in seconds, either way.
+        token: the access token of the request; ``None`` without one.
+        algorithms: the accepted signature algorithms.
 
     Raises:
-        InvalidProof: it proves nothing.
+        InvalidProof: it is too long or malformed, its signature is wrong, or a claim does not match the request.
     """
     if len(proof) > MAX_PROOF_CHARS:
         raise InvalidProof("the proof is too long")

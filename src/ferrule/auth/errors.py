@@ -1,7 +1,7 @@
-"""What can go wrong with authorization, and whose business it is.
+"""The errors of authorization.
 
-Every class is local: none of these is sent to a peer. Messages name URLs without query, codes and scopes, never a
-token, a secret, an authorization code or an assertion.
+Every class is local: none of these is sent to a peer. A message may contain URLs without query, error codes and scopes,
+never a token, a secret, an authorization code or an assertion.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = [
 
 
 class AuthError(LocalError):
-    """Authorization did not come about; the subclasses say where it stopped."""
+    """Authorization failed; the subclass names the step that failed."""
 
 
 class MissingAuthExtra(AuthError, ImportError):
-    """Something needs the libraries of the extra ``ferrule[auth]``.
+    """The libraries of the extra ``ferrule[auth]`` are not installed.
 
     Args:
-        what: what needs them.
+        what: the feature that needs them.
     """
 
     def __init__(self, what: str) -> None:
@@ -55,7 +55,7 @@ class DiscoveryFailed(AuthError):
 
 
 class RegistrationFailed(AuthError):
-    """There is no client identity for this authorization server and none could be made.
+    """No client identity for this authorization server exists or could be registered.
 
     Attributes:
         error: the authorization server's error code; ``None`` if it gave none.
@@ -67,7 +67,7 @@ class RegistrationFailed(AuthError):
 
 
 class TokenRequestFailed(AuthError):
-    """The token endpoint refused.
+    """The token endpoint refused a request.
 
     Attributes:
         error: its error code (``invalid_grant`` …); ``None`` where there was none.
@@ -81,7 +81,7 @@ class TokenRequestFailed(AuthError):
 
 
 class AuthorizationDenied(AuthError):
-    """The authorization server answered the user's visit with an error.
+    """The authorization response is an error (RFC 6749, 4.1.2.1).
 
     Attributes:
         error: its code (``access_denied`` …).
@@ -93,18 +93,18 @@ class AuthorizationDenied(AuthError):
 
 
 class UntrustedCallback(AuthError):
-    """What came back to the redirect URI is not the answer to this request (state, issuer): nothing in it is used."""
+    """An authorization response does not belong to the request (``state``, ``iss``); no value of it is used."""
 
 
 class InteractionFailed(AuthError):
-    """The user could not be asked, or did not answer in time."""
+    """The user could not be sent to the authorization page, or there was no response in time."""
 
 
 class ScopeRefused(AuthError):
-    """The server still wants scopes that were asked for, or that this grant cannot ask for.
+    """The server still requires scopes after they were requested, or scopes that this grant cannot request.
 
     Attributes:
-        scopes: what it wants.
+        scopes: the scopes that it requires.
     """
 
     def __init__(self, message: str, scopes: tuple[str, ...]) -> None:

@@ -1,11 +1,11 @@
-"""Flows: generators that yield HTTP requests and are sent the answers. No I/O happens in them.
+"""Flows: generators that yield HTTP requests and receive the responses. No I/O happens in them.
 
-Whoever drives a flow owns the socket, the clock and the user: the client with its own HTTP, a test with a dictionary.
-Besides requests a flow may yield the two things that only a person can give (`OpenRedirect`, `AskUser`) and values
-that a program fetches elsewhere (`AskValue`).
+The caller that runs a flow supplies sockets, clock and user interaction: the client uses its own HTTP, a test uses a
+dictionary. Besides requests a flow may yield the two steps that need a user (`OpenRedirect`, `AskUser`) and values that
+the program fetches (`AskValue`).
 
-The rule that a newcomer would break: the driver follows no redirect and retries nothing. A redirect is a new URL from
-outside, and `get_json` judges it like the first.
+The caller must not follow redirects and must not retry. A redirect is a new URL from a server, and `get` checks it like
+the first one.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class AuthRequest:
 
     Attributes:
         method: ``GET`` or ``POST``.
-        url: absolute; judged already as far as its text goes.
+        url: absolute; its text was checked already, the address that its host resolves to was not.
         headers: lower-case names. May hold credentials, so they are left out of ``repr``.
         body: may hold credentials.
         host_class: the most private kind of address that the host's name may resolve to.
-        max_bytes: a longer answer is an error.
+        max_bytes: a longer response is an error.
         timeout_s: seconds for the whole exchange.
     """
 
@@ -64,24 +64,24 @@ class AuthRequest:
     timeout_s: float = 10.0
 
     def judge_address(self, address: str) -> None:
-        """Judge an address that the host's name resolves to.
+        """Check an IP address that the host's name resolves to.
 
         Raises:
-            UnsafeUrl: the request may not go there.
+            UnsafeUrl: the address is more private than `host_class` permits.
         """
         kind = class_of_address(address)
         if kind > self.host_class:
-            raise UnsafeUrl(self.url, f"its name leads to a {kind.name.lower()} address")
+            raise UnsafeUrl(self.url, f"its name resolves to a {kind.name.lower()} address")
 
 
 @dataclass(frozen=True, slots=True)
 class AuthResponse:
-    """The answer to an `AuthRequest`.
+    """The response to an `AuthRequest`.
 
     Attributes:
         status: HTTP status.
         headers: lower-case names.
-        body: whole.
+        body: the whole body.
     """
 
     status: int
@@ -89,7 +89,7 @@ class AuthResponse:
     body: bytes = field(default=b"", repr=False)
 
     def json(self) -> dict[str, Any] | None:
-        """The body as a JSON object; ``None`` if it is none."""
+        """Return the body as a JSON object; ``None`` if it is not one."""
         try:
             value = decode(self.body)
         except DecodeError:
@@ -99,10 +99,10 @@ class AuthResponse:
 
 @dataclass(frozen=True, slots=True)
 class OpenRedirect:
-    """Be ready to receive the user's return; answered with the redirect URI in use.
+    """Prepare to receive the authorization response; the reply is the redirect URI.
 
     Attributes:
-        preferred: a redirect URI that is registered already; any other is possible if that one is not.
+        preferred: a redirect URI that is registered already; another one may be used if it is not available.
     """
 
     preferred: str | None
@@ -110,7 +110,7 @@ class OpenRedirect:
 
 @dataclass(frozen=True, slots=True)
 class AskUser:
-    """Send the user to a URL; answered with the URL on which they came back.
+    """Send the user to a URL; the reply is the redirect URL with the authorization response.
 
     Attributes:
         url: the authorization request.
@@ -121,32 +121,32 @@ class AskUser:
 
 @dataclass(frozen=True, slots=True)
 class AskValue:
-    """Call a function of the program, and await what it gives; answered with the value."""
+    """Call a function of the program and await its result; the reply is the value."""
 
     function: Callable[[], Awaitable[Any] | Any]
 
 
 Step: TypeAlias = AuthRequest | OpenRedirect | AskUser | AskValue
 Flow: TypeAlias = Generator[Step, Any, T]
-"""A flow that ends with a ``T``."""
+"""A flow that returns a ``T``."""
 Fetch: TypeAlias = Callable[[AuthRequest], Awaitable[AuthResponse]]
-"""Sends one request of a flow: no redirect is followed, the answer is read up to its bound, the address is judged."""
+"""Sends one request of a flow; follows no redirect, reads at most ``max_bytes``, checks the address."""
 
 
 def form_body(fields: Mapping[str, str | None]) -> bytes:
-    """Fields as ``application/x-www-form-urlencoded``; ``None`` is left out."""
+    """Return fields as ``application/x-www-form-urlencoded``; fields that are ``None`` are left out."""
     return urlencode({name: value for name, value in fields.items() if value is not None}).encode("ascii")
 
 
 def json_body(value: Any) -> bytes:
-    """A value as JSON."""
+    """Return a value as JSON."""
     return encode(value)
 
 
 def get_json(
     url: str, policy: UrlPolicy, host_class: HostClass, headers: Mapping[str, str] | None = None
 ) -> Flow[dict[str, Any] | None]:
-    """Fetch a JSON object; ``None`` if there is none to be had at this URL.
+    """Fetch a JSON object; ``None`` if the status is not 200 or the body is not a JSON object.
 
     Raises:
         UnsafeUrl: the URL, or one that it redirects to, may not be fetched.
@@ -158,7 +158,9 @@ def get_json(
 def get(
     url: str, policy: UrlPolicy, host_class: HostClass, headers: Mapping[str, str] | None = None
 ) -> Flow[AuthResponse]:
-    """Fetch a document, redirects followed and each of them judged; the last answer, whatever its status.
+    """Fetch a document and return the last response, whatever its status.
+
+    At most `MAX_REDIRECTS` redirects are followed.
 
     Raises:
         UnsafeUrl: the URL, or one that it redirects to, may not be fetched.
@@ -178,10 +180,14 @@ def get(
 
 
 def run_flow(flow: Flow[T], answer: Callable[[Step], Any]) -> T:
-    """Drive a flow with a plain function: for tests, and for programs with blocking HTTP.
+    """Run a flow with a plain function and return its result: for tests, and for programs with blocking HTTP.
 
     Args:
-        answer: a step to its answer; what it raises is raised within the flow.
+        flow: the flow.
+        answer: takes a step and returns its reply; an exception that it raises is raised inside the flow.
+
+    Raises:
+        AuthError: the flow failed.
     """
     reply: Any = None
     error: Exception | None = None

@@ -1,4 +1,4 @@
-"""Keys and signatures, behind one door: `cryptography` and `joserfc` are imported here, on first use, and nowhere else.
+"""Keys and signatures. Only this module imports `cryptography` and `joserfc`, on first use.
 
 Without the extra ``ferrule[auth]`` each function raises `MissingAuthExtra`, which names it.
 """
@@ -31,7 +31,7 @@ VerifyingKey = Any
 ASYMMETRIC_ALGORITHMS = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519",
 )  # fmt: skip
-"""What may verify with a public key. ``none`` and the HMAC family are never among them."""
+"""Algorithms that verify with a public key. ``none`` and the HMAC algorithms must never be added."""
 
 
 def _joserfc(what: str) -> tuple[Any, Any]:
@@ -43,7 +43,7 @@ def _joserfc(what: str) -> tuple[Any, Any]:
 
 
 def generate_key(algorithm: str = "ES256") -> SigningKey:
-    """A new private key for ``ES256`` or ``RS256``."""
+    """Return a new private key for ``ES256`` or ``RS256``."""
     jwk, _ = _joserfc("making a key")
     if algorithm.startswith("ES"):
         return jwk.ECKey.generate_key({"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}[algorithm])
@@ -51,10 +51,10 @@ def generate_key(algorithm: str = "ES256") -> SigningKey:
 
 
 def import_private_key(key: str | bytes | Mapping[str, Any] | SigningKey) -> SigningKey:
-    """A private key from PEM text, a JWK mapping, or as it is.
+    """Return a private key from PEM text or a JWK mapping; a key object is returned unchanged.
 
     Raises:
-        ValueError: it is none (nothing of the key is in the message).
+        ValueError: it is not a private key. The message has nothing of the key.
     """
     jwk, _ = _joserfc("signing")
     if isinstance(key, str | bytes | Mapping):
@@ -67,14 +67,14 @@ def import_private_key(key: str | bytes | Mapping[str, Any] | SigningKey) -> Sig
             raise ValueError("The private key is neither PEM nor a JWK") from None
     else:
         found = key
-    # Symmetric keys of joserfc do not say whether they are private.
+    # Symmetric keys of joserfc have no ``is_private``.
     if not getattr(found, "is_private", False):
         raise ValueError("A private key is needed, and this is a public one")
     return found
 
 
 def _pem_kind(pem: str | bytes) -> str:
-    """Which kind of key a PEM text holds, in the words of a JWK."""
+    """Return the ``kty`` (RFC 7517) of the key in a PEM text."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -90,29 +90,29 @@ def _pem_kind(pem: str | bytes) -> str:
 
 
 def import_public_key(key: Mapping[str, Any]) -> VerifyingKey:
-    """A public key from a JWK.
+    """Return a public key from a JWK.
 
     Raises:
-        ValueError: it is none, or it is a private or symmetric one.
+        ValueError: it is malformed, or a private or symmetric key.
     """
     jwk, _ = _joserfc("verifying a signature")
     try:
         found = jwk.import_key(dict(key))
     except Exception:
         raise ValueError("malformed JWK") from None
-    # Symmetric keys of joserfc do not say whether they are private: refused as well.
+    # Symmetric keys of joserfc have no ``is_private``; the default refuses them as well.
     if getattr(found, "is_private", True):
         raise ValueError("a public key is expected")
     return found
 
 
 def key_thumbprint(key: SigningKey | VerifyingKey) -> str:
-    """The RFC 7638 SHA-256 thumbprint, base64url."""
+    """Return the RFC 7638 SHA-256 thumbprint, base64url."""
     return str(key.thumbprint())
 
 
 def sign_jwt(header: Mapping[str, Any], claims: Mapping[str, Any], key: SigningKey) -> str:
-    """A compact JWS of the claims; ``header["alg"]`` is the algorithm."""
+    """Return a compact JWS of the claims; ``header["alg"]`` is the algorithm."""
     _, jwt = _joserfc("signing")
     return str(jwt.encode(dict(header), dict(claims), key, algorithms=[header["alg"]]))
 
@@ -120,11 +120,12 @@ def sign_jwt(header: Mapping[str, Any], claims: Mapping[str, Any], key: SigningK
 def verify_jwt(
     token: str, key: VerifyingKey | Callable[[Any], VerifyingKey], algorithms: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and claims of a token whose signature is good; claims are not judged.
+    """Check the signature of a token and return its header and claims; the claims are not checked.
 
     Args:
-        key: the key, or a function from the parsed token (with ``headers()``) to it.
-        algorithms: those that may have been used.
+        token: a compact JWS.
+        key: the key, or a function from the parsed token (with ``headers()``) to the key.
+        algorithms: the accepted algorithms.
 
     Raises:
         ValueError: it is malformed, the algorithm is not allowed, or the signature is bad.
@@ -143,10 +144,10 @@ def verify_jwt(
 
 
 def unverified_header(token: str) -> dict[str, Any]:
-    """The header of a token as its sender wrote it, to find the key by.
+    """Return the header of a token without a check of the signature; only for selecting the key.
 
     Raises:
-        ValueError: it is no JWS.
+        ValueError: it is not a JWS in compact form.
     """
     from base64 import urlsafe_b64decode
 
@@ -166,7 +167,7 @@ def unverified_header(token: str) -> dict[str, Any]:
 
 
 def algorithm_of(key: SigningKey) -> str:
-    """The usual algorithm of a private key."""
+    """Return the usual algorithm of a private key."""
     as_dict: dict[str, Any] = key.as_dict(private=False)
     if as_dict["kty"] == "EC":
         return {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}[as_dict["crv"]]
@@ -176,12 +177,20 @@ def algorithm_of(key: SigningKey) -> str:
 def client_assertion(
     client_id: str, audience: str, key: SigningKey, *, algorithm: str | None, now: float | None = None
 ) -> str:
-    """A JWT by which a client authenticates itself (RFC 7523, 3)."""
+    """Return a JWT that authenticates a client (RFC 7523, 3); valid for 120 s.
+
+    Args:
+        client_id: issuer and subject.
+        audience: the authorization server.
+        key: the client's private key.
+        algorithm: of the signature; ``None`` takes the usual one of the key.
+        now: seconds since the epoch; ``None`` reads the system's clock.
+    """
     from secrets import token_urlsafe
 
     issued = int(time.time() if now is None else now)
     header = {"alg": algorithm or algorithm_of(key), "typ": "JWT"}
-    kid = getattr(key, "kid", None)  # keys of joserfc have it, and others fit `SigningKey` without
+    kid = getattr(key, "kid", None)  # keys of joserfc have an id; other `SigningKey` objects may not
     if kid:
         header["kid"] = kid
     claims = {

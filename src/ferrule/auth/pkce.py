@@ -10,15 +10,15 @@ __all__ = ["challenge_of", "new_state", "new_verifier"]
 
 
 def new_verifier() -> str:
-    """A code verifier: 256 random bits, 43 characters."""
+    """Return a code verifier: 256 random bits, 43 characters."""
     return secrets.token_urlsafe(32)
 
 
 def new_state() -> str:
-    """An unguessable ``state``: 256 random bits."""
+    """Return a random ``state``: 256 bits."""
     return secrets.token_urlsafe(32)
 
 
 def challenge_of(verifier: str) -> str:
-    """The S256 challenge of a verifier."""
+    """Return the S256 challenge of a verifier."""
     return urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode("ascii")

@@ -1,13 +1,13 @@
-"""What a URL that came from outside may be, and what the resource's own identifier is.
+"""Checks of URLs that a server sent, and the identifier of a resource.
 
-A client learns most URLs of an OAuth flow from the very server that it does not trust yet: each of them, and each
-redirect, is judged here (2026-07-28, security best practices, "Server-side request forgery"). The measure is the
-server's own URL, which a person chose: a server on the public internet may not send its client to a private network or
-to the client's own machine; a server on loopback may name other loopback addresses.
+A client gets most URLs of an OAuth flow from a server that it does not trust yet. Each of them, and each redirect, is
+checked here (2026-07-28, security best practices, "Server-side request forgery"). The limit follows from the URL of the
+MCP server, which a person chose: a server on the public internet must not send its client to a private network or to
+the client's own machine; a server on loopback may name other loopback addresses.
 
-Comparisons are of raw strings. A URL is taken apart to judge it and never put together again to compare it: two
-spellings of one URL are two issuers (RFC 8414, 3.3; RFC 9207, 2.4). The one exception is the slash behind a host,
-which many servers write in one place and leave out in another: `is_same_issuer`.
+Identifiers are compared as strings, without normalization: two spellings of one URL are two issuers (RFC 8414, 3.3; RFC
+9207, 2.4). The one exception is the slash behind a host, which many servers write in one place and omit in another:
+`is_same_issuer`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ __all__ = [
 
 
 class HostClass(IntEnum):
-    """How private a host is; a larger value is nearer to this machine."""
+    """How private a host is; a larger value is more private."""
 
     PUBLIC = 0
     PRIVATE = 1
     LOOPBACK = 2
     FORBIDDEN = 3
-    """Addresses that no server has: link-local (cloud metadata services), multicast, unspecified."""
+    """Addresses that are never used: link-local (cloud metadata services), multicast, unspecified, reserved."""
 
 
 _SHARED = ipaddress.ip_network("100.64.0.0/10")
@@ -50,10 +50,10 @@ _PRIVATE_SUFFIXES = (".local", ".internal", ".lan", ".home", ".corp", ".intranet
 
 
 def class_of_address(address: str) -> HostClass:
-    """The class of an IP address (IPv4 inside IPv6 is seen through).
+    """Return the class of an IP address; an IPv4 address inside an IPv6 one is used.
 
     Raises:
-        ValueError: it is no address.
+        ValueError: it is not an IP address.
     """
     ip: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
@@ -73,7 +73,7 @@ def class_of_address(address: str) -> HostClass:
 
 
 def class_of_host(host: str) -> HostClass:
-    """The class of a URL's host as far as its text tells; a name may still resolve to something else."""
+    """Return the class of a URL's host by its text; the address that a name resolves to is checked later."""
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return HostClass.LOOPBACK
@@ -89,7 +89,7 @@ def class_of_host(host: str) -> HostClass:
 
 
 def _is_odd_number(name: str) -> bool:
-    """Spellings of an IPv4 address that only some resolvers take: ``127.1``, ``0x7f000001``, ``017700000001``."""
+    """Return whether it is an IPv4 spelling that some resolvers accept: ``127.1``, ``0x7f000001``, ``017700000001``."""
     return all(part and (part.isdigit() or part.startswith("0x")) for part in name.split("."))
 
 
@@ -98,9 +98,9 @@ class UrlPolicy:
     """Limits on discovered URLs.
 
     Attributes:
-        allow_private: let a server on the public internet name hosts in private networks (an enterprise's
-            authorization server behind a VPN). Loopback stays closed to it.
-        insecure_hosts: host names that may be reached over plain ``http``; loopback may anyway.
+        allow_private: allow a server on the public internet to name hosts in private networks (an enterprise's
+            authorization server behind a VPN). Loopback remains forbidden.
+        insecure_hosts: host names for which plain ``http`` is allowed; it always is for loopback.
         max_bytes: of a metadata document.
         timeout_s: seconds for one request.
     """
@@ -111,17 +111,21 @@ class UrlPolicy:
     timeout_s: float = 10.0
 
     def class_for(self, server_url: str) -> HostClass:
-        """The most private host class that a server at this URL may name."""
+        """Return the most private host class that a server at this URL may name."""
         found = class_of_host(urlsplit(server_url).hostname or "")
-        if found is HostClass.FORBIDDEN:  # a person chose it; it opens nothing else
+        if found is HostClass.FORBIDDEN:  # a person chose this URL, but it does not permit other forbidden hosts
             return HostClass.PUBLIC
         return max(found, HostClass.PRIVATE) if self.allow_private else found
 
     def check(self, url: str, host_class: HostClass) -> None:
-        """Judge a URL by its text; the address that its name resolves to is the driver's to judge.
+        """Check a URL by its text. The caller checks the address (`AuthRequest.judge_address`).
+
+        Args:
+            url: to check.
+            host_class: the most private kind of host that is allowed.
 
         Raises:
-            UnsafeUrl: it may not be used.
+            UnsafeUrl: it is not http or https, has credentials, is too private, or is plain http to another host.
         """
         parts = split_url(url)
         host = parts.hostname
@@ -137,11 +141,11 @@ class UrlPolicy:
 
 
 def split_url(url: str) -> SplitResult:
-    """The parts of a URL; one with spaces, controls or characters that turn text around is none, nor one with a
-    backslash, which a browser takes for a slash.
+    """Return the parts of a URL.
 
     Raises:
-        UnsafeUrl: it is none.
+        UnsafeUrl: it has spaces, control or format characters (such as text direction marks) or a backslash, which a
+            browser treats as a slash, or it is malformed.
     """
     if "\\" in url or any(category(char)[0] in "CZ" for char in url):
         raise UnsafeUrl(url, "it holds characters that no URL has")
@@ -154,13 +158,13 @@ def split_url(url: str) -> SplitResult:
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of a URL as it writes them, without path."""
+    """Return scheme, host and port of a URL as they are written, without path."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def is_same_issuer(one: str, other: str) -> bool:
-    """Whether two identifiers are the same issuer's: equal, but for the slash of an empty path.
+    """Return whether two identifiers are the same issuer's: equal, but for the slash of an empty path.
 
     RFC 3986, 6.2.3, calls these two equal; nothing else about them may differ.
     """
@@ -172,9 +176,9 @@ def _rootless(issuer: str) -> str:
 
 
 def canonical_resource(server_url: str) -> str:
-    """The RFC 8707 identifier of an MCP server: its URL without query and fragment, scheme and host in lower case.
+    """Return the RFC 8707 identifier of an MCP server: its URL without query and fragment.
 
-    A slash at the end is kept only where there is a path (2026-07-28, "Canonical server URI").
+    Scheme and host are in lower case. A final slash is kept only behind a path (2026-07-28, "Canonical server URI").
     """
     parts = urlsplit(server_url)
     netloc = parts.netloc.rpartition("@")[2].lower()
@@ -183,9 +187,9 @@ def canonical_resource(server_url: str) -> str:
 
 
 def covers_resource(resource: str, server_url: str) -> bool:
-    """Whether a protected resource's identifier is this server's, or that of a path above it on the same origin.
+    """Return whether a resource identifier is this server's URL, or a parent path of it on the same origin.
 
-    Real servers name their origin, or a shorter path, as the resource; anything else is another server's metadata.
+    Servers in the field name their origin or a parent path as the resource; any other URL is another server's.
     """
     named, used = urlsplit(resource), urlsplit(canonical_resource(server_url))
     if (named.scheme.lower(), named.netloc.lower()) != (used.scheme, used.netloc) or named.query or named.fragment:
@@ -195,6 +199,6 @@ def covers_resource(resource: str, server_url: str) -> bool:
 
 
 def well_known_url(url: str, suffix: str) -> str:
-    """The well-known URI of RFC 8615 with the path of ``url`` after it (RFC 9728, 3.1; RFC 8414, 3.1)."""
+    """Return the well-known URI of RFC 8615 with the path of ``url`` after it (RFC 9728, 3.1; RFC 8414, 3.1)."""
     parts = urlsplit(url)
     return f"{origin_of(url)}/.well-known/{suffix}{parts.path.rstrip('/')}"

@@ -109,7 +109,7 @@ def _as_json(name: str, text: str, kinds: set[str] | None = None) -> Any:
 
 
 def _kinds(part: Any, root: Mapping[str, Any], depth: int = 0, seen: set[int] | None = None) -> set[str]:
-    """The JSON types that a schema allows; empty where it does not say. Each part of it is looked at once."""
+    """Return the JSON types that a schema allows; empty where it does not say. Each part of it is looked at once."""
     seen = set() if seen is None else seen
     if not isinstance(part, Mapping) or depth > 8 or id(cast("Any", part)) in seen:
         return set()

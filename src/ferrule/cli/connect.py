@@ -29,7 +29,7 @@ target_argument = click.argument("target", shell_complete=complete_target)
 
 
 def connection_options(command: CommandT) -> CommandT:
-    """The options of `ConnectionOptions`, gathered into the parameter ``connection``."""
+    """Return the options of `ConnectionOptions`, gathered into the parameter ``connection``."""
     import functools
 
     @functools.wraps(command)
@@ -88,7 +88,7 @@ class ConnectionOptions:
         return self.output == "json"
 
     def choice(self) -> ServerChoice:
-        """The server, its stderr heard."""
+        """Return the target with ``stderr`` forwarded."""
         choice = read_choice(self.target)
         if choice.is_http:
             return choice
@@ -113,7 +113,7 @@ class ConnectionOptions:
         return {"mode": self.mode, "timeout_s": self.timeout_s, "auth": self._auth(), "headers": self.header_map()}
 
     def header_map(self) -> Mapping[str, str]:
-        """The headers by name.
+        """Return the headers by name.
 
         Raises:
             click.UsageError: one has no colon.
@@ -182,7 +182,7 @@ class ConnectionOptions:
         return {"elicitation_handler": _nobody, "elicitation_modes": ("form", "url"), "sampling_handler": _nobody}
 
     def _without_bar(self, handler: Callable[..., Coroutine[Any, Any, T]]) -> Callable[[Any, Any], Any]:
-        """A handler of questions that takes the progress bar away first."""
+        """Return a handler of questions that takes the progress bar away first."""
 
         async def ask(params: Any, question: Any) -> T:
             self.bar.clear()
@@ -191,7 +191,7 @@ class ConnectionOptions:
         return ask
 
     def progress(self) -> Progress:
-        """The bar for one call."""
+        """Return the bar for one call."""
         self.bar = Progress(verbose=self.verbose)
         return self.bar
 

@@ -100,7 +100,7 @@ def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
 
 
 def explain(error: Exception) -> tuple[int, str]:
-    """The status and the sentence for an exception."""
+    """Return the status and the sentence for an exception."""
     from ferrule.cli.output import terminal_safe
     from ferrule.client.calls.results import ToolFailed
     from ferrule.client.connection.authorization import NO_AUTH
@@ -157,7 +157,7 @@ def _place_in_user_code(error: BaseException) -> str | None:
 
 
 def _http_status(error: BaseException | None) -> int | None:
-    """The HTTP status behind an error, if there is one."""
+    """Return the HTTP status behind an error, if there is one."""
     while error is not None:
         for name in ("http_status", "status"):
             found = getattr(error, name, None)  # errors of several HTTP libraries, which share no class

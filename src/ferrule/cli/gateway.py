@@ -87,7 +87,7 @@ def gateway(
     sleep: Sleep = anyio.sleep,
     **options: Any,
 ) -> Server[Any]:
-    """One server in front of several.
+    """Return one server in front of several.
 
     Args:
         targets: name → target of a `Client`, or the error that reading its entry gave.
@@ -225,7 +225,7 @@ class _Gateway:
         return "\n\n".join(parts) or None
 
     def _up(self) -> list[_GatewayMember]:
-        """Those that are there."""
+        """Return the servers that are connected."""
         return [member for member in self._members.values() if member.is_up]
 
     # -- lists ------------------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ class _Gateway:
     async def _ask(
         self, member: _GatewayMember, ctx: ServerRequestContext[Any], key: str
     ) -> tuple[_GatewayMember, list[Any] | None]:
-        """Every page of one server; ``None`` where it fails."""
+        """Return every page of one server; ``None`` where it fails."""
         try:
             with anyio.fail_after(self._list_s):
                 return member, await self._pages(member, ctx, key)
@@ -270,7 +270,7 @@ class _Gateway:
         return member, None
 
     def _answers(self, member: _GatewayMember) -> Callable[[], Any]:
-        """An attempt that succeeds once a server answers again."""
+        """Return an attempt that succeeds once a server answers again."""
 
         async def attempt() -> None:
             assert member.proxy is not None
@@ -378,7 +378,7 @@ class _Gateway:
         raise InvalidParams(f"No server has a template {uri!r}: list them first")
 
     async def _set_level(self, ctx: ServerRequestContext[Any]) -> Any:
-        """Every server that logs is told."""
+        """Set the log level of every server with the logging capability."""
         typed = convert(ctx.params, REVISIONS[ctx.protocol_version].requests[ctx.method][0])
         result = await builtin_set_level(replace(ctx, params=typed))
         for member in self._up():
@@ -388,7 +388,7 @@ class _Gateway:
         return result
 
     async def _listen(self, ctx: ServerRequestContext[Any]) -> Any:
-        """One stream of changes, whoever they come from."""
+        """Return one stream of changes, whoever they come from."""
         wanted = [str(uri) for uri in ctx.params.notifications.resource_subscriptions or ()]
         async with AsyncExitStack() as stack:
             for member in self._up():
@@ -425,7 +425,7 @@ async def _hand_on(member: _GatewayMember, ctx: ServerRequestContext[Any]) -> An
 
 
 def _once_each(items: Iterable[Any], name: str) -> list[Any]:
-    """The first of each name, in order."""
+    """Return the first of each name, in order."""
     found: dict[Any, Any] = {}
     for item in items:
         found.setdefault(item[name], item)

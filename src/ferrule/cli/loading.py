@@ -22,7 +22,7 @@ _FERRULE = re.compile(r"^\s*(?:from|import)\s+ferrule\b", re.MULTILINE)
 
 
 def mentions_ferrule(path: Path) -> bool:
-    """Whether a file imports Ferrule; one that does not is a program of somebody else's making."""
+    """Return whether a file imports Ferrule; one that does not is a program of somebody else's making."""
     try:
         return _FERRULE.search(path.read_text(encoding="utf-8", errors="replace")) is not None
     except OSError:
@@ -107,7 +107,7 @@ def _is_server(value: Any) -> bool:
 
 
 def lowlevel_of(app: Any) -> Any:
-    """The kernel's server of what `load_app` found."""
+    """Return the kernel's server of what `load_app` found."""
     from ferrule.app.server import MCPServer
 
     found: Any = app
@@ -115,7 +115,7 @@ def lowlevel_of(app: Any) -> Any:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """The file as the module that it is: inside its package if it belongs to one."""
+    """Return the file as the module that it is: inside its package if it belongs to one."""
     path = path.resolve()
     root, parts = path.parent, [path.stem]
     while (root / "__init__.py").exists() and root.parent != root:

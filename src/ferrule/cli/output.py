@@ -32,7 +32,7 @@ __all__ = [
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    """Whether a person looks at the stream (stdout unless another is given)."""
+    """Return whether a person looks at the stream (stdout unless another is given)."""
     found = sys.stdout if stream is None else stream
     try:
         return found.isatty()

@@ -98,7 +98,7 @@ def _url(text: str) -> ServerChoice:
 
 
 def _split_path(text: str) -> tuple[Path | None, str | None]:
-    """An existing file, and what stands behind the last colon (a drive letter is no attribute)."""
+    """Return an existing file, and what stands behind the last colon (a drive letter is no attribute)."""
     if Path(text).is_file():
         return Path(text), None
     head, colon, tail = text.rpartition(":")
@@ -210,7 +210,7 @@ def _from_entries(text: str, where: str, servers: Mapping[str, Any], name: str |
 
 
 def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    """Shell completion: servers of hosts where one begins so, files otherwise."""
+    """Return shell completion: servers of hosts where one begins so, files otherwise."""
     from click.shell_completion import CompletionItem
 
     from ferrule.cli.hosts.places import known_servers

@@ -29,7 +29,7 @@ class SourceWatch:
         self._seen = self._look()
 
     def changed(self) -> list[str]:
-        """Files that came, went or were written since the last call."""
+        """Return files that came, went or were written since the last call."""
         now = self._look()
         before, self._seen = self._seen, now
         return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))

@@ -71,11 +71,11 @@ class Extension:
     # -- what it adds ---------------------------------------------------------------------------------------------
 
     def settings(self) -> Mapping[str, Any]:
-        """Announced with the identifier; empty is support without settings."""
+        """Return the settings that the server declares for this extension; ``{}`` for support without settings."""
         return {}
 
     def methods(self) -> Mapping[str, ExtensionMethod]:
-        """Requests by method."""
+        """Return the extension's requests by method."""
         return {}
 
     def result_types(self) -> Iterable[str]:
@@ -83,11 +83,11 @@ class Extension:
         return ()
 
     def filters(self) -> Mapping[str, GrantTopics]:
-        """Keys of a ``subscriptions/listen`` filter, and what is granted of them."""
+        """Return, by key of a ``subscriptions/listen`` filter, the function that grants its values."""
         return {}
 
     def capabilities(self, revision: Revision) -> Mapping[str, Any]:
-        """Further capabilities, for revisions that know the feature as part of their core."""
+        """Return capabilities for revisions in which the feature is part of the core."""
         return {}
 
     def prepare_tool(self, tool: ToolComponent) -> None:
@@ -100,7 +100,7 @@ class Extension:
     # -- using it -------------------------------------------------------------------------------------------------
 
     def is_declared(self, ctx: ServerRequestContext[Any]) -> bool:
-        """Whether the client of this request declared the extension."""
+        """Return whether the client of this request declared the extension."""
         return declares_extension(ctx.session.connection.client_capabilities_raw, self.identifier)
 
     def require(self, ctx: ServerRequestContext[Any]) -> None:

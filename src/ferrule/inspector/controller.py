@@ -380,7 +380,7 @@ class InspectorController:
         return {"text": text}
 
     def _target_now(self) -> InspectedTarget:
-        """The target with the credentials that the page set."""
+        """Return the target with the credentials that the page set."""
         return replace(self.target, headers=self._headers, token=self._token, oauth=self._oauth)
 
     # -- subscriptions ------------------------------------------------------------------------------------------------

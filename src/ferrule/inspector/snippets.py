@@ -92,7 +92,7 @@ def _python(
 
 
 def _python_call(op: str, params: Mapping[str, Any]) -> tuple[list[str], str]:
-    """The statements, and one that shows what came."""
+    """Return the statements, and one that shows what came."""
     show = "print(result)"
     given = _literal(params.get("arguments") or {}, 8)
     if op in ("call", "task"):
@@ -185,7 +185,7 @@ def _answers(job: Job | None) -> list[str]:
 
 
 def _secret_headers(target: InspectedTarget) -> dict[str, str]:
-    """Headers whose values stay out of code, and the variables that hold them instead."""
+    """Return headers whose values stay out of code, and the variables that hold them instead."""
     return {
         name: "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name.upper())
         for name in target.headers
@@ -194,7 +194,7 @@ def _secret_headers(target: InspectedTarget) -> dict[str, str]:
 
 
 def _literal(value: Any, indent: int) -> str:
-    """A JSON value as Python, on several lines where one would be too long."""
+    """Return a JSON value as Python, on several lines where one would be too long."""
     short = _on_one_line(value)
     if len(short) + indent <= _WIDTH:
         return short

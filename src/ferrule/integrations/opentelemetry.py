@@ -28,7 +28,7 @@ _KEYS: Final = ("traceparent", "tracestate", "baggage")
 
 
 def is_available() -> bool:
-    """Whether the OpenTelemetry API is installed."""
+    """Return whether the OpenTelemetry API is installed."""
     from importlib.util import find_spec
 
     return find_spec("opentelemetry") is not None

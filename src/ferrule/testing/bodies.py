@@ -120,7 +120,7 @@ class _Desk:
 
 
 def question_text(method: str, params: Mapping[str, Any]) -> str:
-    """A name for a question that both eras share."""
+    """Return a name for a question that both eras share."""
     return str(params.get("message") or params.get("messages") or method)
 
 

@@ -70,7 +70,7 @@ class CapturedWriteStream:
 def capture_messages(
     read_stream: ReadStream, write_stream: WriteStream
 ) -> tuple[CapturedReadStream, CapturedWriteStream, list[CapturedMessage]]:
-    """A stream pair to use in the place of another one, and the list of what passes, in order.
+    """Return a stream pair to use in the place of another one, and the list of what passes, in order.
 
     Each message is copied when it passes, so what a handler changes later does not show.
     """

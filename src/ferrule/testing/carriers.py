@@ -53,7 +53,7 @@ class Carrier(Protocol):
         ...
 
     async def receive(self) -> Any:
-        """The next message of the server; waits for it.
+        """Return the next message of the server; waits for it.
 
         Raises:
             anyio.EndOfStream: there will be none.
@@ -117,7 +117,7 @@ class Mailbox:
         self._wake()
 
     async def get(self) -> Any:
-        """The next message.
+        """Return the next message.
 
         Raises:
             anyio.EndOfStream: there is none and there will be none.
@@ -234,7 +234,7 @@ class _DirectCarrier:
 
 
 def _over_a_wire(message: Any) -> Any:
-    """A copy as a client would get it."""
+    """Return a copy as a client would get it."""
     return decode(encode(message))
 
 
@@ -378,7 +378,7 @@ class _ByteWriter:
         """Nothing waits here."""
 
     def unread_bytes(self) -> int | None:
-        """Everything counts as read."""
+        """Return 0: a message counts as read immediately."""
         return 0
 
     def close(self) -> None:

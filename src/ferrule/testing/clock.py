@@ -22,7 +22,7 @@ class ManualClock:
         self._now_s = float(start_s)
 
     def __call__(self) -> float:
-        """The present reading in seconds."""
+        """Return the present reading in seconds."""
         return self._now_s
 
     def advance(self, seconds: float) -> float:

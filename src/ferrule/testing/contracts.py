@@ -50,7 +50,7 @@ class StoreContract:
         await anyio.sleep(seconds)
 
     def now(self) -> float:
-        """Seconds since the epoch, as the store counts."""
+        """Return seconds since the epoch, as the store counts."""
         import time
 
         return time.time()
@@ -60,7 +60,7 @@ class MarksContract(StoreContract):
     """`ferrule.stores.marks.OneTimeMarks`."""
 
     async def make(self) -> OneTimeMarks:
-        """A new store."""
+        """Return a new store."""
         raise NotImplementedError
 
     async def test_a_key_is_given_to_one_caller(self) -> None:
@@ -97,7 +97,7 @@ class BlobStoreContract(StoreContract):
     """`ferrule.stores.blobs.BlobStore`."""
 
     async def make(self) -> BlobStore:
-        """A new store."""
+        """Return a new store."""
         raise NotImplementedError
 
     async def test_a_value_is_kept_and_replaced(self) -> None:
@@ -131,7 +131,7 @@ class CacheStoreContract(StoreContract):
     """`ferrule.stores.cache.CacheStore`."""
 
     async def make(self) -> CacheStore:
-        """A new store that keeps at least a megabyte."""
+        """Return a new store that keeps at least a megabyte."""
         raise NotImplementedError
 
     async def test_a_value_is_kept_and_replaced(self) -> None:
@@ -176,7 +176,7 @@ class RateLimitStoreContract(StoreContract):
     """`ferrule.stores.rates.RateLimitStore`."""
 
     async def make(self) -> RateLimitStore:
-        """A new store."""
+        """Return a new store."""
         raise NotImplementedError
 
     async def test_a_bucket_gives_what_it_holds_and_says_when_there_is_more(self) -> None:
@@ -226,7 +226,7 @@ class SessionStoreContract(StoreContract):
     """`ferrule.stores.sessions.SessionStore`."""
 
     async def make(self) -> SessionStore:
-        """A new store."""
+        """Return a new store."""
         raise NotImplementedError
 
     async def test_a_value_is_kept_replaced_and_deleted(self) -> None:
@@ -268,7 +268,7 @@ class EventStoreContract(StoreContract):
     """`ferrule.stores.events.EventStore`."""
 
     async def make(self) -> EventStore:
-        """A new store that keeps at least ten events of a stream."""
+        """Return a new store that keeps at least ten events of a stream."""
         raise NotImplementedError
 
     async def test_what_followed_an_event_is_replayed_in_order(self) -> None:
@@ -348,7 +348,7 @@ class ChannelContract(StoreContract):
     """`ferrule.stores.channel.Channel`."""
 
     async def make_two(self) -> tuple[Channel, Channel]:
-        """The same channel, as two processes have it."""
+        """Return the same channel, as two processes have it."""
         raise NotImplementedError
 
     async def test_everybody_who_listens_hears_in_order(self) -> None:
@@ -408,7 +408,7 @@ class TaskStoreContract(StoreContract):
     """`ferrule.stores.tasks.TaskStore`."""
 
     async def make(self) -> TaskStore:
-        """A new store."""
+        """Return a new store."""
         raise NotImplementedError
 
     def task(self, task_id: str, *, life_s: float = 60, **facts: Any) -> StoredTask:

@@ -107,7 +107,7 @@ class Transcript:
 
 
 def runs_of(conversation: Conversation) -> list[tuple[str, str]]:
-    """Every ``(revision, carrier)`` that a file asks for, as ``pytest.mark.parametrize`` takes it."""
+    """Return every ``(revision, carrier)`` that a file asks for, as ``pytest.mark.parametrize`` takes it."""
     return [(revision, carrier) for revision in conversation.revisions for carrier in conversation.carriers]
 
 
@@ -140,7 +140,7 @@ async def run_conversation(
 
 
 async def update_conversation(conversation: Conversation, server: Callable[[], Server[Any]]) -> str:
-    """The text of the file with its server lines as the server speaks now.
+    """Return the text of the file with its server lines as the server speaks now.
 
     A line that still matches is kept with its patterns. Where the revisions differ, a line is written for each. Only
     the first carrier of the file is asked.
@@ -250,7 +250,7 @@ class _Run:
             raise self._mismatch(step, f"the status is {status} and not {step.value}", None)
 
     def _completed(self, message: Any) -> Any:
-        """A client line with what every message of the revision carries."""
+        """Return a client line with what every message of the revision carries."""
         if not is_mapping(message):
             return message
         completed: dict[str, Any] = {"jsonrpc": "2.0", **message}
@@ -383,7 +383,7 @@ class _Changes:
         self._inserted.setdefault(after.line, {}).setdefault(revision, []).append(message)
 
     def applied_to(self, conversation: Conversation) -> str:
-        """The new text."""
+        """Return the new text."""
         lines: list[str] = []
         old = conversation.text.removesuffix("\n").split("\n")
         at = 1
@@ -410,7 +410,7 @@ class _Changes:
 
 
 def _lines_for(said: dict[str, list[Any]], conversation: Conversation) -> list[str]:
-    """Server lines for what was said in each revision; one for revisions that say the same."""
+    """Return server lines for what was said in each revision; one for revisions that say the same."""
     groups: dict[str, list[str]] = {}
     for revision, messages in said.items():
         groups.setdefault(encode_str(messages), []).append(revision)
@@ -422,7 +422,7 @@ def _lines_for(said: dict[str, list[Any]], conversation: Conversation) -> list[s
 
 
 def _conditions(revisions: list[str], all_revisions: tuple[str, ...]) -> list[str]:
-    """The shortest way to name some of a file's revisions."""
+    """Return the shortest way to name some of a file's revisions."""
     if len(revisions) == len(all_revisions):
         return [""]
     for word in ("legacy", "modern"):

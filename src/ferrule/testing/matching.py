@@ -28,7 +28,7 @@ _MORE = "..."
 
 
 def fill(pattern: Any, names: Mapping[str, Any]) -> Any:
-    """A client line with the remembered values put in.
+    """Return a client line with the remembered values put in.
 
     Args:
         pattern: decoded JSON.

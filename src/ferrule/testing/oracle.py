@@ -179,12 +179,12 @@ class SchemaOracle:
         self._check(REVISIONS[revision], definition, value, value)
 
     def definitions(self, revision: str) -> Mapping[str, Any]:
-        """The definitions of a revision's schema, by name."""
+        """Return the definitions of a revision's schema, by name."""
         schema = self._schema(revision)
         return cast("Mapping[str, Any]", schema[_definitions_key(schema)])
 
     def methods(self, revision: str) -> Mapping[str, str]:
-        """Method to the name of the definition of its request or notification."""
+        """Return method to the name of the definition of its request or notification."""
         found = self._by_method.get(revision)
         if found is None:
             found = self._by_method[revision] = {}
@@ -262,7 +262,7 @@ class SchemaOracle:
         self.emitted.add(Emitted(revision.version, method, direction))
 
     def _result_definition(self, revision: Revision, direction: Direction, method: str, result: Any) -> str | None:
-        """The definition of a result; ``None`` where only its extension knows it."""
+        """Return the definition of a result; ``None`` where only its extension knows it."""
         table = revision.requests if direction == "server_to_client" else revision.server_requests
         if method not in table:
             return None

@@ -19,7 +19,7 @@ __all__ = ["connected", "pair"]
 
 
 def pair() -> tuple[JSONRPCDispatcher, JSONRPCDispatcher]:
-    """Two dispatchers that talk to each other; each has still to be run.
+    """Return two dispatchers that talk to each other; each has still to be run.
 
     What one sends the other receives decoded anew, so neither can touch the other's objects.
     """

@@ -100,7 +100,7 @@ class Step:
     condition: str = ""
 
     def holds(self, revision: str, carrier: str) -> bool:
-        """Whether the step belongs to a run."""
+        """Return whether the step belongs to a run."""
         return all(_holds(part.strip(), revision, carrier) for part in self.condition.split(",") if part.strip())
 
 
@@ -252,7 +252,7 @@ def _holds(part: str, revision: str, carrier: str) -> bool:
 
 
 def _is_in(word: str, version: str) -> bool:
-    """Whether a word for one or more revisions names this one; by their order in the table, not by their text.
+    """Return whether a word for one or more revisions names this one; by their order in the table, not by their text.
 
     Raises:
         ValueError: the word names none.

@@ -44,7 +44,7 @@ class MemoryEnd:
 
 
 def memory_pair(*, max_buffered_bytes: int = 1 << 20) -> tuple[MemoryEnd, MemoryEnd]:
-    """Two ends; what one sends the other receives.
+    """Return two ends; what one sends the other receives.
 
     Args:
         max_buffered_bytes: a sender waits while more than this is unread (a single larger message passes).
@@ -63,7 +63,7 @@ class MemoryReadStream:
         self._channel = channel
 
     async def receive(self) -> StreamMessage:
-        """The next message, decoded anew.
+        """Return the next message, decoded anew.
 
         Raises:
             anyio.EndOfStream: the sender has closed, and everything it sent was received.

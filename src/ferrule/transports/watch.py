@@ -26,7 +26,7 @@ class Watch(Protocol):
 
 
 def runs_on_trio() -> bool:
-    """Whether the running event loop is trio's; asyncio otherwise."""
+    """Return whether the running event loop is trio's; asyncio otherwise."""
     trio = sys.modules.get("trio")
     return trio is not None and bool(trio.lowlevel.in_trio_run())
 

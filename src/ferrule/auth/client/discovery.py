@@ -1,17 +1,18 @@
-"""From a server's refusal to its authorization server.
+"""Discovery of the authorization server that issues tokens for an MCP server.
 
 The order (2026-07-28, "Authorization server discovery"):
 
-1. protected resource metadata: the URL in the challenge; else the well-known URI with the server's path; else without;
-2. the authorization server: one of those that the metadata list;
-3. its metadata, for an issuer with a path: OAuth with the path inserted, OpenID Connect with the path inserted, OpenID
-   Connect with the path before; for one without: the first two.
+1. The protected resource metadata: at the URL in the challenge, then at the well-known URI with the server's path, then
+   at the one without the path.
+2. The authorization server: one of those that the metadata list.
+3. Its metadata. For an issuer with a path: the OAuth well-known URI with the path inserted, the OpenID Connect one with
+   the path inserted, the OpenID Connect one with the path in front. For an issuer without a path: the first two.
 
 A server of 2025-03-26 has no such metadata: its origin is the issuer, and where that has no metadata either, the
 endpoints are ``/authorize``, ``/token`` and ``/register``.
 
-A document whose ``issuer`` is not, character for character, the one that led to it is discarded (RFC 8414, 3.3); only
-the slash behind a host may be there or not.
+A document is discarded if its ``issuer`` differs in any character from the identifier that was used to find it (RFC
+8414, 3.3). A slash directly behind the host is the only difference that is accepted.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ FALLBACK_VERSION = "2025-03-26"
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """What discovery found.
+    """The result of discovery.
 
     Attributes:
-        resource: the identifier to ask tokens for.
+        resource: the resource identifier for token requests (RFC 8707).
         protected: the resource's metadata; ``None`` for a server of 2025-03-26.
         server: the authorization server's metadata, or its default endpoints.
-        has_metadata: whether ``server`` was read and not assumed.
+        has_metadata: ``True`` if ``server`` was read from metadata; ``False`` if it has the default endpoints.
     """
 
     resource: str
@@ -66,14 +67,17 @@ class Discovered:
 
 
 def discover_resource(server_url: str, policy: UrlPolicy, hint: str | None = None) -> Flow[ProtectedResource | None]:
-    """The metadata of the MCP server as a protected resource; ``None`` if it has none.
+    """Fetch the MCP server's metadata as a protected resource (RFC 9728); ``None`` if it has none.
 
     Args:
-        hint: ``resource_metadata`` of its challenge.
+        server_url: URL of the MCP server.
+        policy: limits on discovered URLs.
+        hint: ``resource_metadata`` of its challenge; ``None`` if the challenge has none.
 
     Raises:
-        DiscoveryFailed: they are those of another resource, or malformed, or the place that the challenge names has
+        DiscoveryFailed: the metadata belong to another resource or are malformed, or the URL in ``hint`` returns
             something else.
+        UnsafeUrl: a URL may not be fetched.
     """
     host_class = policy.class_for(server_url)
     suffix = "oauth-protected-resource"
@@ -85,7 +89,8 @@ def discover_resource(server_url: str, policy: UrlPolicy, hint: str | None = Non
         document = response.json() if response.status == 200 else None
         found = None if document is None else read_protected_resource(document)
         if found is None and url == hint and (response.status == 200 or response.status >= 500):
-            # The server has metadata and says where: it is no server of 2025-03-26, which would be its own issuer.
+            # A server that names a metadata URL is not one of 2025-03-26, so its origin must not be taken as the
+            # issuer.
             why = f"HTTP {response.status}" if response.status >= 500 else "no metadata of a protected resource"
             raise DiscoveryFailed(f"{url.partition('?')[0]}, which the server names for its metadata, answered {why}")
         if found is None:
@@ -100,7 +105,7 @@ def discover_resource(server_url: str, policy: UrlPolicy, hint: str | None = Non
 
 
 def authorization_server_urls(issuer: str) -> list[str]:
-    """Where the metadata of an issuer may be, in the order to try."""
+    """Return the URLs at which an issuer may publish its metadata, in the order to try them (RFC 8414, 3.1)."""
     urls = [well_known_url(issuer, "oauth-authorization-server"), well_known_url(issuer, "openid-configuration")]
     path = urlsplit(issuer).path.rstrip("/")
     if path:
@@ -111,13 +116,17 @@ def authorization_server_urls(issuer: str) -> list[str]:
 def discover_authorization_server(
     issuer: str, policy: UrlPolicy, host_class: HostClass, *, version: str | None = None
 ) -> Flow[AuthorizationServer | None]:
-    """The metadata of an authorization server; ``None`` if it has none.
+    """Fetch the metadata of an authorization server; ``None`` if it publishes none.
 
     Args:
-        version: sent as ``mcp-protocol-version`` (2025-03-26 wanted that).
+        issuer: its identifier.
+        policy: limits on discovered URLs.
+        host_class: the most private kind of host that a URL may name.
+        version: value for the header ``mcp-protocol-version`` (required by 2025-03-26); ``None`` sends none.
 
     Raises:
-        DiscoveryFailed: documents were found, and none is this issuer's, or one is malformed.
+        DiscoveryFailed: documents were found but none belongs to this issuer, or one is malformed.
+        UnsafeUrl: a URL may not be fetched, or an endpoint may not be used.
     """
     stray: str | None = None
     headers = None if version is None else {"mcp-protocol-version": version}
@@ -145,14 +154,17 @@ def discover(
     hint: str | None = None,
     choose: Callable[[Sequence[str]], str] | None = None,
 ) -> Flow[Discovered]:
-    """Everything, from the MCP server's URL on.
+    """Find resource identifier, metadata and authorization server of an MCP server.
 
     Args:
-        hint: ``resource_metadata`` of its challenge.
-        choose: picks one of several issuers; the first without it.
+        server_url: URL of the MCP server.
+        policy: limits on discovered URLs.
+        hint: ``resource_metadata`` of its challenge; ``None`` if the challenge has none.
+        choose: selects one of several issuers; ``None`` takes the first.
 
     Raises:
-        DiscoveryFailed, UnsafeUrl: there is no authorization server that can be used.
+        DiscoveryFailed: there is no authorization server, or its metadata are missing, malformed or of another issuer.
+        UnsafeUrl: a URL may not be used.
     """
     protected = yield from discover_resource(server_url, policy, hint)
     host_class = policy.class_for(server_url)
@@ -170,7 +182,7 @@ def discover(
 def _legacy(
     server_url: str, policy: UrlPolicy, host_class: HostClass, protected: ProtectedResource | None
 ) -> Flow[Discovered]:
-    """A server that is its own authorization server."""
+    """Return the server's origin as its own authorization server, as in 2025-03-26."""
     issuer = origin_of(server_url)
     server = yield from discover_authorization_server(issuer, policy, host_class, version=FALLBACK_VERSION)
     resource = canonical_resource(server_url)

@@ -1,6 +1,6 @@
-"""From a refused request to tokens, and from tokens to newer ones: the two flows of a client.
+"""The flows of an OAuth client: obtain tokens after a refused request, refresh them, revoke them.
 
-Pure: they yield requests and questions (`ferrule.auth.http`) and end with a `TokenSet`.
+No I/O happens here: a flow yields requests and questions (`ferrule.auth.http`) and returns a `TokenSet`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = ["FlowSettings", "choose_scopes", "obtain_tokens", "refresh_tokens", "
 
 @dataclass(slots=True, kw_only=True)
 class FlowSettings:
-    """What stays the same from flow to flow.
+    """Settings that all flows of one client share.
 
     Attributes:
-        grant: the way to a token.
-        metadata: of this client.
+        grant: the grant with which tokens are obtained.
+        metadata: this client's metadata, for registration.
         policy: limits on discovered URLs.
-        scopes: the program's own wish; it wins over what the server suggests, and step-ups add to it.
-        dpop: bind tokens to a key: always, never, or where the resource demands it.
-        choose_issuer: picks one of several authorization servers.
-        stored, remember: keep registered identities by issuer.
+        scopes: scopes that the program set; used instead of ``scopes_supported``, and extended by a step-up.
+        dpop: bind tokens to a key: always, never, or (``"auto"``) where the resource requires it.
+        choose_issuer: selects one of several authorization servers; ``None`` takes the first.
+        stored, remember: read and keep the identity that was registered with an issuer.
     """
 
     grant: Grant
@@ -48,7 +48,7 @@ class FlowSettings:
 
 
 def union_of_scopes(*groups: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Every scope once, in order of appearance; ``None`` if no group names any."""
+    """Return every scope once, in order of appearance; ``None`` if no group names any."""
     found = dict.fromkeys(scope for group in groups if group is not None for scope in group)
     return tuple(found) if any(group is not None for group in groups) else None
 
@@ -60,10 +60,16 @@ def choose_scopes(
     own: tuple[str, ...] | None,
     previous: tuple[str, ...] | None,
 ) -> tuple[str, ...] | None:
-    """What to ask for: the challenge's scopes, else all that the resource lists, else nothing in particular.
+    """Return the scopes to request: the challenge's, else all that the resource lists; ``None`` requests none.
 
-    The challenge is authoritative for its request; what was asked for before is added, so that a step-up loses nothing
-    (2026-07-28, "Scope selection" and "Step-up"). The URL of the metadata is never a scope.
+    The challenge is authoritative for its request. Scopes that were requested before are added, so that a step-up keeps
+    them (2026-07-28, "Scope selection" and "Step-up"). The URL of the metadata is never a scope.
+
+    Args:
+        challenge: of the refused request; ``None`` without one.
+        found: the result of discovery.
+        own: scopes that the program set.
+        previous: scopes requested before.
     """
     demanded = None if challenge is None else challenge.scopes
     if demanded is None and own is None and previous is None and found.protected is not None:
@@ -81,16 +87,18 @@ def obtain_tokens(
     previous: tuple[str, ...] | None = None,
     bound_issuer: str | None = None,
 ) -> Flow[TokenSet]:
-    """Everything from discovery to tokens.
+    """Discover the authorization server and get tokens from it.
 
     Args:
-        challenge: of the refused request; ``None`` if it had none that could be read.
+        settings: of the client.
+        server_url: URL of the MCP server.
+        challenge: of the refused request; ``None`` if it had none that could be parsed.
         now: seconds since the epoch.
-        previous: scopes asked for before.
-        bound_issuer: the authorization server that has seen the program's own credentials; no other may.
+        previous: scopes requested before.
+        bound_issuer: the authorization server that has received the program's credentials; they are sent to no other.
 
     Raises:
-        AuthError: it did not work.
+        AuthError: no token was obtained; the subclass names the step that failed.
     """
     hint = None if challenge is None else challenge.resource_metadata
     found = yield from discover(server_url, settings.policy, hint=hint, choose=settings.choose_issuer)
@@ -145,14 +153,20 @@ def _dpop_key(settings: FlowSettings, found: Discovered) -> Any:
 
 
 def refresh_tokens(tokens: TokenSet, settings: FlowSettings, server_url: str, *, now: float) -> Flow[TokenSet]:
-    """New tokens for old ones: same scope, same resource, same way to authenticate; needs nothing but what was stored.
+    """Refresh tokens with the same scope, resource and client authentication; only stored facts are needed.
 
-    A failure that says nothing about the refresh token (connection lost, 5xx, 429) is tried once more: the
-    authorization server may have rotated the token already, and only asking again finds out.
+    A failure that leaves open whether the refresh token is still valid (connection lost, 5xx, 429) is retried once: the
+    authorization server may have rotated the token already.
+
+    Args:
+        tokens: with a refresh token.
+        settings: of the client.
+        server_url: URL of the MCP server.
+        now: seconds since the epoch.
 
     Raises:
-        TokenRequestFailed: refused.
-        LocalError: not reachable, twice.
+        TokenRequestFailed: the token endpoint refused.
+        LocalError, OSError: it could not be reached in two attempts.
     """
     key = None
     if tokens.dpop_key is not None:
@@ -195,7 +209,7 @@ def refresh_tokens(tokens: TokenSet, settings: FlowSettings, server_url: str, *,
 
 
 def _identity_of(tokens: TokenSet, settings: FlowSettings) -> ClientIdentity:
-    """Who we are to the server that gave these tokens; private keys are not stored but the program's to give."""
+    """Return the client identity of the tokens, with the program's private key: private keys are not stored."""
     identity, given = tokens.identity, settings.grant.identity
     if given is not None and given.client_id == identity.client_id:
         return replace(identity, private_key=given.private_key, algorithm=given.algorithm)
@@ -203,14 +217,14 @@ def _identity_of(tokens: TokenSet, settings: FlowSettings) -> ClientIdentity:
 
 
 def _refreshed_scope(tokens: TokenSet) -> str | None:
-    """What was granted; it may be less than was asked for, and more is refused (RFC 6749, 6)."""
+    """Return the granted scope: a refresh must not request more than was granted (RFC 6749, 6)."""
     if tokens.scope is not None:
         return tokens.scope or None
     return " ".join(tokens.requested) if tokens.requested else None
 
 
 def revoke_tokens(tokens: TokenSet, settings: FlowSettings, server_url: str, *, now: float) -> Flow[bool]:
-    """Tell the authorization server that the tokens are no longer used (RFC 7009); whether it was told."""
+    """Revoke refresh token and access token (RFC 7009); returns whether the server accepted all of them."""
     from ferrule.auth.client.discovery import discover_authorization_server
     from ferrule.auth.client.tokens import authenticated_fields
     from ferrule.auth.http import form_body
@@ -222,7 +236,7 @@ def revoke_tokens(tokens: TokenSet, settings: FlowSettings, server_url: str, *, 
     if server is None or server.revocation_endpoint is None:
         return False
     settings.policy.check(server.revocation_endpoint, host_class)
-    told = True
+    all_revoked = True
     for token, hint in ((tokens.refresh_token, "refresh_token"), (tokens.access_token, "access_token")):
         if token is None:
             continue
@@ -232,5 +246,5 @@ def revoke_tokens(tokens: TokenSet, settings: FlowSettings, server_url: str, *, 
         response = yield AuthRequest(
             "POST", server.revocation_endpoint, headers, form_body(fields), host_class=host_class
         )
-        told = told and response.status == 200
-    return told
+        all_revoked = all_revoked and response.status == 200
+    return all_revoked

@@ -1,7 +1,7 @@
-"""The ways to a token: a user's consent, a client's own credentials, an employer's identity provider, a platform's JWT.
+"""The OAuth grants: authorization code, client credentials, enterprise identity provider (ID-JAG), workload JWT.
 
-A grant is a flow from what discovery found to a token response. None of them knows where tokens are kept, and none
-falls back to another: a grant that fails has failed.
+A grant is a flow from the result of discovery to a token response. It does not store tokens, and it does not fall back
+to another grant when it fails.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ ID_JAG_PROFILE: Final = "urn:ietf:params:oauth:grant-profile:id-jag"
 
 @dataclass(slots=True)
 class GrantContext:
-    """What a grant may use.
+    """The input of a grant.
 
     Attributes:
         found: resource and authorization server.
         endpoint: the token endpoint.
-        scopes: to ask for; ``None`` asks for none in particular.
+        scopes: scopes to request; ``None`` leaves the parameter out.
         policy, host_class: limits on URLs.
         metadata: of this client, for registration.
-        stored: reads the identity that was registered with this issuer before.
-        remember: keeps one.
-        bound_issuer: the authorization server that has seen the program's own credentials; ``None`` if none has.
+        stored: reads the identity that was registered with an issuer earlier.
+        remember: stores the identity that was registered with an issuer.
+        bound_issuer: the authorization server that has received the program's credentials; ``None`` before that.
     """
 
     found: Discovered
@@ -75,12 +75,12 @@ class GrantContext:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """A token response and who it was given to.
+    """A token response and the client identity that received it.
 
     Attributes:
-        answer: the token response.
-        identity: who we are there.
-        requested: the scopes that were asked for.
+        answer: the members of the token response.
+        identity: the client identity at that authorization server.
+        requested: the scopes that were requested.
     """
 
     answer: Mapping[str, Any] = field(repr=False)
@@ -89,11 +89,11 @@ class Granted:
 
 
 class Grant(Protocol):
-    """One way to a token."""
+    """A way to get a token response."""
 
     @property
     def is_interactive(self) -> bool:
-        """Whether a person is asked."""
+        """Whether a user has to consent."""
         ...
 
     @property
@@ -116,12 +116,16 @@ class IssuerBound(Protocol):
 
     @property
     def issuer(self) -> str | None:
-        """That server; ``None`` if it takes the first one met."""
+        """Identifier of that server; ``None`` binds the credentials to the first one that is used."""
         ...
 
 
 def _check_issuer(given: str | None, context: GrantContext) -> None:
-    """Credentials agreed with one authorization server are not shown to another."""
+    """Refuse to send credentials of one authorization server to another (2026-07-28, "Client registration").
+
+    Raises:
+        RegistrationFailed: the server names another issuer now.
+    """
     expected, named = given or context.bound_issuer, context.found.issuer
     if expected is not None and not is_same_issuer(expected, named):
         raise RegistrationFailed(f"The client's credentials belong to {expected!r}, but the server now names {named!r}")
@@ -132,11 +136,11 @@ class AuthorizationCodeGrant:
     """Authorization code with PKCE: a user consents in a browser.
 
     Attributes:
-        identity: agreed with the authorization server before; ``None`` registers.
-        issuer: whose ``identity`` it is; ``None`` takes the first one that is met, and then no other.
-        client_metadata_url: URL of our metadata document, an identity everywhere that takes those.
-        redirect_uri: to use; ``None`` lets the interaction choose.
-        offline_access: ask for refresh tokens where the server lists that scope.
+        identity: credentials from the authorization server's operator; ``None`` registers the client.
+        issuer: the authorization server that ``identity`` belongs to; ``None`` binds it to the first one that is used.
+        client_metadata_url: URL of the client's metadata document, used as client id where the server supports that.
+        redirect_uri: the redirect URI; ``None`` lets the interaction choose.
+        offline_access: request the scope ``offline_access`` (refresh tokens) where the server lists it.
     """
 
     identity: ClientIdentity | None = None
@@ -175,10 +179,10 @@ class AuthorizationCodeGrant:
         if scopes is not None and "offline_access" in scopes:
             query["prompt"] = "consent"  # OpenID Connect, 11: without it offline_access may be ignored
         joint = "&" if "?" in server.authorization_endpoint else "?"
-        came_back: str = yield AskUser(f"{server.authorization_endpoint}{joint}{urlencode(query)}")
+        callback_url: str = yield AskUser(f"{server.authorization_endpoint}{joint}{urlencode(query)}")
         needs_issuer = bool(server.authorization_response_iss_parameter_supported)
         issuer = server.issuer if context.found.has_metadata else None
-        code = read_callback(came_back, state=state, issuer=issuer, needs_issuer=needs_issuer)
+        code = read_callback(callback_url, state=state, issuer=issuer, needs_issuer=needs_issuer)
         fields = {
             "grant_type": "authorization_code",
             "code": code,
@@ -190,7 +194,10 @@ class AuthorizationCodeGrant:
         return Granted(answer, identity, scopes)
 
     def _scopes(self, context: GrantContext) -> tuple[str, ...] | None:
-        """With ``offline_access`` where it is listed; asking for it alone would unask the defaults."""
+        """Return the scopes, with ``offline_access`` where it is listed.
+
+        It is not requested alone: a request with any scope loses the server's default scopes.
+        """
         scopes, supported = context.scopes, context.found.server.scopes_supported or ()
         if self.offline_access and scopes and "offline_access" in supported and "offline_access" not in scopes:
             return (*scopes, "offline_access")
@@ -230,17 +237,18 @@ class AuthorizationCodeGrant:
 
 
 def read_callback(url: str, *, state: str, issuer: str | None, needs_issuer: bool) -> str:
-    """The code on the URL by which the user came back.
+    """Return the authorization code of an authorization response (RFC 6749, 4.1.2; RFC 9207).
 
     Args:
-        url: whole, or only its query.
-        state: that was sent.
-        issuer: recorded from metadata before the user left; ``None`` where there were none.
-        needs_issuer: the server promises ``iss`` in its responses.
+        url: the redirect URL with the response, or only its query.
+        state: the ``state`` of the request.
+        issuer: identifier from the metadata that were read before the request; ``None`` without metadata.
+        needs_issuer: the metadata declare that responses have ``iss``.
 
     Raises:
-        UntrustedCallback: it is not the answer to this request; nothing in it has been used.
-        AuthorizationDenied: the authorization server said no.
+        UntrustedCallback: ``state`` or ``iss`` is missing or wrong, or a parameter is repeated or missing. No value of
+            the response has been used.
+        AuthorizationDenied: the response is an error.
     """
     query = urlsplit(url).query if "?" in url else url.strip()
     values: dict[str, str] = {}
@@ -253,7 +261,7 @@ def read_callback(url: str, *, state: str, issuer: str | None, needs_issuer: boo
     said = values.get("iss")
     if said is None and needs_issuer:
         raise UntrustedCallback("The authorization response does not name its issuer, which its server promises")
-    if said is not None and issuer is not None and said != issuer:  # raw strings: RFC 9207, 2.4
+    if said is not None and issuer is not None and said != issuer:  # RFC 9207, 2.4: simple string comparison
         raise UntrustedCallback(f"The authorization response comes from another issuer than {issuer!r}")
     if "error" in values:
         code = values["error"][:64]
@@ -266,11 +274,11 @@ def read_callback(url: str, *, state: str, issuer: str | None, needs_issuer: boo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentialsGrant:
-    """A program acts for itself (SEP-1046). Never registers.
+    """Client credentials: a program acts for itself (SEP-1046). It never registers.
 
     Attributes:
-        identity: agreed before, with a secret or a private key.
-        issuer: whose it is; ``None`` takes the server's word.
+        identity: credentials with a secret or a private key.
+        issuer: the authorization server that they belong to; ``None`` accepts the one that the MCP server names.
     """
 
     identity: ClientIdentity
@@ -292,12 +300,13 @@ class ClientCredentialsGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadGrant:
-    """A platform's JWT is the credential (RFC 7523; SEP-1933). A refusal is final.
+    """A JWT of the platform is the credential (RFC 7523; SEP-1933). A refusal is final.
 
     Attributes:
         assertion: the JWT.
-        identity: only where the authorization server wants a client id as well.
-        issuer: the only authorization server that may see the assertion; ``None`` takes the server's word.
+        identity: for authorization servers that require a client id as well.
+        issuer: the only authorization server that may receive the assertion; ``None`` accepts the one that the MCP
+            server names.
     """
 
     assertion: Assertion = field(repr=False)
@@ -324,15 +333,16 @@ class WorkloadGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnterpriseGrant:
-    """The employer's identity provider decides (SEP-990): its ID token becomes an ID-JAG, and that a token.
+    """Enterprise-managed authorization (SEP-990): an ID token is exchanged for an ID-JAG, and that for an access token.
 
     Attributes:
-        idp_token_endpoint: of the identity provider; the program's own knowledge, so its host is not judged.
-        idp_identity: who we are there.
+        idp_token_endpoint: token endpoint of the identity provider. The program sets it, so its host is not checked.
+        idp_identity: client identity at the identity provider.
         subject_token: the ID token of the user's single sign-on.
         subject_token_type: ``id_token`` or ``refresh_token``, or a whole URN.
-        identity: who we are to the MCP server's authorization server.
-        issuer: of that authorization server; ``None`` takes the server's word.
+        identity: client identity at the MCP server's authorization server.
+        idp_issuer: identifier of the identity provider; audience of client assertions.
+        issuer: the MCP server's authorization server; ``None`` accepts the one that the MCP server names.
     """
 
     idp_token_endpoint: str

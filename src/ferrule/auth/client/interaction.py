@@ -1,7 +1,7 @@
-"""Asking a person to consent: a browser with a listener on loopback, a URL to paste, or a program's own way.
+"""Interaction with the user who consents: a browser with a loopback listener, a URL to paste, or a callback.
 
-The URL to open comes from outside: it was judged by the URL policy, is handed to the browser without a shell, and is
-never shown together with what comes back.
+The authorization URL comes from a server: it has passed the URL policy, is given to the browser without a shell, and is
+never shown together with the response.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CALLBACK_PATH: Final = "/callback"
 DEFAULT_TIMEOUT_S: Final = 300.0
 _MAX_HEAD_BYTES: Final = 16 * 1024
 _HEAD_TIMEOUT_S: Final = 5.0
-_LOOK_S: Final = 0.1
+_POLL_INTERVAL_S: Final = 0.1
 _PAGE: Final = (
     "<!doctype html><meta charset=utf-8><title>{title}</title>"
     "<body style='font:16px system-ui;margin:4em auto;max-width:32em'><h1>{title}</h1><p>{text}</p>"
@@ -46,37 +46,38 @@ _PAGE: Final = (
 
 
 class Interaction(Protocol):
-    """How a person consents."""
+    """Sends the user to an authorization URL and returns the response."""
 
     async def start(self, preferred: str | None) -> str:
-        """Be ready for the person's return; the redirect URI to use.
+        """Prepare to receive the authorization response and return the redirect URI.
 
         Args:
-            preferred: what is registered already or what the program wants.
+            preferred: a redirect URI that is registered already or set by the program; ``None`` without one.
 
         Raises:
-            InteractionFailed: there is no way to be ready.
+            InteractionFailed: no response could be received.
         """
         ...
 
     async def authorize(self, url: str) -> str:
-        """Send the person to ``url``; the whole URL on which they came back.
+        """Send the user to ``url`` and return the redirect URL with the authorization response.
 
         Raises:
-            InteractionFailed: they did not.
+            InteractionFailed: there was no response in time.
+            UnsafeUrl: ``url`` may not be opened.
         """
         ...
 
     async def aclose(self) -> None:
-        """Listen no longer. Idempotent."""
+        """Stop listening. Idempotent."""
         ...
 
 
 def check_openable(url: str) -> None:
-    """Whether a URL may be given to a browser: ``https``, or ``http`` on loopback; nothing else.
+    """Check that a URL may be opened in a browser: ``https``, or ``http`` on loopback.
 
     Raises:
-        UnsafeUrl: it may not.
+        UnsafeUrl: it is another kind of URL.
     """
     parts = split_url(url)
     is_loopback = class_of_host(parts.hostname or "") is HostClass.LOOPBACK
@@ -85,13 +86,13 @@ def check_openable(url: str) -> None:
 
 
 class BrowserInteraction:
-    """Opens the user's browser and waits for it on a loopback port (RFC 8252, 7.3).
+    """Opens the user's browser and receives the response on a loopback port (RFC 8252, 7.3).
 
     Args:
-        port: to listen on; 0 takes a free one, and the registered one again where there is one.
-        timeout_s: seconds that the user has.
-        open_url: opens a URL; ``None`` takes the standard `webbrowser`. Returns whether it could.
-        host: in the redirect URI: ``"127.0.0.1"`` or ``"localhost"``.
+        port: TCP port of the listener; 0 takes the registered one if there is one, else a free one.
+        timeout_s: time limit for the user, in seconds.
+        open_url: opens a URL and returns ``False`` if it could not; ``None`` uses `webbrowser`.
+        host: host in the redirect URI: ``"127.0.0.1"`` or ``"localhost"``.
     """
 
     def __init__(
@@ -110,21 +111,27 @@ class BrowserInteraction:
         self._path = CALLBACK_PATH
 
     async def start(self, preferred: str | None) -> str:
-        """See `Interaction`."""
+        """See `Interaction.start`.
+
+        Raises:
+            InteractionFailed: ``preferred`` is not a loopback URL, or the port cannot be bound.
+        """
         await self.aclose()
         host, port, path = self._host, self._port, CALLBACK_PATH
-        must = False
+        is_port_required = False
         if preferred is not None:
             parts = urlsplit(preferred)
             if parts.scheme != "http" or class_of_host(parts.hostname or "") is not HostClass.LOOPBACK:
-                raise InteractionFailed(f"{preferred} is not a loopback URL, so no browser can come back to it here")
+                raise InteractionFailed(
+                    f"{preferred} is not a loopback URL, so this program cannot receive the response"
+                )
             host, port, path = parts.hostname or host, parts.port or 0, parts.path or "/"
-            must = parts.port is not None and self._port == parts.port
+            is_port_required = parts.port is not None and self._port == parts.port
         try:
             self._listener = await anyio.create_tcp_listener(local_host=_address(host), local_port=port)
         except OSError as error:
-            if must or port == 0:
-                raise InteractionFailed(f"Cannot listen on {host} for the browser's return: {error}") from error
+            if is_port_required or port == 0:
+                raise InteractionFailed(f"Cannot listen on {host} for the authorization response: {error}") from error
             self._listener = await anyio.create_tcp_listener(local_host=_address(host), local_port=0)
         self._path = path
         bound = self._listener.extra(anyio.abc.SocketAttribute.local_port)
@@ -132,13 +139,18 @@ class BrowserInteraction:
         return f"http://{shown}:{bound}{path}"
 
     async def authorize(self, url: str) -> str:
-        """See `Interaction`."""
+        """See `Interaction.authorize`.
+
+        Raises:
+            InteractionFailed: `start` was not called, or there was no response within ``timeout_s``.
+            UnsafeUrl: ``url`` may not be opened.
+        """
         check_openable(url)
         state = _state_of(url)
         listener, self._listener = self._listener, None
         if listener is None:
-            raise InteractionFailed("Nothing listens for the browser's return")
-        came_back: list[str] = []
+            raise InteractionFailed("There is no listener for the authorization response: call start() first")
+        responses: list[str] = []
         done = anyio.Event()
 
         async def serve(stream: SocketStream) -> None:
@@ -147,13 +159,13 @@ class BrowserInteraction:
                 if target is None:
                     return
                 path, _, query = target.partition("?")
-                wanted = path == self._path and any(f"{name}=" in query for name in ("code", "error", "state"))
-                # Any page and any program can knock here. Who does not know the state is not the one waited for
-                # (RFC 6749, 4.1.2 and 4.1.2.1: it comes back with every answer), and must not end the waiting.
-                wanted = wanted and (state is None or _state_of(target) == state)
-                await stream.send(_reply(wanted))
-                if wanted and not came_back:
-                    came_back.append(f"http://{self._host}{target}")
+                is_response = path == self._path and any(f"{name}=" in query for name in ("code", "error", "state"))
+                # Any page and any program of this machine can send requests here. Every authorization response has the
+                # request's state (RFC 6749, 4.1.2 and 4.1.2.1); a request without it must not end the wait.
+                is_response = is_response and (state is None or _state_of(target) == state)
+                await stream.send(_reply(is_response))
+                if is_response and not responses:
+                    responses.append(f"http://{self._host}{target}")
                     done.set()
 
         async def listen() -> None:
@@ -166,9 +178,9 @@ class BrowserInteraction:
                 await self._open(url)
                 await done.wait()
                 group.cancel_scope.cancel()
-        if not came_back:
-            raise InteractionFailed(f"Nobody came back from the authorization page within {self._timeout_s:g} s")
-        return came_back[0]
+        if not responses:
+            raise InteractionFailed(f"There was no authorization response within {self._timeout_s:g} s")
+        return responses[0]
 
     async def _open(self, url: str) -> None:
         import webbrowser
@@ -200,7 +212,7 @@ def _address(host: str) -> str:
 
 
 async def _request_target(stream: SocketStream) -> str | None:
-    """The target of one GET; ``None`` for anything else."""
+    """Return the request target of a GET request; ``None`` for anything else or after `_HEAD_TIMEOUT_S`."""
     head = b""
     with anyio.move_on_after(_HEAD_TIMEOUT_S):
         try:
@@ -214,11 +226,11 @@ async def _request_target(stream: SocketStream) -> str | None:
     return words[1].decode("ascii", "replace")
 
 
-def _reply(wanted: bool) -> bytes:
-    title = "Authorization received" if wanted else "Nothing here"
-    text = "You can close this page and go back to your program." if wanted else "This is not the page you look for."
+def _reply(is_response: bool) -> bytes:
+    title = "Authorization received" if is_response else "Not found"
+    text = "You can close this page and return to your program." if is_response else "This address has no page."
     page = _PAGE.format(title=title, text=text).encode()
-    status = "200 OK" if wanted else "404 Not Found"
+    status = "200 OK" if is_response else "404 Not Found"
     return (
         f"HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {len(page)}\r\n"
         "cache-control: no-store\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n"
@@ -226,14 +238,14 @@ def _reply(wanted: bool) -> bytes:
 
 
 class PasteInteraction:
-    """Shows the URL and asks for the one on which the browser ended: for shells on other machines.
+    """Shows the authorization URL and reads the redirect URL that the user pastes: for remote shells.
 
-    The redirect URI need not lead anywhere: the browser shows an error, and its address line holds the answer.
+    Nothing needs to listen at the redirect URI: the browser shows an error, and its address bar has the response.
 
     Args:
-        redirect_uri: to use where none is registered.
+        redirect_uri: the redirect URI if none is registered.
         show: shows a text; ``None`` writes to standard error.
-        ask: gives the line that the user pastes; ``None`` reads from the terminal.
+        ask: takes the prompt and returns the line that the user pastes; ``None`` reads from the terminal.
     """
 
     def __init__(
@@ -265,11 +277,11 @@ class PasteInteraction:
             sys.stderr.flush()
         prompt = "Address: "
         if self._ask is None:
-            unwanted = threading.Event()
+            cancelled = threading.Event()
             try:
-                line = await to_thread.run_sync(_read_line, prompt, unwanted, abandon_on_cancel=True)
+                line = await to_thread.run_sync(_read_line, prompt, cancelled, abandon_on_cancel=True)
             finally:
-                unwanted.set()  # or the thread would wait for a line, and the interpreter at its end for the thread
+                cancelled.set()  # else the thread waits for a line forever, and the interpreter waits for it at exit
         else:
             given = self._ask(prompt)
             line = given if isinstance(given, str) else await given
@@ -281,8 +293,8 @@ class PasteInteraction:
         """See `Interaction`."""
 
 
-def _read_line(prompt: str, unwanted: threading.Event) -> str:
-    """A line from the terminal, not from standard input: that may belong to a protocol."""
+def _read_line(prompt: str, cancelled: threading.Event) -> str:
+    """Return a line from the terminal; not from standard input, which may carry the stdio transport."""
     import select
 
     path = "CON" if sys.platform == "win32" else "/dev/tty"
@@ -290,9 +302,9 @@ def _read_line(prompt: str, unwanted: threading.Event) -> str:
         with open(path, encoding="utf-8") as terminal:
             sys.stderr.write(prompt)
             sys.stderr.flush()
-            if sys.platform != "win32":  # where a read at the console ends with Ctrl-C by itself
-                while not select.select([terminal], [], [], _LOOK_S)[0]:
-                    if unwanted.is_set():
+            if sys.platform != "win32":  # on Windows Ctrl-C ends a read at the console
+                while not select.select([terminal], [], [], _POLL_INTERVAL_S)[0]:
+                    if cancelled.is_set():
                         return ""
             return terminal.readline()
     except OSError as error:
@@ -300,10 +312,10 @@ def _read_line(prompt: str, unwanted: threading.Event) -> str:
 
 
 class CallbackInteraction:
-    """A program's own way: a function from the authorization URL to the URL on which the user came back.
+    """Calls a function of the program with the authorization URL; it returns the redirect URL with the response.
 
     Args:
-        redirect_uri: where the program receives them.
+        redirect_uri: the redirect URI at which the program receives responses.
         visit: ``async (url) -> str``.
     """
 
@@ -325,7 +337,7 @@ class CallbackInteraction:
 
 
 def default_interaction() -> Interaction:
-    """A browser where one can be seen; in a remote shell without display, the form to paste."""
+    """Return a `PasteInteraction` in a remote shell without display, else a `BrowserInteraction`."""
     remote = "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ
     has_display = sys.platform in ("win32", "darwin") or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")

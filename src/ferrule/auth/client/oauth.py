@@ -1,13 +1,13 @@
-"""`OAuth`: what ``Client(auth=…)`` takes, and the session that one client makes of it.
+"""`OAuth`, the value of ``Client(auth=…)``, and `OAuthSession`, its use by one client.
 
-`OAuth` is configuration and may be shared; `OAuthSession` belongs to one client and one server, keeps its tokens, and
-drives the flows with the client's own HTTP. Tokens go to the origin they were got for and nowhere else.
+`OAuth` is configuration and may be shared. `OAuthSession` belongs to one client and one server, keeps its tokens, and
+runs the flows with the client's own HTTP. Tokens are sent to the origin they were issued for and to no other.
 
-Concurrency: the first task that finds a token expired or refused does the work, everyone else of this client waits for
-it and no longer; if its task is cancelled the next takes over. No lock is held while a request is under way, so a GET
-stream that stays open for hours stands in nobody's way. A token request that has begun is finished and stored even if
-its task is cancelled: a rotated refresh token must not get lost. Between processes the storage's lock decides, and
-whoever comes second finds the new tokens there.
+Concurrency: the first task that finds a token expired or refused does the work, and the other tasks of this client wait
+for it; if its task is cancelled, the next one takes over. No lock is held during a request to the MCP server, so a GET
+stream that stays open for hours blocks no other request. A token request that was sent is always completed and stored,
+even if its task is cancelled: a rotated refresh token must not be lost. Between processes the storage's lock is used;
+the process that gets it second finds the new tokens in the storage.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ logger = logging.getLogger("ferrule.auth")
 T = TypeVar("T")
 
 LEEWAY_S: Final = 30.0
-"""Seconds before its end that a token is renewed; a tenth of its life if that is less."""
+"""A token is refreshed this many seconds before it expires, or a tenth of its lifetime if that is less."""
 MAX_STEP_UPS: Final = 2
-"""Times that the same set of scopes is asked for because of a 403, within `STEP_UP_WINDOW_S`."""
+"""How often one set of scopes is requested after a 403 within `STEP_UP_WINDOW_S` seconds; stops a loop of step-ups."""
 STEP_UP_WINDOW_S: Final = 300.0
 REFRESH_TIMEOUT_S: Final = 40.0
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], bool]
-"""Runs a coroutine, under a name, in a task of its own; ``False`` if nothing can be started any more."""
+"""Starts a coroutine in a task with a name; returns ``False`` if no task can be started any more."""
 
 
 class AuthorizedRequest(Protocol):
-    """What is looked at of the client's request."""
+    """The parts of a client's request that are read."""
 
     @property
     def method(self) -> str:
@@ -118,20 +118,25 @@ class OAuth:
     """OAuth for a client: ``Client(url, auth=OAuth())``; the word ``"oauth"`` means the same.
 
     Args:
-        client_id, client_secret: agreed with the authorization server; without them the client registers.
+        client_id, client_secret: credentials from the authorization server's operator; without them the client
+            registers.
         private_key: PEM or JWK, for ``private_key_jwt`` instead of a secret; ``algorithm`` names its signature.
-        issuer: the authorization server that ``client_id`` belongs to; ``None`` binds it to the first one met.
+        issuer: the authorization server that ``client_id`` belongs to; ``None`` binds it to the first one that is used.
         client_metadata_url: URL of a published client metadata document.
-        redirect_uri: where the user comes back; ``None`` lets the interaction choose.
-        scopes: always asked for, beside what servers demand; a sequence or a text with spaces.
-        interaction: how the user is asked; ``None``: a browser, or in a remote shell a URL to paste.
-        storage: where tokens are kept; ``None``: in memory.
-        grant: another way to tokens; then the first five arguments are not used.
-        metadata: how the client introduces itself when it registers.
-        dpop: bind tokens to a key (RFC 9449): always, never, or where the resource demands it.
-        choose_issuer: picks one of several authorization servers.
+        redirect_uri: the redirect URI; ``None`` lets the interaction choose.
+        scopes: requested in addition to those that servers require; a sequence, or a string with spaces.
+        interaction: how the user consents; ``None``: a browser, or in a remote shell a URL to paste.
+        storage: keeps the tokens; ``None``: in memory.
+        grant: another grant; the arguments from ``client_id`` to ``redirect_uri`` are then not used.
+        metadata: the client's metadata for registration.
+        dpop: bind tokens to a key (RFC 9449): always, never, or (``"auto"``) where the resource requires it.
+        choose_issuer: selects one of several authorization servers; ``None`` takes the first.
         policy: limits on discovered URLs.
-        clock: seconds since the epoch.
+        clock: returns seconds since the epoch.
+
+    Raises:
+        ValueError: ``client_secret`` or ``private_key`` is given without ``client_id``.
+        TypeError: an option is unknown.
     """
 
     def __init__(
@@ -149,7 +154,7 @@ class OAuth:
         **options: Unpack[CodeGrantOptions],
     ) -> None:
         check_options("OAuth", options, CodeGrantOptions, *_OTHER_OPTIONS)
-        code_grant = _code_grant(**options)  # also where it is not used, so that what contradicts itself is refused
+        code_grant = _code_grant(**options)  # made even with `grant`, because it checks the arguments
         self.grant: Grant = grant or code_grant
         if isinstance(scopes, str):
             scopes = scopes.split()
@@ -172,19 +177,20 @@ class OAuth:
         changed: Callable[[], Awaitable[None]] | None = None,
         spawn: Spawn | None = None,
     ) -> OAuthSession:
-        """The session of one client with one server.
+        """Return a new session of one client with one server.
 
         Args:
-            server_url: of the MCP server.
-            fetch: sends requests.
-            changed: awaited when the authorization context may have become another user's.
-            spawn: runs a coroutine in a task that nobody's cancellation reaches.
+            server_url: URL of the MCP server.
+            fetch: sends a request of a flow and returns the response.
+            changed: awaited after a sign-in, because another user may have signed in.
+            spawn: starts a coroutine in a task that is not cancelled with the caller's; ``None`` runs it in the
+                caller's.
         """
         return OAuthSession(self, server_url, fetch, changed, spawn)
 
 
-class _Flight:
-    """Work that one task does for all."""
+class _SharedWork:
+    """Work of one task whose outcome other tasks wait for."""
 
     __slots__ = ("done", "error", "is_complete")
 
@@ -195,10 +201,10 @@ class _Flight:
 
 
 class OAuthSession:
-    """See the module. Fits the client's ``HttpAuth``."""
+    """The tokens of one client for one server; implements the client's ``HttpAuth``."""
 
     is_slow = True
-    """Its work may take a person's time, which no call's time-out should count."""
+    """A sign-in waits for a user, so its time does not count towards the timeout of a call."""
 
     def __init__(
         self,
@@ -222,14 +228,14 @@ class OAuthSession:
         self._sign_outs = 0
         self._is_accepted = False
         self._requested: tuple[str, ...] | None = None
-        self._flight: _Flight | None = None
+        self._shared_work: _SharedWork | None = None
         self._nonce: str | None = None
         self._dpop_key: Any = None
         self._issuer: str | None = None
         self._bound_issuer: str | None = None
         given = oauth.grant.identity
-        who = "" if given is None else given.client_id
-        self._binding_key = storage_key("issuer", f"{who} {canonical_resource(server_url)}")
+        client_id = "" if given is None else given.client_id
+        self._binding_key = storage_key("issuer", f"{client_id} {canonical_resource(server_url)}")
         self._step_ups: list[tuple[float, frozenset[str]]] = []
         self._settings = FlowSettings(
             grant=oauth.grant,
@@ -252,13 +258,19 @@ class OAuthSession:
 
     @property
     def cache_key(self) -> str | None:
-        """Private results are kept per session: whose they are is known to the server only."""
+        """``None``: only the server knows the user of a token, so private results are cached per session."""
         return None
 
     # -- the client's side ------------------------------------------------------------------------------------------
 
     async def headers(self, request: AuthorizedRequest) -> Mapping[str, str]:
-        """``authorization`` (and ``dpop``) for a request, renewed where the token is about to end."""
+        """Return ``authorization`` (and ``dpop``) for a request; empty without a token or for another origin.
+
+        A token that is about to expire is refreshed first.
+
+        Raises:
+            AuthError: the token has expired and could not be refreshed.
+        """
         tokens = self._tokens
         if tokens is None:
             if self._is_loaded:
@@ -294,17 +306,17 @@ class OAuthSession:
         return {"authorization": f"DPoP {tokens.access_token}", "dpop": proof}
 
     def observed(self, request: AuthorizedRequest, status: int, headers: Mapping[str, str]) -> None:
-        """An answer came; called for each, so it does next to nothing."""
+        """Note a response's DPoP nonce, and that the token was accepted. Called for every response."""
         if "dpop-nonce" in headers:
             self._nonce = headers["dpop-nonce"]
         if status < 400:
             self._is_accepted = True
 
     async def challenged(self, request: AuthorizedRequest, status: int, headers: Mapping[str, str]) -> bool:
-        """The server refused (401, 403); whether to send the request again.
+        """Get another token after a 401 or 403; return whether to send the request again.
 
         Raises:
-            AuthError: no token that it takes can be had.
+            AuthError: no token that the server accepts could be obtained.
         """
         challenges = parse_challenges(headers.get("www-authenticate"))
         used = request.headers.get("authorization", "").partition(" ")[2] or None
@@ -312,7 +324,7 @@ class OAuthSession:
             return "dpop-nonce" in headers and used is not None
         if status == 403:
             refused = [challenge for challenge in challenges if challenge.error == "insufficient_scope"]
-            if not refused:  # another reason than scope: a bad Origin, a rule of the server
+            if not refused:  # not for lack of scope: a wrong Origin, a rule of the server
                 return False
             await self._single(used, lambda: self._step_up(refused[0]), demanded=refused[0].scopes or ())
             return True
@@ -324,9 +336,9 @@ class OAuthSession:
         return True
 
     async def sign_out(self) -> None:
-        """Forget the tokens, here and in storage, and tell the authorization server where it has a way to be told.
+        """Delete the tokens in memory and in the storage, and revoke them where the authorization server supports it.
 
-        A refresh that is under way is waited for, since what it brings is revoked as well; a sign-in fails.
+        A refresh that is running is awaited, and its tokens are revoked as well; a sign-in that is running fails.
         """
         if not self._is_loaded:
             await self._load()
@@ -347,18 +359,22 @@ class OAuthSession:
         try:
             flow = revoke_tokens(tokens, self._settings, self._server_url, now=self._oauth.clock())
             if not await self._drive(flow):
-                logger.info(
-                    "%s has no way to be told that tokens are no longer used, or did not take it", tokens.issuer
-                )
+                logger.info("%s has no revocation endpoint, or refused to revoke the tokens", tokens.issuer)
         except (LocalError, OSError) as error:
             logger.warning("Tokens could not be revoked: %s", error)
 
-    # -- one task works, the others wait ----------------------------------------------------------------------------
+    # -- one task at a time -----------------------------------------------------------------------------------------
 
     async def _single(
         self, used: str | None, work: Callable[[], Awaitable[None]], *, demanded: Sequence[str] | None = None
     ) -> None:
-        """Do ``work`` unless somebody else has replaced the token ``used`` meanwhile, or is about to."""
+        """Do ``work`` unless another task has replaced the token ``used`` meanwhile, or is about to.
+
+        Args:
+            used: the token that was refused or expires; ``None`` without one.
+            work: gets other tokens.
+            demanded: scopes that a token must have to make ``work`` unnecessary; ``None``: any other token does.
+        """
         while True:
             tokens = self._tokens
             if tokens is not None and tokens.access_token != used:
@@ -366,27 +382,27 @@ class OAuthSession:
                 if demanded is None or set(demanded) <= granted:
                     return
                 used = tokens.access_token
-            flight = self._flight
-            if flight is None:
+            shared = self._shared_work
+            if shared is None:
                 break
-            await flight.done.wait()
-            if flight.error is not None:
-                raise flight.error
-            if flight.is_complete and demanded is None:
+            await shared.done.wait()
+            if shared.error is not None:
+                raise shared.error
+            if shared.is_complete and demanded is None:
                 return
-        flight = self._flight = _Flight()
+        shared = self._shared_work = _SharedWork()
         try:
             await work()
-            flight.is_complete = True
+            shared.is_complete = True
         except Exception as error:
-            flight.error = error
+            shared.error = error
             raise
         finally:
-            self._flight = None
-            flight.done.set()
+            self._shared_work = None
+            shared.done.set()
 
     async def _renewed(self, tokens: TokenSet) -> TokenSet | None:
-        """Tokens that have not ended; ``None`` if there is no way but to be refused and start anew."""
+        """Return tokens that have not expired; ``None`` if only a new sign-in can get some."""
 
         async def work() -> None:
             await self._renew(tokens)
@@ -400,8 +416,8 @@ class OAuthSession:
                 return
         except AuthError as error:
             if isinstance(error, TokenRequestFailed) and 400 <= error.status < 500 and error.status != 429:
-                logger.info("The authorization server no longer refreshes (%s); starting anew", error.error)
-                await self._forget(tokens, error)
+                logger.info("The authorization server refused to refresh (%s); a new sign-in is needed", error.error)
+                await self._discard(tokens, error)
                 return
             if tokens.is_expired(self._oauth.clock()):
                 raise
@@ -416,9 +432,9 @@ class OAuthSession:
             return
         self._leeway_s = 0.0
         if tokens.is_expired(self._oauth.clock()):
-            self._tokens = None  # no refresh token: the server's challenge begins a new flow
+            self._tokens = None  # without a refresh token the server's challenge starts a new flow
 
-    async def _forget(self, tokens: TokenSet, error: TokenRequestFailed) -> None:
+    async def _discard(self, tokens: TokenSet, error: TokenRequestFailed) -> None:
         self._tokens = None
         await self._storage.delete(self._key)
         registered = tokens.identity.source == "registered" and tokens.issuer is not None
@@ -426,10 +442,11 @@ class OAuthSession:
             await self._storage.delete(storage_key("client", tokens.issuer or ""))
 
     async def _refresh(self, tokens: TokenSet) -> bool:
-        """Exchange the refresh token, or take what another process has put into storage; whether there is a new one.
+        """Use the refresh token, or tokens that another process has stored; return whether there are new tokens.
 
-        What was begun is finished: the caller may be cancelled, the rotated token may not be lost. A cancel scope does
-        not hold off asyncio's own ``task.cancel()``, so it is a task of its own.
+        The request runs in its own task: if the caller is cancelled, the rotated refresh token must still be stored,
+            and a
+        shielded cancel scope does not protect against asyncio's ``task.cancel()``.
         """
         outcome: list[bool | Exception] = []
         done = anyio.Event()
@@ -473,7 +490,7 @@ class OAuthSession:
             flow = refresh_tokens(tokens, self._settings, self._server_url, now=now)
             fresh = await self._drive(flow)
             await self._storage.set(self._key, fresh.to_json())
-            if sign_outs != self._sign_outs:  # who signs out waits for the lock, and revokes what is stored then
+            if sign_outs != self._sign_outs:  # `sign_out` waits for the lock and then revokes what is stored
                 return False
             self._take(fresh)
             return True
@@ -481,7 +498,7 @@ class OAuthSession:
     # -- the flows --------------------------------------------------------------------------------------------------
 
     async def _sign_in(self, used: str | None, challenge: Challenge | None) -> None:
-        """After a 401."""
+        """Get a token after a 401: refresh where that makes sense, else start a new flow."""
         tokens = self._tokens
         if tokens is not None and used is not None:
             if await self._may_refresh(tokens, challenge):
@@ -492,7 +509,7 @@ class OAuthSession:
                 except TokenRequestFailed as error:
                     if error.status >= 500 or error.status == 429:
                         raise
-                    await self._forget(tokens, error)
+                    await self._discard(tokens, error)
             elif not self._is_accepted:
                 why = None if challenge is None else challenge.parameters.get("error_description")
                 said = f": {' '.join(why.split())[:200]}" if why else ""
@@ -502,7 +519,7 @@ class OAuthSession:
         await self._obtain(challenge, self._requested)
 
     async def _may_refresh(self, tokens: TokenSet, challenge: Challenge | None) -> bool:
-        """Whether the token's issuer is still the server's: a refused token may mean that it has moved."""
+        """Return whether the server still names the token's issuer; a 401 may mean that it has another one now."""
         if tokens.refresh_token is None or not self._is_accepted:
             return False
         hint = None if challenge is None else challenge.resource_metadata
@@ -512,18 +529,18 @@ class OAuthSession:
         return any(is_same_issuer(tokens.issuer or "", issuer) for issuer in protected.authorization_servers)
 
     async def _step_up(self, challenge: Challenge) -> None:
-        """After a 403 for lack of scope: ask for the union, but not for the same union again and again."""
+        """After a 403 for lack of scope: request all scopes together, at most `MAX_STEP_UPS` times for one set."""
         demanded = challenge.scopes or ()
-        wanted = frozenset(union_of_scopes(self._requested, self._oauth.scopes, demanded) or ())
+        scopes_needed = frozenset(union_of_scopes(self._requested, self._oauth.scopes, demanded) or ())
         now = self._oauth.clock()
         self._step_ups = [(at, scopes) for at, scopes in self._step_ups if now - at < STEP_UP_WINDOW_S]
-        if sum(scopes == wanted for _, scopes in self._step_ups) >= MAX_STEP_UPS:
+        if sum(scopes == scopes_needed for _, scopes in self._step_ups) >= MAX_STEP_UPS:
             raise ScopeRefused(
-                f"{self._origin} still refuses after scopes {' '.join(sorted(wanted)) or '(none named)'} were asked "
-                f"for {MAX_STEP_UPS} times",
+                f"{self._origin} still refuses after scopes {' '.join(sorted(scopes_needed)) or '(none named)'} were "
+                f"requested {MAX_STEP_UPS} times",
                 tuple(demanded),
             )
-        self._step_ups.append((now, wanted))
+        self._step_ups.append((now, scopes_needed))
         await self._obtain(challenge, self._requested)
 
     async def _obtain(self, challenge: Challenge | None, previous: tuple[str, ...] | None) -> None:
@@ -555,7 +572,7 @@ class OAuthSession:
                 raise AuthError(f"Signed out of {self._origin} while signing in")
 
     async def _drive(self, flow: Flow[T]) -> T:
-        """Run a flow with the client's HTTP and the user's attention."""
+        """Run a flow with the client's HTTP and the interaction with the user."""
         reply: Any = None
         error: Exception | None = None
         interaction: Interaction | None = None
@@ -601,9 +618,9 @@ class OAuthSession:
         if tokens is not None and tokens.identity.source == "given":
             given = self._oauth.grant.identity
             if given is None or given.client_id != tokens.identity.client_id:
-                tokens = None  # the program has another identity now
+                tokens = None  # the program's client id was changed
         if tokens is not None:
-            self._is_accepted = True  # it was, by another run
+            self._is_accepted = True  # stored tokens were accepted in an earlier run of the program
             self._issuer = tokens.issuer
             self._take(tokens)
 
@@ -612,11 +629,11 @@ class OAuthSession:
         self._tokens = tokens
         self._requested = tokens.requested
         self._dpop_key = None
-        life_s = None if tokens.expires_at is None else tokens.expires_at - self._oauth.clock()
-        self._leeway_s = 0.0 if life_s is None else min(LEEWAY_S, max(life_s, 0.0) / 10)
+        lifetime_s = None if tokens.expires_at is None else tokens.expires_at - self._oauth.clock()
+        self._leeway_s = 0.0 if lifetime_s is None else min(LEEWAY_S, max(lifetime_s, 0.0) / 10)
 
     def _choose_issuer(self, issuers: Sequence[str]) -> str:
-        """The program's choice; else the issuer that already knows us, if it is still listed; else the first."""
+        """Return the program's choice, else a listed issuer that is bound or in use already, else the first."""
         if self._oauth.choose_issuer is not None:
             return self._oauth.choose_issuer(issuers)
         grant = self._oauth.grant

@@ -1,4 +1,4 @@
-"""`OAuth` for programs that act without a user in front of them."""
+"""`OAuth` for programs without an interactive user."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ __all__ = ["ClientCredentials", "EnterpriseManaged", "WorkloadIdentity"]
 
 
 class ClientCredentials(OAuth):
-    """A program with credentials of its own (``io.modelcontextprotocol/oauth-client-credentials``).
+    """Client credentials of a program (``io.modelcontextprotocol/oauth-client-credentials``).
 
     Args:
-        client_id: agreed with the authorization server.
-        client_secret: its secret; or
-        private_key: PEM or JWK: the program signs an assertion (recommended). ``algorithm`` names the signature.
-        issuer: the only authorization server that may see them.
+        client_id: from the authorization server's operator.
+        client_secret: its secret; either this or ``private_key``.
+        private_key: PEM or JWK, with which the program signs an assertion (recommended).
+        algorithm: of the signature; ``None`` takes the usual one of the key.
+        issuer: the only authorization server that may receive the credentials.
         options: of `OAuth`: ``scopes``, ``storage``, ``dpop``, ``policy`` …
+
+    Raises:
+        ValueError: not exactly one of ``client_secret`` and ``private_key`` is given.
     """
 
     def __init__(
@@ -39,12 +43,12 @@ class ClientCredentials(OAuth):
 
 
 class WorkloadIdentity(OAuth):
-    """A workload with a JWT of its platform (SEP-1933). A refusal is final: nothing else is tried.
+    """A workload with a JWT of its platform (SEP-1933). A refusal is final; no other grant is tried.
 
     Args:
         assertion: the JWT, or a function (sync or async) that fetches one for each token request.
-        client_id: only where the authorization server wants one as well.
-        issuer: the only authorization server that may see the assertion.
+        client_id: for authorization servers that require one as well.
+        issuer: the only authorization server that may receive the assertion.
         options: of `OAuth`.
     """
 
@@ -56,18 +60,18 @@ class WorkloadIdentity(OAuth):
 
 
 class EnterpriseManaged(OAuth):
-    """The employer's identity provider decides who may use the server
+    """The organization's identity provider decides who may use the server
     (``io.modelcontextprotocol/enterprise-managed-authorization``).
 
     Args:
-        id_token: of the user's single sign-on; the token, or a function (sync or async) that fetches it.
-        idp_token_endpoint: of the identity provider.
-        idp_client_id, idp_client_secret: who the program is to the identity provider.
-        client_id, client_secret: who it is to the MCP server's authorization server; or
-        private_key: instead of the secret.
-        idp_issuer: of the identity provider.
-        issuer: the only authorization server that may see the assertion.
-        subject_token_type: what ``id_token`` is, if it is something else.
+        id_token: ID token of the user's single sign-on, or a function (sync or async) that fetches it.
+        idp_token_endpoint: token endpoint of the identity provider.
+        idp_client_id, idp_client_secret: the program's credentials at the identity provider.
+        client_id, client_secret: its credentials at the MCP server's authorization server.
+        private_key: PEM or JWK, used instead of ``client_secret``.
+        idp_issuer: identifier of the identity provider.
+        issuer: the only authorization server that may receive the assertion.
+        subject_token_type: type of ``id_token``: ``id_token``, ``refresh_token``, or a whole URN.
         options: of `OAuth`.
     """
 

@@ -1,7 +1,8 @@
-"""Who we are to an authorization server: agreed before, a metadata document, or registered now.
+"""The client's identity at an authorization server: pre-registered, a metadata document, or dynamic registration.
 
-The order (2026-07-28, "Client registration"): an identity that the program gave; the URL of our metadata document where
-the server takes those; dynamic registration where it has an endpoint; else the program's author is told.
+The order (2026-07-28, "Client registration"): an identity that the program gave; the URL of the client's metadata
+document where the server supports those; dynamic registration where the server has an endpoint; else an error that
+names what to configure.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ __all__ = ["ClientMetadata", "check_document_url", "client_metadata_document", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientMetadata:
-    """What a client says about itself when it registers.
+    """The client's metadata in a registration request (RFC 7591, 2).
 
     Attributes:
-        name: shown to the user who is asked for consent.
+        name: shown to the user on the consent page.
         uri, logo_uri, contacts, software_id, software_version: for display.
         application_type: ``"native"`` for a program on the user's machine, ``"web"`` for one on a server; ``None``
-            follows the redirect URI (a loopback or private scheme is native).
+            derives it from the redirect URI (a loopback host or private scheme is native).
         extra: further members of the registration request.
     """
 
@@ -42,10 +43,14 @@ class ClientMetadata:
     extra: Mapping[str, Any] | None = None
 
     def to_request(self, redirect_uris: list[str], *, method: str) -> dict[str, Any]:
-        """The members of a registration request (RFC 7591, 2).
+        """Return the members of a registration request (RFC 7591, 2).
 
-        No ``scope``: some servers (oidc-provider) refuse a client any scope that it did not register with, and what a
-        later step-up will need is not known yet. ``extra`` can name one.
+        ``scope`` is left out: some servers (oidc-provider) refuse every scope that a client did not register, and the
+        scopes of a later step-up are not known yet. ``extra`` can add it.
+
+        Args:
+            redirect_uris: to register; at least one.
+            method: ``token_endpoint_auth_method``.
         """
         members: dict[str, Any] = {
             "client_name": self.name,
@@ -65,7 +70,10 @@ class ClientMetadata:
 
 
 def kind_of_application(redirect_uri: str) -> Literal["native", "web"]:
-    """By the redirect URI: OpenID Connect servers refuse loopback for the kind ``web``, which is their default."""
+    """Return the ``application_type`` for a redirect URI.
+
+    OpenID Connect servers refuse a loopback redirect URI for the type ``web``, which is their default.
+    """
     parts = urlsplit(redirect_uri)
     if parts.scheme not in ("http", "https") or class_of_host(parts.hostname or "") is HostClass.LOOPBACK:
         return "native"
@@ -75,11 +83,12 @@ def kind_of_application(redirect_uri: str) -> Literal["native", "web"]:
 def client_metadata_document(
     url: str, redirect_uris: list[str], metadata: ClientMetadata | None = None
 ) -> dict[str, Any]:
-    """The document to publish at ``url`` so that the URL can be the client's id.
+    """Return the metadata document to publish at ``url``, which then is the client id (SEP-991).
 
     Args:
         url: https, with a path.
-        redirect_uris: every one that the client may use; loopback ones without port.
+        redirect_uris: all that the client may use; loopback ones without port.
+        metadata: name and further members; ``None`` takes the defaults.
 
     Raises:
         ValueError: the URL cannot be a client id.
@@ -90,10 +99,10 @@ def client_metadata_document(
 
 
 def check_document_url(url: str) -> None:
-    """Whether a URL can be a client id (SEP-991).
+    """Check that a URL can be a client id (SEP-991).
 
     Raises:
-        ValueError: it cannot.
+        ValueError: it is not https, has no path, or has a fragment or credentials.
     """
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.netloc or parts.path in ("", "/") or parts.fragment or "@" in parts.netloc:
@@ -109,19 +118,22 @@ def register(
     *,
     now: float,
 ) -> Flow[ClientIdentity]:
-    """Register dynamically (RFC 7591); a refusal of the kind of application is met by trying the other kind once.
+    """Register the client dynamically (RFC 7591).
+
+    If the server refuses the metadata or the redirect URI, the other ``application_type`` is tried once.
 
     Raises:
-        RegistrationFailed: there is no endpoint, or it refused.
+        RegistrationFailed: there is no registration endpoint, or it refused.
+        UnsafeUrl: the endpoint may not be used.
     """
     endpoint = found.server.registration_endpoint
     if endpoint is None:
         raise RegistrationFailed(
-            f"{found.issuer} knows no dynamic registration; give client_id= (and client_secret=) that were agreed "
-            "with it, or client_metadata_url="
+            f"{found.issuer} has no dynamic registration; give client_id= (and client_secret=) from its operator, "
+            "or client_metadata_url="
         )
     policy.check(endpoint, host_class)
-    method = _wanted_method(found.server.token_endpoint_auth_methods_supported)
+    method = _auth_method(found.server.token_endpoint_auth_methods_supported)
     members = metadata.to_request([redirect_uri], method=method)
     for attempt in range(2):
         response: AuthResponse = yield AuthRequest(
@@ -144,8 +156,8 @@ def register(
     raise AssertionError
 
 
-def _wanted_method(supported: list[str] | None) -> str:
-    """A native program keeps no secret, so it asks to be public where it may."""
+def _auth_method(supported: list[str] | None) -> str:
+    """Return the authentication method to register: none if possible, since a native program cannot keep a secret."""
     if supported is None or "none" in supported:
         return "none"
     for method in ("client_secret_basic", "client_secret_post"):
@@ -163,7 +175,7 @@ def _identity(answer: dict[str, Any], sent: dict[str, Any], redirect_uri: str, n
     if secret is None:
         method = "none"
     elif method == "none" and "token_endpoint_auth_method" not in answer:
-        method = "client_secret_basic"  # it gave a secret and did not say how to use it: the default (RFC 7591, 2)
+        method = "client_secret_basic"  # the default for a client with a secret (RFC 7591, 2)
     expires = answer.get("client_secret_expires_at")
     registered = answer.get("redirect_uris")
     if isinstance(registered, list) and registered and redirect_uri not in registered:
@@ -179,7 +191,7 @@ def _identity(answer: dict[str, Any], sent: dict[str, Any], redirect_uri: str, n
 
 
 def _moment(value: Any) -> float:
-    """Seconds since the epoch as real servers write them; 0 for anything that cannot be one: it does not end."""
+    """Return ``client_secret_expires_at`` in seconds since the epoch; 0 (never) for values that are not a time."""
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -188,5 +200,5 @@ def _moment(value: Any) -> float:
 
 
 def is_usable(identity: ClientIdentity, now: float) -> bool:
-    """Whether a stored registration still holds."""
+    """Return whether a stored registration's secret is valid for another 60 s at least."""
     return not identity.secret_expires_at or now < identity.secret_expires_at - 60

@@ -1,8 +1,8 @@
-"""Where tokens and client identities are kept between calls and between processes.
+"""Storage of tokens and client identities, between calls and between processes.
 
-Values are text under keys; keys are the hash of what they belong to, so that a directory or a key ring that somebody
-lists shows no server names. A lock per key makes refreshing safe between tasks, threads and processes; it is held for
-one token request at most, never while a call is under way.
+A value is text under a key. A key is a hash, so that the listing of a directory or key ring shows no server names. A
+lock per key makes refreshing safe between tasks, threads and processes. It is held for one token request at most, never
+during a request to the MCP server.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ferrule.auth.errors import AuthError, MissingAuthExtra
 __all__ = ["EncryptedFileStorage", "KeyringBackend", "KeyringStorage", "MemoryStorage", "TokenStorage", "storage_key"]
 
 LOCK_WAIT_S: Final = 45.0
-"""Longer than a token request may take; whoever dies with the lock held loses it with the process."""
+"""Longer than the longest token request. The operating system releases the lock of a process that has ended."""
 _POLL_S: Final = 0.02
 
 
 def storage_key(kind: str, name: str) -> str:
-    """The key for a thing: ``token`` of a resource, ``client`` of an issuer."""
+    """Return the storage key of a kind (``token`` of a resource, ``client`` of an issuer) and a name."""
     return f"{kind}-{hashlib.sha256(name.encode()).hexdigest()[:40]}"
 
 
@@ -38,24 +38,28 @@ class TokenStorage(Protocol):
     """Text under keys, with a lock per key."""
 
     async def get(self, key: str) -> str | None:
-        """The text, ``None`` when there is none."""
+        """Return the value of a key, or ``None`` without one."""
         ...
 
     async def set(self, key: str, value: str) -> None:
-        """Keep a text; atomic: a reader sees the old one or the new one."""
+        """Store a value. Atomic: a reader gets the old value or the new one."""
         ...
 
     async def delete(self, key: str) -> None:
-        """Forget it; nothing happens if it is not there."""
+        """Delete a key; no error if it does not exist."""
         ...
 
     def lock(self, key: str) -> AbstractAsyncContextManager[None]:
-        """Keep every other user of this storage from changing the key."""
+        """Return a context that excludes all other users of this storage who lock the same key.
+
+        Raises:
+            AuthError: on entering, if the lock is not free within `LOCK_WAIT_S` seconds.
+        """
         ...
 
 
 class _Locks:
-    """Locks of this process by key, for any task of any loop in any thread."""
+    """The locks of this process by key, for tasks of any event loop in any thread."""
 
     def __init__(self) -> None:
         self._locks: dict[str, threading.Lock] = {}
@@ -77,7 +81,7 @@ class _Locks:
 
 
 class MemoryStorage:
-    """Keeps tokens in this process, and forgets them with it."""
+    """Keeps tokens in the memory of this process."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
@@ -103,7 +107,7 @@ class MemoryStorage:
         return self._locks.hold(key)
 
     def entries(self) -> dict[str, str]:
-        """Everything that is kept, by key; holds secrets."""
+        """Return all values by key; they contain secrets."""
         return dict(self._values)
 
 
@@ -111,10 +115,13 @@ class EncryptedFileStorage:
     """Keeps tokens in files of a directory, encrypted (AES-256-GCM), readable by their owner only.
 
     Args:
-        directory: made when missing; ``None`` takes the user's configuration folder.
-        key: 32 bytes; ``None`` reads them from the file ``key`` in the directory, made on first use. A key beside the
-            files keeps tokens out of backups and of careless searches, not out of the hands of who can read both:
-            give one from a key ring where that matters.
+        directory: created if missing; ``None`` takes the user's data directory.
+        key: 32 bytes; ``None`` reads them from the file ``key`` in the directory, which is made on first use. That
+            protects tokens in backups and searches, not from a reader of the whole directory: use a key from a key ring
+            where that matters.
+
+    Raises:
+        ValueError: ``key`` does not have 32 bytes.
     """
 
     def __init__(self, directory: str | Path | None = None, *, key: bytes | None = None) -> None:
@@ -128,7 +135,7 @@ class EncryptedFileStorage:
         return f"EncryptedFileStorage({str(self._directory)!r})"
 
     async def get(self, key: str) -> str | None:
-        """See `TokenStorage`; what cannot be decrypted counts as absent."""
+        """See `TokenStorage`; a value that cannot be decrypted counts as missing."""
         return await to_thread.run_sync(self._read, key)
 
     async def set(self, key: str, value: str) -> None:
@@ -141,7 +148,11 @@ class EncryptedFileStorage:
 
     @asynccontextmanager
     async def lock(self, key: str) -> AsyncGenerator[None]:
-        """See `TokenStorage`; the operating system drops the lock of a process that dies."""
+        """See `TokenStorage`; the operating system releases the lock of a process that has ended.
+
+        Raises:
+            AuthError: the lock is not free within `LOCK_WAIT_S` seconds.
+        """
         async with self._locks.hold(key):
             self._prepare()
             descriptor = os.open(self._directory / f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -178,10 +189,10 @@ class EncryptedFileStorage:
             scratch = self._directory / f"key.{os.getpid()}.{os.urandom(4).hex()}"
             _write_private(scratch, made)
             try:
-                os.link(scratch, path)  # exclusive and whole: no reader sees half a key
+                os.link(scratch, path)  # atomic and fails if the file exists: no process reads half a key
             except FileExistsError:
                 raise
-            except OSError:  # a file system without hard links
+            except OSError:  # the file system has no hard links
                 if not path.exists():
                     os.replace(scratch, path)
             finally:
@@ -199,7 +210,7 @@ class EncryptedFileStorage:
             return None
         try:
             return str(cipher.decrypt(data[:12], data[12:], key.encode()).decode())
-        except Exception:  # another key, or a damaged file: log in again
+        except Exception:  # encrypted with another key, or damaged: the user signs in again
             return None
 
     def _write(self, key: str, value: str) -> None:
@@ -248,18 +259,18 @@ def _default_directory() -> Path:
 
 
 class KeyringBackend(Protocol):
-    """What is used of the `keyring` package, or of anything that looks like it."""
+    """The functions of the `keyring` package that are used."""
 
     def get_password(self, service: str, username: str, /) -> str | None:
-        """The secret, ``None`` when there is none."""
+        """Return a secret, or ``None`` without one."""
         ...
 
     def set_password(self, service: str, username: str, password: str, /) -> None:
-        """Keep one."""
+        """Store a secret."""
         ...
 
     def delete_password(self, service: str, username: str, /) -> None:
-        """Forget one; may raise if there is none."""
+        """Delete a secret; may raise if there is none."""
         ...
 
 
@@ -267,9 +278,12 @@ class KeyringStorage:
     """Keeps tokens in the operating system's key ring, through the `keyring` package.
 
     Args:
-        service: under which entries are filed.
-        ring: what to use instead of the installed `keyring`.
-        lock_directory: of the lock files between processes; ``None`` takes the user's configuration folder.
+        service: service name of the entries.
+        ring: used instead of the installed `keyring`.
+        lock_directory: directory of the lock files; ``None`` takes the user's data directory.
+
+    Raises:
+        AuthError: the package `keyring` is not installed.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Tokens and client identities as values, and the requests to a token endpoint.
+"""Tokens, client identities, and requests to a token endpoint.
 
-Both are kept under what they belong to: tokens under the resource (the MCP server), client identities under the issuer
-that gave them. An identity of one authorization server never reaches another (2026-07-28, "Client registration").
+Tokens are stored per resource (the MCP server), client identities per issuer. An identity of one authorization server
+is never sent to another (2026-07-28, "Client registration").
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _MAX_FIELDS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
-    """Who we are to one authorization server.
+    """The client's identity at one authorization server.
 
     Attributes:
-        client_id: given by it, agreed with it, or the URL of our metadata document.
+        client_id: issued by the server or its operator, or the URL of the client's metadata document.
         client_secret: ``None`` for a public client.
-        method: how we authenticate at the token endpoint.
+        method: client authentication at the token endpoint.
         private_key: PEM, JWK or key for ``private_key_jwt``; never stored.
         algorithm: of its signatures; ``None`` takes the usual one of the key.
-        redirect_uri: registered for us; ``None`` where none was.
+        redirect_uri: the registered one; ``None`` without registration.
         secret_expires_at: seconds since the epoch; 0 is never.
         source: ``"given"`` by the program, ``"document"`` or ``"registered"``.
     """
@@ -53,7 +53,7 @@ class ClientIdentity:
     source: Literal["given", "document", "registered"] = "given"
 
     def to_json(self) -> str:
-        """For storage; without the private key."""
+        """Return the identity as JSON for the storage, without the private key."""
         return encode_str(
             {
                 "client_id": self.client_id,
@@ -67,7 +67,7 @@ class ClientIdentity:
 
     @classmethod
     def from_json(cls, text: str | None) -> ClientIdentity | None:
-        """What `to_json` made; ``None`` for anything else."""
+        """Return the identity from the result of `to_json`; ``None`` for any other text."""
         found = _object(text)
         if found is None or not isinstance(found.get("client_id"), str) or found.get("method") not in METHODS:
             return None
@@ -83,19 +83,20 @@ class ClientIdentity:
 
 @dataclass(frozen=True, slots=True)
 class TokenSet:
-    """Tokens for one resource, with everything that refreshing them takes.
+    """Tokens for one resource, with all facts that a refresh needs.
 
     Attributes:
-        access_token, token_type: ``"bearer"`` or ``"dpop"``.
-        expires_at: seconds since the epoch; ``None`` if the authorization server does not say.
-        refresh_token: ``None`` if it gave none.
-        scope: granted, as far as known; ``None`` if neither asked for nor told.
-        requested: the scopes that were asked for; what a step-up adds to.
-        resource: whom the token is for.
-        issuer: whose token it is; ``None`` for a server without metadata (2025-03-26).
-        token_endpoint: where it is refreshed.
-        identity: who we are there.
-        dpop_key: private JWK that the tokens are bound to.
+        access_token: the access token.
+        token_type: ``"bearer"`` or ``"dpop"``.
+        resource: identifier of the resource that the token is for.
+        issuer: the authorization server; ``None`` for a server without metadata (2025-03-26).
+        token_endpoint: URL at which it is refreshed.
+        identity: the client identity there.
+        expires_at: seconds since the epoch; ``None`` if the authorization server did not state it.
+        refresh_token: ``None`` if the server issued none.
+        scope: the granted scope; ``None`` if no scope was requested and the response named none.
+        requested: the scopes that were requested; a step-up adds to them.
+        dpop_key: private JWK that the tokens are bound to; ``None`` for bearer tokens.
     """
 
     access_token: str = field(repr=False)
@@ -111,11 +112,11 @@ class TokenSet:
     dpop_key: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def is_expired(self, now: float, leeway_s: float = 0.0) -> bool:
-        """Whether the access token ends within ``leeway_s`` seconds."""
+        """Return whether the access token expires within ``leeway_s`` seconds of ``now`` (seconds since the epoch)."""
         return self.expires_at is not None and now >= self.expires_at - leeway_s
 
     def to_json(self) -> str:
-        """For storage."""
+        """Return the tokens as JSON for the storage."""
         return encode_str(
             {
                 "access_token": self.access_token,
@@ -134,7 +135,7 @@ class TokenSet:
 
     @classmethod
     def from_json(cls, text: str | None) -> TokenSet | None:
-        """What `to_json` made; ``None`` for anything else."""
+        """Return the tokens from the result of `to_json`; ``None`` for any other text."""
         found = _object(text)
         if found is None:
             return None
@@ -160,15 +161,15 @@ def _object(text: str | None) -> dict[str, Any] | None:
 
 @dataclass(slots=True)
 class TokenEndpoint:
-    """Where tokens come from, and how to speak to it.
+    """A token endpoint and the state of the exchange with it.
 
     Attributes:
         url: of the endpoint.
-        issuer: whose it is; the audience of assertions.
-        policy, host_class: what the URL may be.
-        dpop_key: bind the tokens to this key; ``None``: plain bearer tokens.
-        nonce: the last DPoP nonce of this server; kept up to date.
-        clock: gives the time for proofs.
+        issuer: of the authorization server; the audience of assertions.
+        policy, host_class: limits on the URL.
+        now: seconds since the epoch, for expiry and proofs.
+        dpop_key: the tokens are bound to this key; ``None``: plain bearer tokens.
+        nonce: the last DPoP nonce of this server; updated by each response.
     """
 
     url: str
@@ -181,10 +182,14 @@ class TokenEndpoint:
 
 
 def choose_method(identity: ClientIdentity, supported: list[str] | None) -> ClientIdentity:
-    """The identity with a method that the authorization server lists; basic where it lists none (RFC 8414, 2).
+    """Return the identity with an authentication method of the server; basic where it lists none (RFC 8414, 2).
+
+    Args:
+        identity: with a secret, a private key, or neither.
+        supported: ``token_endpoint_auth_methods_supported`` of the server; ``None`` without it.
 
     Raises:
-        AuthError: it lists none that these credentials can do.
+        AuthError: these credentials support none of the listed methods.
     """
     if identity.private_key is not None:
         able: tuple[TokenMethod, ...] = ("private_key_jwt",)
@@ -197,7 +202,7 @@ def choose_method(identity: ClientIdentity, supported: list[str] | None) -> Clie
     for method in able:
         if method in supported:
             return replace(identity, method=method)
-    if able == ("none",):  # many list only the methods of confidential clients and take public ones all the same
+    if able == ("none",):  # many servers list only the methods of confidential clients and accept public ones too
         return replace(identity, method="none")
     raise AuthError(
         f"The authorization server takes {', '.join(supported) or 'no client'} at its token endpoint; "
@@ -208,7 +213,17 @@ def choose_method(identity: ClientIdentity, supported: list[str] | None) -> Clie
 def authenticated_fields(
     identity: ClientIdentity, fields: Mapping[str, str | None], audience: str, now: float
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """The fields and headers of a request that this client makes."""
+    """Return fields and headers of a request with the client's authentication added (RFC 6749, 2.3; RFC 7523, 2.2).
+
+    Args:
+        identity: the client.
+        fields: of the request.
+        audience: of a client assertion.
+        now: seconds since the epoch.
+
+    Raises:
+        AuthError: the method is ``private_key_jwt`` and the program gave no private key.
+    """
     sent, headers = dict(fields), {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
     if identity.method == "client_secret_basic":
         pair = f"{quote(identity.client_id, safe='')}:{quote(identity.client_secret or '', safe='')}"
@@ -217,7 +232,9 @@ def authenticated_fields(
         from ferrule.auth.jose import client_assertion, import_private_key
 
         if identity.private_key is None:
-            raise AuthError(f"The private key of the client {identity.client_id!r} is needed, and is not stored")
+            raise AuthError(
+                f"The private key of the client {identity.client_id!r} is needed (it is never stored): private_key=…"
+            )
         key = import_private_key(identity.private_key)
         sent["client_assertion_type"] = JWT_BEARER_ASSERTION
         sent["client_assertion"] = client_assertion(
@@ -234,10 +251,11 @@ def authenticated_fields(
 def request_token(
     endpoint: TokenEndpoint, identity: ClientIdentity, fields: Mapping[str, str | None]
 ) -> Flow[dict[str, Any]]:
-    """One token request, repeated once where the server wants a DPoP nonce; the response as JSON.
+    """Send a token request, once more if the server requires a DPoP nonce (RFC 9449, 8); return the response's members.
 
     Raises:
-        TokenRequestFailed: refused; nothing of the request is in the message.
+        TokenRequestFailed: the endpoint refused. The message has nothing of the request.
+        AuthError: see `authenticated_fields`.
         UnsafeUrl: the endpoint may not be used.
     """
     endpoint.policy.check(endpoint.url, endpoint.host_class)
@@ -261,14 +279,14 @@ def request_token(
         found = _answer_of(response)
         if response.status in (200, 201) and isinstance(found.get("access_token"), str) and found["access_token"]:
             return found
-        wants_nonce = found.get("error") == "use_dpop_nonce" and endpoint.dpop_key is not None
-        if not wants_nonce or attempt or "dpop-nonce" not in response.headers:
+        needs_nonce = found.get("error") == "use_dpop_nonce" and endpoint.dpop_key is not None
+        if not needs_nonce or attempt or "dpop-nonce" not in response.headers:
             raise _refusal(endpoint.url, response.status, found)
     raise AssertionError
 
 
 def _answer_of(response: AuthResponse) -> dict[str, Any]:
-    """The members of a token response: JSON, or the form that some servers answer with whatever is asked for."""
+    """Return the members of a token response: JSON, or the form encoding that some servers use for every response."""
     found = response.json()
     if found is not None or not response.body or response.body.lstrip()[:1] in (b"{", b"[", b"<"):
         return found or {}
@@ -286,7 +304,7 @@ def _refusal(url: str, status: int, found: Mapping[str, Any]) -> TokenRequestFai
     shown = url.partition("?")[0]
     if code is None:
         return TokenRequestFailed(f"{shown} answered HTTP {status} and no token", error=None, status=status)
-    # Servers that answer with a form tell errors with 200 as well; what is refused is refused.
+    # Servers that answer with form encoding also send errors with status 200.
     return TokenRequestFailed(f"{shown} refused ({code}){said}", error=code, status=status if status >= 400 else 400)
 
 
@@ -299,13 +317,21 @@ def token_set(
     requested: tuple[str, ...] | None,
     previous: TokenSet | None = None,
 ) -> TokenSet:
-    """The tokens of a successful response.
+    """Return the tokens of a successful token response.
 
-    A response without refresh token keeps the one in use (RFC 6749, 6); one without scope grants what was asked for
-    (RFC 6749, 5.1).
+    A response without refresh token keeps the present one (RFC 6749, 6); a response without scope grants the requested
+    one (RFC 6749, 5.1).
+
+    Args:
+        found: members of the response.
+        endpoint: that sent it.
+        identity: the client.
+        resource: identifier of the resource.
+        requested: the requested scopes; ``None`` if none were.
+        previous: the tokens that were refreshed; ``None`` for a new grant.
 
     Raises:
-        AuthError: the token is of a type that cannot be used.
+        AuthError: the token type is unknown, or a DPoP token was not requested.
     """
     kind = str(found.get("token_type", "bearer")).lower()
     if kind not in ("bearer", "dpop"):
@@ -333,7 +359,7 @@ def token_set(
 
 
 def _seconds(value: Any) -> float | None:
-    """``expires_in`` as real servers write it: a number, a number in quotation marks, nothing."""
+    """Return ``expires_in`` in seconds: servers send a number, a number as text, or nothing (``None``)."""
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""`DemoIssuer`: the endpoints as an ASGI callable. For tests, demos and examples; see the package."""
+"""`DemoIssuer`: the endpoints as an ASGI application. For tests, demos and examples; see the package."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class DemoIssuer:
     """An authorization server in memory. Not for production identity.
 
     Args:
-        issuer: its identifier; its endpoints are below it.
-        provider: its memory and judgement; ``None``: in memory, where one user consents to everything.
-        fetch: fetches client metadata documents; ``None`` does not know them.
-        policy: limits on the URLs of those.
+        issuer: its identifier, the base URL of its endpoints.
+        provider: its storage and decisions; ``None``: in memory, and one user consents to everything.
+        fetch: fetches client metadata documents; ``None`` does not support them.
+        policy: limits on the URLs of client metadata documents.
         options: of `IssuerSettings`.
 
     Attributes:
-        settings: how it behaves.
+        settings: its configuration.
         log: method and path of each request, for tests.
     """
 
@@ -58,7 +58,12 @@ class DemoIssuer:
         self._documents: dict[str, tuple[float, RegisteredClient]] = {}
 
     def mint(self, audience: str, **claims: Any) -> str:
-        """An access token with any claims, for tests."""
+        """Return a signed access token with any claims, for tests.
+
+        Args:
+            audience: the ``aud`` claim.
+            claims: further claims; ``sub`` is ``"demo-user"`` unless given.
+        """
         return self.settings.sign_access_token({"aud": audience, "sub": "demo-user", **claims})
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -88,7 +93,7 @@ class DemoIssuer:
         await send({"type": "http.response.body", "body": reply.body})
 
     async def answer(self, method: str, path: str, query: str, headers: dict[str, str], body: bytes) -> Reply:
-        """Answer one request."""
+        """Return the response to one request."""
         if len(body) > MAX_BODY_BYTES:
             return json_reply({"error": "invalid_request"}, 413)
         issuer_path = urlsplit(self.settings.issuer).path.rstrip("/")
@@ -163,13 +168,17 @@ class DemoIssuer:
 
 
 def _server_error(error: Exception) -> Denied:
-    """What went wrong inside is for the log."""
+    """Log an unexpected error and return the OAuth error for the client, which has no details."""
     log.error("a request to the issuer failed", exc_info=error)
     return Denied("server_error", "The request could not be served", status=500)
 
 
 def _parameters(text: str) -> dict[str, str]:
-    """Parameters by name; one that is there twice could mean either (RFC 6749, 3.1)."""
+    """Return parameters by name.
+
+    Raises:
+        Denied: there are more than 100, or one is repeated (RFC 6749, 3.1).
+    """
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=100)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who a client is: registered here, or described by the document that its id is the URL of; and that it is itself."""
+"""Registration, metadata documents and authentication of clients."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ METHODS = ("none", "client_secret_basic", "client_secret_post")
 
 
 def match_redirect(client: RegisteredClient, redirect_uri: str | None) -> str | None:
-    """The redirect URI to use; ``None`` if it is not the client's.
+    """Return the redirect URI to use; ``None`` if it is not registered for the client.
 
-    Text against text; only the port of a loopback address is free, because native programs take the one that they get
-    (RFC 8252, 7.3).
+    URIs are compared as text. Only the port of a loopback address may differ, because native programs listen on any
+    free port (RFC 8252, 7.3).
     """
     if redirect_uri is None:
         return client.redirect_uris[0] if len(client.redirect_uris) == 1 else None
     if redirect_uri in client.redirect_uris:
         return redirect_uri
-    if not is_redirect(redirect_uri):  # what cannot be registered is not made up here either, a fragment for instance
+    if not is_redirect(redirect_uri):  # a URI that could not be registered, for instance one with a fragment
         return None
     portless = _without_loopback_port(redirect_uri)
     if portless is not None and portless in {_without_loopback_port(known) for known in client.redirect_uris}:
@@ -53,9 +53,9 @@ def _without_loopback_port(url: str) -> str | None:
 
 
 def is_redirect(url: Any) -> bool:
-    """Whether a URL may be registered as a redirect: https, loopback http, or a private scheme with a dot in it."""
+    """Return whether a URL may be registered as redirect URI: https, loopback http, or a private scheme with a dot."""
     if not isinstance(url, str) or "#" in url or not all("!" <= char <= "~" for char in url):
-        return False  # RFC 3986 knows ASCII only, and the URL becomes a header
+        return False  # RFC 3986 allows ASCII only, and the URL becomes a header
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -67,7 +67,11 @@ def is_redirect(url: Any) -> bool:
 
 
 async def register(settings: IssuerSettings, request: IssuerRequest) -> Reply:
-    """The registration endpoint (RFC 7591)."""
+    """Register a client and return the response of the registration endpoint (RFC 7591).
+
+    Raises:
+        Denied: the body is not a JSON object, or a member is not valid.
+    """
     try:
         members = decode(request.body)
     except DecodeError:
@@ -105,10 +109,10 @@ async def register(settings: IssuerSettings, request: IssuerRequest) -> Reply:
 
 
 def read_document(url: str, policy: UrlPolicy) -> Flow[RegisteredClient]:
-    """The client whose id is the URL of its metadata document (SEP-991).
+    """Fetch the client whose id is the URL of its metadata document (SEP-991).
 
     Raises:
-        Denied: the document cannot be had, or does not describe this client.
+        Denied: the document cannot be fetched, or does not describe this client.
     """
     try:
         check_document_url(url)
@@ -126,10 +130,10 @@ def read_document(url: str, policy: UrlPolicy) -> Flow[RegisteredClient]:
 
 
 def authenticate_client(client: RegisteredClient | None, request: IssuerRequest) -> RegisteredClient:
-    """That a request comes from the client that it names.
+    """Return the client of a request after a check of its credentials (RFC 6749, 2.3).
 
     Raises:
-        Denied: it does not, or that cannot be told.
+        Denied: the client is unknown or its credentials are wrong.
     """
     given, secret = credentials_of(request)
     if client is None or client.client_id != given:
@@ -144,13 +148,17 @@ def authenticate_client(client: RegisteredClient | None, request: IssuerRequest)
 
 
 def credentials_of(request: IssuerRequest) -> tuple[str | None, str | None]:
-    """Client id and secret as they came; of two ways only one may be used."""
+    """Return client id and secret of a request, from HTTP basic or from the form.
+
+    Raises:
+        Denied: both are used, or the header is malformed.
+    """
     header = request.headers.get("authorization", "")
     scheme, _, value = header.partition(" ")
     if scheme.lower() != "basic":
         return request.form.get("client_id"), request.form.get("client_secret")
     if "client_secret" in request.form:
-        raise Denied("invalid_request", "The client authenticates in two ways at once")
+        raise Denied("invalid_request", "The client uses two authentication methods")
     try:
         name, _, secret = b64decode(value, validate=True).decode().partition(":")
     except ValueError:
@@ -160,4 +168,4 @@ def credentials_of(request: IssuerRequest) -> tuple[str | None, str | None]:
 
 def _not_this_client(request: IssuerRequest) -> Denied:
     headers = [("www-authenticate", 'Basic realm="token"')] if "authorization" in request.headers else []
-    return Denied("invalid_client", "The client is not known, or is not who it says", status=401, headers=headers)
+    return Denied("invalid_client", "The client is unknown or its credentials are wrong", status=401, headers=headers)

@@ -1,4 +1,4 @@
-"""The endpoints as plain functions: settings and a request in, a `Reply` out or `Denied` raised."""
+"""The endpoints as functions from settings, client and request to a `Reply`; each may raise `Denied`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")  # RFC 7636, 4.1
 
 
 async def authorize(settings: IssuerSettings, client: RegisteredClient | None, request: IssuerRequest) -> Reply:
-    """The authorization endpoint: sends the user back with a code, or with an error.
+    """Return the redirect of the authorization endpoint, with a code or an error (RFC 6749, 4.1.2).
 
     Raises:
-        Denied: the client or its redirect URI is not known; the user is sent nowhere.
+        Denied: the client or its redirect URI is unknown, so there must be no redirect.
     """
     query = request.query
     if client is None:
@@ -42,7 +42,7 @@ async def authorize(settings: IssuerSettings, client: RegisteredClient | None, r
         answer |= {"error": denied.error, "error_description": str(denied)}
     joint = "&" if "?" in redirect_uri else "?"
     location = f"{redirect_uri}{joint}{urlencode({name: value for name, value in answer.items() if value is not None})}"
-    location = quote(location, safe=_URL_CHARS)  # a header is ASCII, whatever a program registered
+    location = quote(location, safe=_URL_CHARS)  # a header must be ASCII
     return Reply(302, [("location", location), ("cache-control", "no-store"), ("referrer-policy", "no-referrer")])
 
 
@@ -92,7 +92,11 @@ def _resource(settings: IssuerSettings, resource: str | None) -> str | None:
 
 
 async def issue_token(settings: IssuerSettings, client: RegisteredClient, request: IssuerRequest) -> Reply:
-    """The token endpoint; the client is authenticated already."""
+    """Return the response of the token endpoint (RFC 6749, 3.2); the client was authenticated already.
+
+    Raises:
+        Denied: the grant is not allowed for the client, or the code, refresh token, scope or proof is not valid.
+    """
     grant = request.form.get("grant_type")
     if grant not in client.grants:
         known = grant in ("authorization_code", "refresh_token", "client_credentials")
@@ -109,7 +113,7 @@ async def issue_token(settings: IssuerSettings, client: RegisteredClient, reques
 
 
 def _proof_of(settings: IssuerSettings, request: IssuerRequest) -> str | None:
-    """The thumbprint of the key that tokens shall be bound to; ``None`` for bearer tokens."""
+    """Return the thumbprint of the key that the tokens are to be bound to; ``None`` for bearer tokens."""
     proof = request.headers.get("dpop")
     if proof is None:
         return None
@@ -129,7 +133,9 @@ async def _for_code(
     found = await provider.get(f"code {name}", take=True)
     if found is None:
         used = await provider.get(f"used {name}")
-        if used is not None:  # somebody else has the code as well: what came of it is worth nothing any more
+        if (
+            used is not None
+        ):  # a code that is used twice was stolen: revoke the tokens of its first use (RFC 6749, 4.1.2)
             await provider.put(f"revoked {used['family']}", {}, ttl_s=settings.refresh_ttl_s)
         raise Denied("invalid_grant", "The code is not known, has expired or was used")
     if found["client_id"] != client.client_id or found["redirect_uri"] != form.get("redirect_uri"):
@@ -148,7 +154,7 @@ async def _for_code(
 
 
 def _consented(found: dict[str, Any], form: dict[str, str]) -> str | None:
-    """The resource that the user consented to; where that was none in particular, a later request names none either."""
+    """Return the resource that the user consented to, ``None`` without one; a later request must not name another."""
     consented: str | None = found["resource"]
     if form.get("resource", consented) != consented:
         raise Denied("invalid_target", "The resource is another one than was consented to")
@@ -168,8 +174,8 @@ async def _new_refresh(settings: IssuerSettings, client: RegisteredClient, facts
 async def _for_refresh(
     settings: IssuerSettings, client: RegisteredClient, form: dict[str, str], thumbprint: str | None
 ) -> Reply:
-    """Rotation with a grace window: the old token works a little longer, for a client that lost the answer; after
-    that its use means that two parties hold it, and the whole family ends."""
+    """Rotate the refresh token. The old one remains valid for ``grace_s``, for a client that lost the response; after
+    that its use means that it was stolen, and all tokens of the family are revoked (RFC 9700, 4.14.2)."""
     provider = settings.provider
     key = f"refresh {hashed(form.get('refresh_token', ''))}"
     found = await provider.get(key)
@@ -226,7 +232,7 @@ def _token_reply(
 
 
 async def _claims_of(settings: IssuerSettings, token: str) -> dict[str, Any] | None:
-    """The claims of one of our access tokens that is still good; ``None`` for anything else."""
+    """Return the claims of a valid access token of this issuer; ``None`` for anything else."""
     try:
         unverified_header(token)
         _, claims = verify_jwt(token, settings.signing_key, ["ES256"])
@@ -241,7 +247,11 @@ async def _claims_of(settings: IssuerSettings, token: str) -> dict[str, Any] | N
 
 
 async def introspect(settings: IssuerSettings, client: RegisteredClient, request: IssuerRequest) -> Reply:
-    """The introspection endpoint (RFC 7662), for resource servers with a secret."""
+    """Return the response of the introspection endpoint (RFC 7662).
+
+    Raises:
+        Denied: the client has no secret; only resource servers may introspect.
+    """
     if client.secret is None:
         raise Denied("invalid_client", "Introspection needs a confidential client", status=401)
     claims = await _claims_of(settings, request.form.get("token", ""))
@@ -251,7 +261,7 @@ async def introspect(settings: IssuerSettings, client: RegisteredClient, request
 
 
 async def revoke(settings: IssuerSettings, client: RegisteredClient, request: IssuerRequest) -> Reply:
-    """The revocation endpoint (RFC 7009); an unknown token is as good as revoked."""
+    """Revoke a token and return the response (RFC 7009); an unknown token is no error (section 2.2)."""
     token, provider = request.form.get("token", ""), settings.provider
     found = await provider.get(f"refresh {hashed(token)}")
     if found is not None:

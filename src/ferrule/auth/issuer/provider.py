@@ -1,4 +1,4 @@
-"""What an authorization server keeps and decides, as a protocol of five methods, and all of it in memory."""
+"""Storage and decisions of an authorization server: the protocol `Provider`, and `MemoryProvider`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["AuthorizationRequest", "MemoryProvider", "Provider", "RegisteredClie
 
 @dataclass(frozen=True, slots=True)
 class RegisteredClient:
-    """A client that the server knows.
+    """A client of the authorization server.
 
     Attributes:
-        client_id: its name here; the URL of its metadata document where that is how it is known.
+        client_id: issued by this server, or the URL of the client's metadata document.
         secret: ``None`` for a public client.
-        redirect_uris: where users may be sent back; compared as text, but for the port of loopback addresses.
-        name: for people.
-        grants: what it may do.
-        method: how it authenticates at the token endpoint.
+        redirect_uris: allowed redirect URIs; compared as text, except for the port of loopback addresses.
+        name: for display.
+        grants: allowed grant types.
+        method: authentication method at the token endpoint.
         metadata: as registered.
     """
 
@@ -38,11 +38,11 @@ class AuthorizationRequest:
     """A well-formed authorization request, to be decided by the user.
 
     Attributes:
-        client: who asks.
-        redirect_uri: where the user goes afterwards.
-        scopes: asked for; empty for the default.
-        resource: whom the token is to be for; ``None`` if not said.
-        parameters: all parameters as they came.
+        client: the client that requests authorization.
+        redirect_uri: receives the response.
+        scopes: requested; empty for the default.
+        resource: requested audience of the token; ``None`` without one.
+        parameters: all parameters of the request.
     """
 
     client: RegisteredClient
@@ -53,26 +53,26 @@ class AuthorizationRequest:
 
 
 class Provider(Protocol):
-    """The memory and the judgement of an authorization server."""
+    """Storage and decisions of an authorization server."""
 
     async def get_client(self, client_id: str) -> RegisteredClient | None:
-        """A client; ``None`` if there is none."""
+        """Return a client by id; ``None`` if it is unknown."""
         ...
 
     async def save_client(self, client: RegisteredClient) -> None:
-        """Keep a newly registered client."""
+        """Store a newly registered client."""
         ...
 
     async def decide(self, request: AuthorizationRequest) -> str | None:
-        """The subject who consents; ``None``: the user does not."""
+        """Return the subject of the user who consents; ``None`` if the user does not consent."""
         ...
 
     async def put(self, key: str, record: dict[str, Any], *, ttl_s: float) -> None:
-        """Keep a record for some seconds; replaces what was there."""
+        """Store a record for ``ttl_s`` seconds; replaces an existing one."""
         ...
 
     async def get(self, key: str, *, take: bool = False) -> dict[str, Any] | None:
-        """A record; with ``take`` it is gone afterwards, and only one of several takers gets it."""
+        """Return a record, or ``None``; ``take`` also deletes it, and only one of several callers gets it."""
         ...
 
 
@@ -80,9 +80,9 @@ class MemoryProvider:
     """Keeps everything in this process, and lets one user consent to everything.
 
     Args:
-        subject: the user; ``None`` refuses everything.
-        clients: known from the start.
-        clock: seconds.
+        subject: the user who consents; ``None`` refuses everything.
+        clients: registered from the start.
+        clock: returns seconds.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The settings of a `DemoIssuer`, its keys, and the values that its endpoints take and give."""
+"""The settings of a `DemoIssuer`, its keys, and the request and reply values of its endpoints."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Denied", "IssuerRequest", "IssuerSettings", "Reply", "hashed", "json
 
 @dataclass(slots=True)
 class IssuerRequest:
-    """What an endpoint is asked.
+    """A request to an endpoint.
 
     Attributes:
         method: HTTP method.
-        url: of the endpoint as clients see it.
+        url: of the endpoint, as clients write it.
         headers: lower-case names.
-        query, form: decoded parameters; a repeated one is refused before.
-        body: as it came.
+        query, form: decoded parameters; a request with a repeated one was refused already.
+        body: as received.
     """
 
     method: str
@@ -40,7 +40,7 @@ class IssuerRequest:
 
 @dataclass(slots=True)
 class Reply:
-    """What an endpoint answers."""
+    """The response of an endpoint."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -48,7 +48,7 @@ class Reply:
 
 
 class Denied(AuthError):
-    """A request that is answered with an OAuth error.
+    """A request is refused with an OAuth error.
 
     Attributes:
         error: its code.
@@ -66,30 +66,31 @@ class Denied(AuthError):
 
 
 def json_reply(value: Any, status: int = 200, headers: list[tuple[str, str]] | None = None) -> Reply:
-    """A JSON answer that nobody keeps."""
+    """Return a JSON response that must not be cached (RFC 6749, 5.1)."""
     common = [("content-type", "application/json"), ("cache-control", "no-store"), ("pragma", "no-cache")]
     return Reply(status, [*common, *(headers or ())], encode(value))
 
 
 def hashed(secret: str) -> str:
-    """The name under which a secret's record is kept: whoever reads the records gets no tokens."""
+    """Return the SHA-256 of a secret as hex. Records are stored under it, so the storage contains no tokens."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 @dataclass(slots=True, kw_only=True)
 class IssuerSettings:
-    """How a `DemoIssuer` behaves.
+    """The configuration of a `DemoIssuer`.
 
     Attributes:
-        issuer: its identifier: the URL under which its endpoints are, without a slash at the end.
-        provider: its memory and judgement.
-        scopes: that it knows; anything else is refused. Empty knows every scope.
-        default_scopes: granted where a request names none.
-        resources: that tokens may be for; empty allows every resource.
-        access_ttl_s, refresh_ttl_s, code_ttl_s: life times in seconds.
-        grace_s: seconds for which a refresh token that was used may be used again: for a client that lost the answer.
-        allows_registration, allows_documents: dynamic registration, and client metadata documents.
-        methods: published as the ways in which clients may authenticate.
+        issuer: its identifier: the base URL of its endpoints, without a final slash.
+        provider: its storage and decisions.
+        scopes: the known scopes; others are refused. Empty allows every scope.
+        default_scopes: granted if a request names none.
+        resources: the allowed audiences of tokens; empty allows every resource.
+        access_ttl_s, refresh_ttl_s, code_ttl_s: lifetimes in seconds.
+        grace_s: seconds for which a used refresh token remains valid, for a client that lost the response.
+        allows_registration: support dynamic registration.
+        allows_documents: support client metadata documents.
+        methods: published client authentication methods.
         key: signs access tokens; made on first use.
         clock: seconds since the epoch.
     """
@@ -111,18 +112,18 @@ class IssuerSettings:
 
     @property
     def signing_key(self) -> SigningKey:
-        """The key that access tokens are signed with."""
+        """The private key that signs access tokens."""
         if self.key is None:
             self.key = generate_key("ES256")
         return self.key
 
     def key_set(self) -> dict[str, Any]:
-        """The public half, as published."""
+        """Return the public key as a JWK set (RFC 7517, 5)."""
         public = self.signing_key.as_dict(private=False)
         return {"keys": [{**public, "kid": key_thumbprint(self.signing_key), "use": "sig", "alg": "ES256"}]}
 
     def metadata(self) -> AuthorizationServer:
-        """What is published about this server (RFC 8414)."""
+        """Return the metadata of this server (RFC 8414, 2)."""
         return AuthorizationServer(
             issuer=self.issuer,
             authorization_endpoint=f"{self.issuer}/authorize",
@@ -145,7 +146,7 @@ class IssuerSettings:
         )
 
     def sign_access_token(self, claims: Mapping[str, Any]) -> str:
-        """An access token with these claims (RFC 9068)."""
+        """Return an access token with these claims (RFC 9068)."""
         header = {"alg": "ES256", "typ": "at+jwt", "kid": key_thumbprint(self.signing_key)}
         now = int(self.clock())
         whole = {

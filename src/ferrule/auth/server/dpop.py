@@ -1,8 +1,7 @@
-"""DPoP at a resource server (RFC 9449, 7 and 9): the proof belongs to this request, this token and this moment, and is
-used once.
+"""DPoP at a resource server (RFC 9449, 7 and 9): a proof is valid for one request, one token and a short time, once.
 
-A nonce is a number of this server's own choice that it can check without having kept it: the current period under a
-key. Several workers share them when they share the key.
+A nonce is not stored: it is a MAC of the current period under a key. Workers that share the key accept each other's
+nonces.
 """
 
 from __future__ import annotations
@@ -21,20 +20,21 @@ __all__ = ["DpopPolicy", "NonceNeeded"]
 
 
 class NonceNeeded(InvalidProof):
-    """The proof is good but for the nonce; the answer carries one."""
+    """A proof lacks the current nonce and is valid otherwise; the response has the nonce."""
 
 
 class DpopPolicy:
-    """How proofs are judged.
+    """The rules for proofs.
 
     Args:
         is_required: refuse tokens that are not bound to a key.
-        needs_nonce: demand a nonce of this server in every proof.
-        window_s: seconds that a proof's time may differ from this server's clock, either way.
-        algorithms: that may sign proofs.
-        replays: remembers the proofs that were seen; ``None``: the marks of the server's store where workers share it,
-            else this process.
-        nonce_key: 32 bytes, the same in every worker; ``None`` makes one for this process.
+        needs_nonce: require a nonce of this server in every proof.
+        window_s: greatest difference between a proof's time and this server's clock in seconds, either way.
+        algorithms: accepted signature algorithms.
+        replays: records used proofs; ``None``: the marks of the server's store where workers share it, else the memory
+            of this process.
+        nonce_key: 32 bytes, the same in every worker; ``None`` makes a random one for this process.
+        nonce_period_s: seconds for which a nonce is current; the previous one is accepted as well.
         clock: seconds since the epoch.
     """
 
@@ -61,26 +61,29 @@ class DpopPolicy:
         self._clock = clock
 
     def share(self, marks: OneTimeMarks) -> None:
-        """Remember proofs where other workers see them, unless a place was given: one proof is good for one of them."""
+        """Record used proofs in ``marks``, which workers share, unless ``replays`` was given: a proof is valid once."""
         if not self._has_own_replays:
             self._replays = marks
 
     def nonce(self, periods_ago: int = 0) -> str:
-        """The nonce of the current period, or of an earlier one."""
+        """Return the nonce of the current period, or of an earlier one."""
         period = int(self._clock() / self._period_s) - periods_ago
         mac = hmac.digest(self._nonce_key, str(period).encode(), hashlib.sha256)
         return urlsafe_b64encode(mac[:18]).decode("ascii")
 
     async def check(self, proof: str, method: str, url: str, token: str, thumbprint: str) -> None:
-        """Judge the proof of one request.
+        """Check the proof of one request and record it as used.
 
         Args:
-            url: of this server as its clients see it.
+            proof: the value of the header ``DPoP``.
+            method: HTTP method of the request.
+            url: of this server as clients write it.
+            token: the access token.
             thumbprint: of the key that the token is bound to.
 
         Raises:
-            InvalidProof: it proves nothing, or has been used.
-            NonceNeeded: it must be made again with our nonce.
+            InvalidProof: it is not valid for this request, or was used before.
+            NonceNeeded: it lacks the nonce of this server.
         """
         found = read_proof(
             proof, method, url, now=self._clock(), window_s=self._window_s, token=token, algorithms=self.algorithms

@@ -1,4 +1,4 @@
-"""`IntrospectedTokens`: opaque tokens, judged by asking their authorization server (RFC 7662)."""
+"""`IntrospectedTokens`: opaque tokens, verified by their authorization server (RFC 7662)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class IntrospectedTokens:
 
     Args:
         issuer: the authorization server.
-        endpoint: of introspection.
-        client_id, client_secret: this server's own credentials there (HTTP basic).
-        audience: further identifiers that mean this server.
-        requires_audience: refuse an answer without ``aud``. Turn it off only for an authorization server that issues
-            tokens for nobody else.
-        remember_s: seconds that an answer is trusted; a revoked token works for so long.
+        endpoint: URL of its introspection endpoint.
+        client_id, client_secret: this server's credentials there (HTTP basic).
+        audience: further identifiers of this server.
+        requires_audience: refuse a response without ``aud``. Turn it off only for an authorization server that issues
+            tokens for this server alone.
+        remember_s: seconds for which a response is cached; a revoked token is accepted that long.
         policy: limits on the endpoint's URL.
         clock: seconds since the epoch.
     """
@@ -63,17 +63,22 @@ class IntrospectedTokens:
         return f"IntrospectedTokens({self._issuer!r})"
 
     def may_know(self, token: str) -> bool:
-        """See `TokenVerifier`: anything may be an opaque token."""
+        """See `TokenVerifier.may_know`: any text may be an opaque token, up to `MAX_TOKEN_CHARS`."""
         return len(token) <= MAX_TOKEN_CHARS
 
     async def verify(self, token: str, audience: Collection[str]) -> Principal:
-        """See `TokenVerifier`."""
+        """See `TokenVerifier.verify`.
+
+        Raises:
+            InvalidToken: the token is not active, is outside its time, or is for another issuer or resource.
+            VerifierUnavailable: the endpoint cannot be reached, or this verifier has no ``fetch``.
+        """
         if self.fetch is None:
-            raise VerifierUnavailable("This verifier was given nothing to ask its authorization server with")
+            raise VerifierUnavailable("This verifier has no fetch function for its authorization server")
         try:
             found = await drive(self._ask(token), self.fetch)
         except Exception as error:
-            raise VerifierUnavailable(f"The introspection endpoint of {self._issuer} cannot be asked") from error
+            raise VerifierUnavailable(f"The introspection endpoint of {self._issuer} cannot be reached") from error
         if found.get("active") is not True:
             raise InvalidToken("The token is not active")
         now = self._clock()
@@ -118,10 +123,10 @@ class IntrospectedTokens:
 
 
 def _moment(value: Any) -> float | None:
-    """Seconds since the epoch, in quotation marks too, as some servers write them; ``None`` where nothing is said.
+    """Return a time in seconds since the epoch; some servers send it as text. ``None`` if it is missing.
 
     Raises:
-        InvalidToken: something is said that is no time, so that nobody knows when the token ends.
+        InvalidToken: the value is not a time, so it is unknown when the token expires.
     """
     if value is None:
         return None

@@ -1,9 +1,9 @@
-"""The public keys of an issuer: fetched when needed, kept, and fetched again when a token names one that is not there.
+"""The public keys of an issuer: fetched on first use, cached, and fetched again when a token names an unknown key.
 
-Rotation: an issuer publishes a new key before it signs with it, or signs with a key that is minutes old; both show as
-an unknown key id. Asking again is allowed once per ``min_interval_s``, so that nobody can make this server hammer the
-issuer with invented ids. Keys that cannot be renewed are used up to ``max_stale_s`` beyond their age; a document
-without keys is none. A token whose key cannot be looked for is not judged at all: a client drops one that is refused.
+Rotation: an issuer may sign with a key that it published minutes ago, which shows as an unknown key id. A fetch for an
+unknown id is made once per ``min_interval_s`` at most, so that invented ids cannot cause many requests to the issuer.
+Keys that cannot be fetched again are used up to ``max_stale_s`` beyond their age; a document without keys counts as a
+failed fetch. If the keys cannot be fetched, a token is not refused as invalid, because a client would discard it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_KEYS = 64
 
 
 async def drive(flow: Flow[T], fetch: Fetch) -> T:
-    """Run a flow that asks nobody."""
+    """Run a flow that has only HTTP steps and return its result."""
     reply: Any = None
     error: Exception | None = None
     try:
@@ -56,14 +56,14 @@ class KeySource:
     """The keys of one issuer.
 
     Args:
-        issuer: its metadata name the ``jwks_uri`` where none is given.
-        jwks_uri: where the keys are.
-        jwks: the keys themselves; then nothing is fetched.
-        max_age_s: seconds that keys are used before they are fetched again.
-        max_stale_s: seconds beyond that while fetching fails.
-        min_interval_s: seconds between two fetches because of an unknown key.
+        issuer: its identifier; its metadata have the ``jwks_uri`` if none is given.
+        jwks_uri: URL of the key set.
+        jwks: the key set itself; nothing is fetched then.
+        max_age_s: seconds after which keys are fetched again.
+        max_stale_s: seconds beyond ``max_age_s`` for which keys are used while fetching fails.
+        min_interval_s: least seconds between two fetches for an unknown key.
         policy: limits on the issuer's URLs.
-        clock: seconds; need not be of the epoch.
+        clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -92,14 +92,18 @@ class KeySource:
         self._fetched_at: float | None = None
         self._tried_at: float | None = None
         self._has_failed = False
-        self._flight: anyio.Event | None = None
+        self._fetching: anyio.Event | None = None
 
     async def find(self, algorithm: str, kid: str | None) -> list[VerifyingKey]:
-        """The keys that may have signed with this algorithm under this id; several only where a token names no id.
+        """Return the keys for this algorithm and key id; several only if the token names no id.
+
+        Args:
+            algorithm: ``alg`` of the token.
+            kid: key id of the token; ``None`` without one.
 
         Raises:
-            InvalidToken: there is none.
-            VerifierUnavailable: the keys cannot be fetched, and none are kept.
+            InvalidToken: the issuer publishes no such key.
+            VerifierUnavailable: the keys cannot be fetched, and no usable ones are cached.
         """
         if not self._is_fixed:
             if self._age_s() > self._max_age_s:
@@ -111,7 +115,9 @@ class KeySource:
             await self._refresh(is_forced=False)
             found = self._matching(algorithm, kid)
             if not found and self._has_failed:
-                raise VerifierUnavailable(f"The keys of {self._issuer} cannot be fetched, and those kept do not do")
+                raise VerifierUnavailable(
+                    f"The keys of {self._issuer} cannot be fetched, and none of the cached ones fits"
+                )
         if not found:
             raise InvalidToken("The token is signed with a key that its issuer does not publish")
         return found
@@ -137,37 +143,44 @@ class KeySource:
         return found
 
     async def _refresh(self, *, is_forced: bool) -> None:
-        """Fetch the keys; whoever comes while they are being fetched waits for the same fetch."""
-        if self._flight is not None:
-            await self._flight.wait()
+        """Fetch the keys. Tasks that call this during a fetch wait for the same fetch.
+
+        Args:
+            is_forced: fetch even within ``min_interval_s`` of the last attempt.
+
+        Raises:
+            VerifierUnavailable: the fetch failed and the cached keys are too old.
+        """
+        if self._fetching is not None:
+            await self._fetching.wait()
             return
         now = self._clock()
         if not is_forced and self._tried_at is not None and now - self._tried_at < self._min_interval_s:
             return
         if is_forced and self._tried_at is not None and now - self._tried_at < 1.0:
             raise VerifierUnavailable(f"The keys of {self._issuer} could not be fetched a moment ago")
-        flight = self._flight = anyio.Event()
+        fetching = self._fetching = anyio.Event()
         self._tried_at = now
         try:
             await self._fetch_keys()
             self._has_failed = False
         except Exception as error:
             self._has_failed = True
-            self._uri = self._given_uri  # what was discovered may have moved
+            self._uri = self._given_uri  # a discovered URL may have changed: discover it again
             log.warning("The keys of %s cannot be fetched: %s", self._issuer, error)
             if self._age_s() > self._max_age_s + self._max_stale_s:
                 raise VerifierUnavailable(f"The keys of {self._issuer} cannot be fetched: {error}") from error
-        except BaseException:  # cancelled: nothing was found out, and the next one may try at once
+        except BaseException:  # cancelled: there was no outcome, so the next attempt may follow immediately
             self._has_failed = True
             self._tried_at = None
             raise
         finally:
-            self._flight = None
-            flight.set()
+            self._fetching = None
+            fetching.set()
 
     async def _fetch_keys(self) -> None:
         if self.fetch is None:
-            raise VerifierUnavailable("This verifier was given nothing to fetch keys with")
+            raise VerifierUnavailable("This verifier has no fetch function for its keys")
         document = await drive(self._document(), self.fetch)
         keys = [] if document is None else _usable(document)
         if not keys:
@@ -177,21 +190,25 @@ class KeySource:
         self._fetched_at = self._clock()
 
     def _document(self) -> Flow[dict[str, Any] | None]:
-        # The operator named the issuer, so where it is is not judged; what its metadata name is judged by it.
+        # The operator configured the issuer, so its own host is allowed; URLs in its metadata are limited by it.
         host_class = self._policy.class_for(self._issuer)
         if self._uri is None:
             server = yield from discover_authorization_server(self._issuer, self._policy, host_class)
             if server is None or server.jwks_uri is None:
                 raise AuthError("its metadata name no jwks_uri")
             if server.issuer != self._issuer:
-                log.warning("%s calls itself %s, and so will its tokens: write it so", self._issuer, server.issuer)
+                log.warning(
+                    "%s names itself %s, and its tokens will have that name as iss: configure it with that name",
+                    self._issuer,
+                    server.issuer,
+                )
             self._uri = server.jwks_uri
             return (yield from get_json(self._uri, self._policy, host_class))
         return (yield from get_json(self._uri, self._policy, max(host_class, self._policy.class_for(self._uri))))
 
 
 def _usable(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The signing keys of a key set; symmetric ones never."""
+    """Return the asymmetric signing keys of a key set, at most `_MAX_KEYS`."""
     keys: Any = document.get("keys")
     listed: Sequence[Any] = cast("Sequence[Any]", keys) if isinstance(keys, list) else ()
     found = [cast("dict[str, Any]", key) for key in listed if isinstance(key, dict)]

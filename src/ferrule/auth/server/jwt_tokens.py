@@ -1,8 +1,7 @@
-"""`JwtTokens`: access tokens that are JWTs of a known issuer (RFC 9068, and those that came before it).
+"""`JwtTokens`: access tokens that are JWTs of a known issuer (RFC 9068, and the forms before it).
 
-What is pinned here and nowhere decided by the token: the algorithms, the issuer, the audience. ``none`` and HMAC are
-not algorithms for a resource server, whatever a header says; keys inside a token (``jwk``, ``jku``, ``x5u``) are not
-looked at.
+Algorithms, issuer and audience are set here and never taken from the token (RFC 8725). ``none`` and the HMAC algorithms
+are never accepted, and keys inside a token (``jwk``, ``jku``, ``x5u``) are ignored.
 """
 
 from __future__ import annotations
@@ -30,12 +29,13 @@ class JwtTokens:
     """Verifies JWTs of one issuer.
 
     Args:
-        issuer: the ``iss`` that tokens must carry, character for character; also where the keys are discovered.
-        jwks_uri, jwks: where the keys are, or the keys themselves; without them the issuer's metadata say.
-        audience: further identifiers that mean this server, beside its resource URL (a client id, a name that the
-            authorization server uses).
-        algorithms: that may sign; asymmetric ones only.
-        leeway_s: seconds that the clocks may differ.
+        issuer: the exact ``iss`` of the tokens; its metadata name the keys.
+        jwks_uri: URL of the keys; ``None``: the issuer's metadata have it.
+        jwks: the key set itself; nothing is fetched then.
+        audience: further identifiers of this server beside its resource URL (a client id, a name that the authorization
+            server uses).
+        algorithms: accepted signature algorithms; asymmetric ones only.
+        leeway_s: accepted difference between the clocks, in seconds.
         policy: limits on the issuer's URLs.
         clock: seconds since the epoch.
 
@@ -70,7 +70,7 @@ class JwtTokens:
 
     @property
     def fetch(self) -> Fetch | None:
-        """What the keys are fetched with; see `NeedsFetch`."""
+        """Sends the requests for keys; see `NeedsFetch`."""
         return self.keys.fetch
 
     @fetch.setter
@@ -78,11 +78,17 @@ class JwtTokens:
         self.keys.fetch = fetch
 
     def may_know(self, token: str) -> bool:
-        """See `TokenVerifier`: a JWT that says it is this issuer's (whether it is, `verify` finds out)."""
+        """See `TokenVerifier.may_know`: a JWT whose ``iss`` is this issuer; `verify` checks the signature."""
         return unverified_claims(token).get("iss") == self._issuer
 
     async def verify(self, token: str, audience: Collection[str]) -> Principal:
-        """See `TokenVerifier`."""
+        """See `TokenVerifier.verify`.
+
+        Raises:
+            InvalidToken: the token is too long or malformed, its algorithm, type, signature, issuer, time or audience
+                is not accepted, or its key is unknown.
+            VerifierUnavailable: the issuer's keys cannot be fetched.
+        """
         if len(token) > MAX_TOKEN_CHARS:
             raise InvalidToken("The token is too long")
         try:
@@ -140,7 +146,7 @@ def _is_time(value: Any) -> bool:
 
 
 def unverified_claims(token: str) -> dict[str, Any]:
-    """What a JWT says, believed by nobody yet; empty if the token is none."""
+    """Return the claims of a JWT without a check of the signature; empty if the token is not a JWT."""
     from base64 import urlsafe_b64decode
 
     from ferrule.wire.codec import decode

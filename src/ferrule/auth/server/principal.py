@@ -1,4 +1,4 @@
-"""`Principal`: who sent a request, as its token says."""
+"""`Principal`: the party that an access token represents."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ __all__ = ["Principal"]
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The party that a token stands for.
+    """The party that an access token represents.
 
-    Two are equal when they are the same party: same issuer, subject and client. A refreshed token, or one with other
-    scopes, is the same party; that is what sessions are bound to. Of tokens that name neither subject nor client each
-    is a party of its own: nobody else's, and not the same one after a refresh.
+    Two principals are equal if issuer, subject and client are equal. A refreshed token, or one with other scopes,
+    therefore has the same principal; sessions are bound to it. A token that names neither subject nor client has a
+    principal of its own, which changes with a refresh.
 
     Attributes:
-        issuer: who vouches for it.
+        issuer: the authorization server that issued the token.
         subject: the user or the program, unique within its issuer; ``None`` if the token names none.
-        client_id: the program that acts; ``None`` if the token names none.
-        scopes: what the token allows, with everything that a scope implies.
-        claims: everything that the token, or its introspection, says.
+        client_id: the OAuth client that acts; ``None`` if the token names none.
+        scopes: the token's scopes, with all scopes that they imply.
+        claims: all claims of the token or of its introspection.
         expires_at: end of the token, seconds since the epoch; ``None`` if it has none.
-        confirmation: thumbprint of the key that the token is bound to (DPoP); ``None``: whoever holds it may use it.
-        token: the token of this request. For exchanging it (RFC 8693), never for passing it on: another service must
-            refuse it, and one that does not hands its callers over to you (2026-07-28, "Token passthrough").
+        confirmation: thumbprint of the key that the token is bound to (DPoP); ``None``: a bearer token.
+        token: the token of this request, for a token exchange (RFC 8693). Never send it to another service: a service
+            that accepts it could be used with the tokens of its own callers (2026-07-28, "Token passthrough").
     """
 
     issuer: str
@@ -46,11 +46,11 @@ class Principal:
 
     @property
     def id(self) -> str:
-        """One text for this party, equal in every process: issuer, subject and client, each escaped; a hash of the
-        token where it names neither of the last two."""
+        """A text that identifies the party in every process: issuer, subject and client, each escaped; with a hash of
+        the token if it names neither subject nor client."""
         parts = (self.issuer, self.subject or "", self.client_id or "", *((self._own,) if self._own else ()))
         return " ".join(part.replace("%", "%25").replace(" ", "%20") for part in parts)
 
     def has_scopes(self, *scopes: str) -> bool:
-        """Whether the token allows all of these."""
+        """Return whether the token allows all of these."""
         return self.scopes.issuperset(scopes)

@@ -1,5 +1,6 @@
-"""How a protected server says no: 401 with the way to a token, 403 with the scopes that are missing, 400 for a header
-that cannot be read (RFC 6750, 3; RFC 9728, 5.1; RFC 9449, 7.1).
+"""Refusals of a protected server (RFC 6750, 3; RFC 9728, 5.1; RFC 9449, 7.1).
+
+401 names the metadata with which a client gets a token, 403 the missing scopes, 400 is for a malformed header.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ Headers = list[tuple[str, str]]
 
 
 class AuthRefusal(Exception):
-    """A request is not served.
+    """A request is refused.
 
     Attributes:
         status: HTTP status.
         message: one sentence for the client.
-        headers: of the answer.
+        headers: of the response.
     """
 
     def __init__(self, status: int, message: str, headers: Headers | None = None) -> None:
@@ -32,11 +33,11 @@ class AuthRefusal(Exception):
 
 
 class InsufficientScope(MCPError):
-    """What was asked for needs scopes that the token lacks: HTTP 403, and a challenge that names all of them.
+    """The token lacks scopes that the operation needs: HTTP 403 with a challenge that names all of them.
 
     Attributes:
-        scopes: everything that this operation needs.
-        http_status, http_headers: for a transport that has such things.
+        scopes: all scopes that this operation needs.
+        http_status, http_headers: for an HTTP transport.
     """
 
     default_code = JsonRpcErrorCode.INVALID_REQUEST
@@ -58,14 +59,23 @@ def challenge_headers(
     schemes: Sequence[str] = ("Bearer",),
     dpop_algorithms: Sequence[str] = (),
 ) -> Headers:
-    """The ``www-authenticate`` headers of a refusal, one for each scheme that would do."""
-    wanted = [scope for scope in scopes or () if scope != "offline_access"]  # a client's own affair (SEP-2207)
+    """Return the ``www-authenticate`` headers of a refusal, one per scheme.
+
+    Args:
+        metadata_url: of the protected resource metadata; ``None`` leaves it out.
+        scopes: the scopes that a token needs.
+        error, description: OAuth error code and text; ``None`` for a request without token.
+        schemes: accepted authentication schemes.
+        dpop_algorithms: accepted signature algorithms of DPoP proofs.
+    """
+    # ``offline_access`` is the client's decision and never part of a challenge (SEP-2207).
+    named = [scope for scope in scopes or () if scope != "offline_access"]
     found: Headers = []
     for scheme in schemes:
         parameters = {
             "error": error,
             "error_description": description,
-            "scope": " ".join(wanted) or None,
+            "scope": " ".join(named) or None,
             "resource_metadata": metadata_url,
         }
         if scheme == "DPoP":

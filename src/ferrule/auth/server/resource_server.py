@@ -1,12 +1,12 @@
-"""`ResourceServer`: protection of an MCP server in one object, ``MCPServer(auth=ResourceServer(…))``.
+"""`ResourceServer`: protects an MCP server, ``MCPServer(auth=ResourceServer(…))``.
 
-For each request: the token out of the ``Authorization`` header and out of nowhere else, its verification (kept by the
-token's hash, so that the next request with it costs microseconds), the proof of possession where it is bound to a key,
-the scopes that every request needs. What each operation needs beyond that is the application's (`scopes=`).
+For each request it reads the token from the ``Authorization`` header only, verifies it (the result is cached under the
+token's hash, so that the next request costs microseconds), checks the proof of possession of a bound token, and checks
+the scopes that every request needs. Scopes of a single operation belong to the application (`scopes=`).
 
-The audience is checked by default: a token for another server is worth nothing here (2026-07-28, "Token handling"). So
-the server must know its own name, ``resource``: the URL that clients use, proxy and prefix included. Without it the
-server works on loopback only, where nobody else's ``Host`` header can reach it.
+The audience is checked by default: a token for another server is refused (2026-07-28, "Token handling"). The server
+must therefore know its own URL as clients use it, with proxy and prefix: ``resource``. Without it the server works on
+loopback only, where a ``Host`` header cannot come from another machine.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NO_TOKEN: Final = "This server needs an access token"
 
 
 class HttpFacts(Protocol):
-    """What is looked at of a request."""
+    """The parts of a request that are read."""
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -63,8 +63,8 @@ class HttpFacts(Protocol):
         ...
 
 
-class _Flight:
-    """A token that is being judged; others with the same one wait for the verdict."""
+class _Verification:
+    """The verification of a token; other requests with the same token wait for its outcome."""
 
     __slots__ = ("done", "error")
 
@@ -77,18 +77,21 @@ class ResourceServer:
     """Protects an MCP server.
 
     Args:
-        verifiers: what judges tokens: an issuer's URL (JWTs, keys discovered), a `TokenVerifier`, or several.
-        resource: the URL of the MCP endpoint as clients use it; tokens must be meant for it. ``None``: on loopback the
-            URL of each request, elsewhere every request is refused.
-        required_scopes: that every request needs.
-        scopes_supported: published as the scopes worth asking for; ``None``: the required ones.
-        implies: scope to the scopes that it includes.
+        verifiers: an issuer's URL (JWTs, keys discovered), a `TokenVerifier`, or several of them.
+        resource: the URL of the MCP endpoint as clients use it; the audience of tokens. ``None``: on loopback the URL
+            of each request; elsewhere every request is refused.
+        required_scopes: scopes that every request needs.
+        scopes_supported: published as the scopes that a client should request; ``None``: the required ones.
+        implies: the scopes that a scope includes, by scope.
         authorization_servers: published; ``None``: the verifiers' issuers.
-        dpop: how proofs are judged; ``None``: bound tokens are taken with their proof, unbound ones without.
-        name, documentation: published for people.
-        metadata_url: where clients find the metadata, when it is neither of the places that this server knows.
-        remember_s: seconds that a verified token is not verified again; it is never trusted beyond its own end.
-        clock: seconds since the epoch.
+        dpop: rules for proofs; ``None``: bound tokens need their proof, unbound ones are accepted without.
+        name, documentation: published for display.
+        metadata_url: URL of the metadata for clients; ``None`` derives it from ``resource``.
+        remember_s: seconds for which a verified token is cached; at most until it expires.
+        clock: returns seconds since the epoch.
+
+    Raises:
+        ValueError: there is no verifier, or ``resource`` is not an http(s) URL without query and fragment.
     """
 
     def __init__(
@@ -128,14 +131,14 @@ class ResourceServer:
         self._remember_s = remember_s
         self._clock = clock
         self._known: dict[bytes, tuple[float, Principal]] = {}
-        self._flights: dict[bytes, _Flight] = {}
+        self._verifications: dict[bytes, _Verification] = {}
         self._bearer_only = not self.dpop.is_required
 
     def __repr__(self) -> str:
         return f"ResourceServer(resource={self.resource!r})"
 
     def use(self, fetch: Callable[[AuthRequest], Awaitable[AuthResponse]]) -> None:
-        """Give the verifiers what they fetch keys and ask with, where they have nothing yet."""
+        """Set the function with which verifiers send requests, on those that have none yet."""
         for verifier in self.verifiers:
             if isinstance(verifier, NeedsFetch) and verifier.fetch is None:
                 verifier.fetch = fetch
@@ -143,10 +146,11 @@ class ResourceServer:
     # -- one request ------------------------------------------------------------------------------------------------
 
     async def authenticate(self, facts: HttpFacts) -> Principal:
-        """Who sent this request.
+        """Return the sender of a request.
 
         Raises:
-            AuthRefusal: nobody who may; with status and headers of the answer.
+            AuthRefusal: 400, 401, 403 or 503: the token is missing, malformed, not valid, lacks scopes, or cannot be
+                verified; with the headers of the response.
         """
         header = facts.headers.get("authorization")
         if header is None:
@@ -154,8 +158,8 @@ class ResourceServer:
         scheme, _, token = header.partition(" ")
         if scheme != "Bearer" or facts.scope.get("query_string"):
             self._check_form(facts, scheme)
-        # A verdict holds for the audience that it was reached for: where the resource's URL is not fixed, it is part
-        # of the key. All that depends on the request and not on the token is judged each time.
+        # A cached result is valid for one audience, and without a fixed resource URL the audience depends on the
+        # request: it is part of the key. Everything else that depends on the request is checked each time.
         audience = self.resource or self._audience(facts)
         key = hashlib.sha256(f"{token}\n{audience}".encode("latin-1", "replace")).digest()
         known = self._known.get(key)
@@ -169,7 +173,7 @@ class ResourceServer:
         return principal
 
     def _check_form(self, facts: HttpFacts, scheme: str) -> None:
-        """Whether the request holds one token, in the one place for it."""
+        """Refuse a request with another scheme or with a second token in the query (RFC 6750, 2)."""
         if scheme.lower() not in ("bearer", "dpop"):
             raise self._without_token(facts)
         if _names_token(facts.scope.get("query_string", b"")):
@@ -185,27 +189,29 @@ class ResourceServer:
     async def _verified(self, facts: HttpFacts, token: str, audience: str, key: bytes) -> Principal:
         if not token or not token.isascii() or any(char <= " " or char in ',"\\' for char in token):
             raise self._refuse(facts, 400, "The Authorization header is malformed", error="invalid_request")
-        while (flight := self._flights.get(key)) is not None:  # the same new token, many times at once
-            await flight.done.wait()
-            if flight.error is not None:
+        while (
+            verification := self._verifications.get(key)
+        ) is not None:  # a new token in several concurrent requests: verify it once
+            await verification.done.wait()
+            if verification.error is not None:
                 raise self._unavailable()
             known = self._known.get(key)
             if known is not None and self._clock() < known[0]:
                 return known[1]
-        flight = self._flights[key] = _Flight()
-        # What a client was told to send on loopback may end with a slash or not.
+        verification = self._verifications[key] = _Verification()
+        # On loopback the audience comes from the request's URL; a client may write it with or without final slash.
         names = {audience} if self.resource is not None else {audience, audience.rstrip("/")}
         try:
             principal, trusted_s = await self._judge(token, names)
         except InvalidToken as error:
             raise self._refuse(facts, 401, str(error), error="invalid_token") from None
         except VerifierUnavailable as error:
-            flight.error = error
+            verification.error = error
             log.error("A token could not be judged: %s", error)
             raise self._unavailable() from None
         finally:
-            del self._flights[key]
-            flight.done.set()
+            del self._verifications[key]
+            verification.done.set()
         self._remember(key, principal, trusted_s)
         return principal
 
@@ -215,10 +221,12 @@ class ResourceServer:
 
     async def _judge(self, token: str, audience: Collection[str]) -> tuple[Principal, float]:
         reason: AuthError = InvalidToken("The token is not known here")
-        for verifier in self._judges_of(token):
+        for verifier in self._verifiers_of(token):
             try:
                 principal = await verifier.verify(token, audience)
-            except VerifierUnavailable as error:  # another may know the token; if none does, this one might
+            except (
+                VerifierUnavailable
+            ) as error:  # another verifier may accept it; if none does, "unavailable" is the result
                 reason = error
                 continue
             except InvalidToken as error:
@@ -234,16 +242,18 @@ class ResourceServer:
             return self._with_implied(principal), remember_s
         raise reason
 
-    def _judges_of(self, token: str) -> Sequence[TokenVerifier]:
-        """Who is asked about a token: the verifiers of the issuer that it names; else whoever may know it, and those
-        last that would ask elsewhere about any token."""
-        knowing = [verifier for verifier in self.verifiers if verifier.may_know(token)]
-        if len(knowing) < 2:
-            return knowing
+    def _verifiers_of(self, token: str) -> Sequence[TokenVerifier]:
+        """Return the verifiers for a token: those of the issuer that it names, else all that may know it.
+
+        `TakesAnyToken` verifiers come last, because they send the token to a service.
+        """
+        candidates = [verifier for verifier in self.verifiers if verifier.may_know(token)]
+        if len(candidates) < 2:
+            return candidates
         issuer = unverified_claims(token).get("iss")
-        named = [verifier for verifier in knowing if issuer in verifier.issuers]
+        named = [verifier for verifier in candidates if issuer in verifier.issuers]
         return named or sorted(
-            knowing, key=lambda verifier: isinstance(verifier, TakesAnyToken) and verifier.takes_any_token
+            candidates, key=lambda verifier: isinstance(verifier, TakesAnyToken) and verifier.takes_any_token
         )
 
     def _with_implied(self, principal: Principal) -> Principal:
@@ -269,7 +279,7 @@ class ResourceServer:
         self._known[key] = (until, principal)
 
     def forget(self) -> None:
-        """Verify every token again, for instance because one was revoked."""
+        """Clear the cache, so that every token is verified again; for instance after a revocation."""
         self._known.clear()
 
     async def _check_possession(self, facts: HttpFacts, scheme: str, token: str, principal: Principal) -> None:
@@ -298,7 +308,7 @@ class ResourceServer:
         except InvalidProof as error:
             raise self._refuse(facts, 401, _sentence(error), error="invalid_dpop_proof") from None
 
-    # -- refusing ---------------------------------------------------------------------------------------------------
+    # -- refusals ---------------------------------------------------------------------------------------------------
 
     def _refuse(self, facts: HttpFacts, status: int, text: str, *, error: str | None = None) -> AuthRefusal:
         return AuthRefusal(status, text, self._headers(facts, self.required_scopes, error, text if error else None))
@@ -324,19 +334,25 @@ class ResourceServer:
         return AuthRefusal(403, text, headers)
 
     def insufficient_scope(self, facts: HttpFacts | None, scopes: Sequence[str]) -> InsufficientScope:
-        """The error for an operation whose scopes the token lacks; its challenge names all that the operation needs."""
+        """Return the error for an operation whose scopes the token lacks.
+
+        Args:
+            facts: the request; ``None`` outside HTTP.
+            scopes: that the operation needs; the challenge names them and `required_scopes`.
+        """
         needed = tuple(dict.fromkeys((*self.required_scopes, *scopes)))
         error = InsufficientScope(needed)
         if facts is not None:
             error.http_headers = self._headers(facts, needed, "insufficient_scope", error.message)
         return error
 
-    # -- what this server is called ---------------------------------------------------------------------------------
+    # -- URL and metadata of this resource --------------------------------------------------------------------------
 
     def resource_for(self, facts: HttpFacts) -> str | None:
-        """The URL of this resource; ``None`` when it is not known.
+        """Return the URL of this resource; ``None`` if it is unknown.
 
-        What a request says about its host is believed on loopback only, and there only for the port that it came in on.
+        Without a configured URL the request's ``Host`` is used, but only a loopback name with the port of the listener:
+        any other host is the client's choice.
         """
         if self.resource is not None:
             return self.resource
@@ -360,7 +376,7 @@ class ResourceServer:
         return found
 
     def metadata_url_for(self, facts: HttpFacts) -> str | None:
-        """Where this server's metadata are, as its clients see it."""
+        """Return the URL of this server's metadata for clients; ``None`` if the resource's URL is unknown."""
         if self._metadata_url is not None:
             return self._metadata_url
         resource = self.resource_for(facts)
@@ -369,18 +385,20 @@ class ResourceServer:
         path = urlsplit(resource).path.rstrip("/")
         scope = facts.scope
         own = _own_path(scope).rstrip("/")
-        # Below a prefix (a mount, a proxy) only what is below it leads here, so that is where the document is said to
-        # be; with no prefix this is the path form of RFC 9728, 3.1.
+        # Behind a prefix (a mount, a proxy) only paths below the prefix reach this server, so the document's URL begins
+        # with it; without a prefix this is the path form of RFC 9728, 3.1.
         prefix = path.removesuffix(own) if own and path.endswith(own) else ""
         return f"{origin_of(resource)}{prefix}{WELL_KNOWN}{path.removeprefix(prefix)}"
 
     def document_for(self, facts: HttpFacts, endpoint_path: str) -> tuple[int, bytes, list[tuple[str, str]]] | None:
-        """The metadata document, if a request asks for it; ``None`` if it asks for something else.
+        """Return status, body and headers for a request for the metadata document; ``None`` for another request.
 
-        Served at the well-known path alone, with the endpoint's path after it, and with the resource's whole path.
+        It is served at the well-known path alone, with the endpoint's path behind it, and with the resource's whole
+        path.
 
         Args:
-            endpoint_path: of the MCP endpoint below the mounting prefix.
+            facts: the request.
+            endpoint_path: path of the MCP endpoint below the mounting prefix.
         """
         path = _own_path(facts.scope)
         if not path.startswith(WELL_KNOWN):
@@ -402,19 +420,21 @@ class ResourceServer:
         return 200, encode(self.document(resource)), headers
 
     def document_paths(self, endpoint_path: str) -> list[str]:
-        """Where the metadata document is, below the mounting prefix: for host applications that route by exact paths.
+        """Return the paths of the metadata document below the mounting prefix.
+
+        Applications that route by exact paths need them.
 
         Args:
-            endpoint_path: of the MCP endpoint below the mounting prefix.
+            endpoint_path: path of the MCP endpoint below the mounting prefix.
         """
         whole = "" if self.resource is None else urlsplit(self.resource).path.rstrip("/")
         return list(dict.fromkeys([f"{WELL_KNOWN}{rest}" for rest in (endpoint_path.rstrip("/"), whole, "")]))
 
     def document(self, resource: str | None = None) -> ProtectedResource:
-        """The metadata of this resource (RFC 9728).
+        """Return the metadata of this resource (RFC 9728).
 
         Raises:
-            ValueError: neither here nor at the server its URL is known.
+            ValueError: neither ``resource`` nor the server's own URL is set.
         """
         resource = resource or self.resource
         if resource is None:
@@ -438,7 +458,7 @@ class ResourceServer:
 
 
 def _derived(server: ResourceServer, facts: HttpFacts, endpoint: str) -> str | None:
-    """The resource's URL from a request for its metadata."""
+    """Return the resource's URL from a request for its metadata."""
     found = server.resource_for(facts)
     if found is None:
         return None
@@ -446,7 +466,7 @@ def _derived(server: ResourceServer, facts: HttpFacts, endpoint: str) -> str | N
 
 
 def _own_path(scope: Mapping[str, Any]) -> str:
-    """The path below the mounting prefix; hosts differ in what ``path`` holds."""
+    """Return the path below the mounting prefix; ASGI hosts differ in whether ``path`` includes ``root_path``."""
     path, root = str(scope.get("path", "")), str(scope.get("root_path", "")).rstrip("/")
     return path[len(root) :] if root and path.startswith(f"{root}/") else path
 
@@ -464,7 +484,7 @@ def _check_resource(resource: str) -> None:
 
 
 def _names_token(query: bytes) -> bool:
-    """Whether a query holds a parameter ``access_token``, however it is spelled (RFC 6750, 2.3)."""
+    """Return whether a query has a parameter ``access_token``, percent-encoded or not (RFC 6750, 2.3)."""
     if not query:
         return False
     return any(unquote_to_bytes(pair.partition(b"=")[0]) == b"access_token" for pair in query.split(b"&"))

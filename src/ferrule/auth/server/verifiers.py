@@ -1,7 +1,7 @@
-"""What turns a token into a `Principal`, or refuses it.
+"""Token verifiers: return the `Principal` of a token, or refuse the token.
 
-A verifier sees tokens and nothing of HTTP. It is told for whom the token must be meant (the audience) and checks that;
-a verifier that does not is no verifier.
+A verifier gets a token and no HTTP request. It also gets the identifiers of this resource and must check that the
+token's audience is one of them (2026-07-28, "Token handling").
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ __all__ = [
 
 
 class InvalidToken(AuthError):
-    """The token is not accepted; the text says why in words for its sender and repeats nothing of it."""
+    """The token is not accepted; the message is for the sender and contains nothing of the token."""
 
 
 class VerifierUnavailable(AuthError):
-    """Whether the token is good cannot be found out at the moment (keys or introspection unreachable)."""
+    """The token cannot be verified at the moment (keys or introspection endpoint cannot be reached)."""
 
 
 @runtime_checkable
 class NeedsFetch(Protocol):
-    """A verifier that sends requests; `ResourceServer.use` gives it what to send them with, unless it has that."""
+    """A verifier that sends requests; `ResourceServer.use` sets `fetch` if it is ``None``."""
 
     fetch: Fetch | None
     """Sends one request and returns the response."""
@@ -47,51 +47,52 @@ class NeedsFetch(Protocol):
 
 @runtime_checkable
 class TakesAnyToken(Protocol):
-    """A verifier that can ask elsewhere about any token."""
+    """A verifier that sends any token to a service, such as an introspection endpoint."""
 
     takes_any_token: bool
-    """Whether it does; then it is asked after the verifiers that know their own tokens."""
+    """``True``: it is used after the verifiers that recognize their own tokens."""
 
 
 @runtime_checkable
 class RemembersFor(Protocol):
-    """A verifier whose judgements hold for a time of their own."""
+    """A verifier whose results are cached for a time of its own."""
 
     remember_s: float
-    """Seconds, instead of those of the `ResourceServer`."""
+    """Seconds; used instead of those of the `ResourceServer` if they are fewer."""
 
 
 class TokenVerifier(Protocol):
-    """Judges tokens of one or several issuers.
+    """Verifies tokens of one or several issuers.
 
-    Of several verifiers those are asked that name the issuer of a JWT among their ``issuers``; about any other token
-    those that may know it, and last the ones that ask elsewhere (`TakesAnyToken`).
+    Of several verifiers those are used whose ``issuers`` contain the ``iss`` of a JWT; for any other token those whose
+    `may_know` returns ``True``, with `TakesAnyToken` verifiers last.
     """
 
     @property
     def issuers(self) -> Sequence[str]:
-        """Whose tokens it judges; named to clients as authorization servers."""
+        """The issuers whose tokens it verifies; published to clients as authorization servers."""
         ...
 
     def may_know(self, token: str) -> bool:
-        """Whether the token looks like one of its own; decides which of several verifiers is asked."""
+        """Return whether the token may be one of its issuers'; selects among several verifiers."""
         ...
 
     async def verify(self, token: str, audience: Collection[str]) -> Principal:
-        """The party that the token stands for.
+        """Return the party that the token represents.
 
         Args:
+            token: as sent by the client.
             audience: identifiers of this resource; the token must name one of them.
 
         Raises:
-            InvalidToken: it is not accepted.
-            VerifierUnavailable: it could not be judged.
+            InvalidToken: the token is not accepted.
+            VerifierUnavailable: the token could not be verified.
         """
         ...
 
 
 def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
-    """The scopes in claims: ``scope`` as text (RFC 9068), or ``scp`` as text or list, as some servers write them."""
+    """Return the scopes in claims: ``scope`` as text (RFC 9068), or ``scp`` as text or list (used by some servers)."""
     for name in ("scope", "scp"):
         found: Any = claims.get(name)
         if isinstance(found, str):
@@ -102,10 +103,10 @@ def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 def confirmation_of(claims: Mapping[str, Any]) -> str | None:
-    """The thumbprint of the key that a token is bound to (RFC 7800; RFC 9449, 6); ``None``: it is bound to none.
+    """Return the thumbprint of the key that a token is bound to (RFC 7800; RFC 9449, 6); ``None`` for a bearer token.
 
     Raises:
-        InvalidToken: it is bound in a way that cannot be checked here, so that anybody might have stolen it.
+        InvalidToken: it is bound in a way that cannot be checked here, so a stolen token could not be recognized.
     """
     if "cnf" not in claims:
         return None
@@ -117,18 +118,18 @@ def confirmation_of(claims: Mapping[str, Any]) -> str | None:
 
 
 class StaticTokens:
-    """Tokens written down in the program or its settings: for development and tests.
+    """Tokens that are written in the program or its settings: for development and tests.
 
     Args:
         tokens: token to ``{"subject": …, "scopes": [...], "client_id": …, "expires_at": …}``; ``"cnf": {"jkt": …}``
             binds one to a DPoP key.
-        issuer: named as the authorization server; there need not be one.
+        issuer: published as the authorization server; it need not exist.
     """
 
     def __init__(self, tokens: Mapping[str, Mapping[str, Any]], *, issuer: str = "http://localhost") -> None:
         self.issuers: Sequence[str] = (issuer,)
         self._issuer = issuer
-        # Looked up by hash: how far a wrong token agrees with a right one cannot be measured.
+        # Looked up by hash, so that the time of the comparison does not depend on a common prefix.
         self._known = {hashlib.sha256(token.encode()).digest(): (token, dict(facts)) for token, facts in tokens.items()}
 
     def __repr__(self) -> str:
@@ -139,7 +140,11 @@ class StaticTokens:
         return hashlib.sha256(token.encode()).digest() in self._known
 
     async def verify(self, token: str, audience: Collection[str]) -> Principal:
-        """See `TokenVerifier`; these tokens are this server's own, so they need no audience."""
+        """See `TokenVerifier.verify`; these tokens are for this server only, so they have no audience.
+
+        Raises:
+            InvalidToken: the token is not one of ``tokens``.
+        """
         found = self._known.get(hashlib.sha256(token.encode()).digest())
         if found is None or not hmac.compare_digest(found[0].encode(), token.encode()):
             raise InvalidToken("The token is not known")

@@ -122,7 +122,7 @@ def _plain_entry(choice: ServerChoice, host: Host, env: tuple[str, ...], headers
 
 
 def _absolute(program: str) -> str:
-    """A program by its place: hosts started from a menu have another PATH than this shell."""
+    """Return a program by its place: hosts started from a menu have another PATH than this shell."""
     found = shutil.which(program)
     if found is None:
         say(f"{program!r} is not in PATH now; the host must find it")

@@ -44,7 +44,7 @@ async def _list(connection: ConnectionOptions, kinds: tuple[str, ...], as_json: 
 
 
 async def read_lists(client: Any, kinds: tuple[str, ...] = KINDS) -> dict[str, list[Any]]:
-    """The lists that the server announces, by kind; a kind that it does not have is empty."""
+    """Return the lists that the server announces, by kind; a kind that it does not have is empty."""
     capabilities = client.server_capabilities
     calls = {
         "tools": (capabilities.tools, client.list_tools),
@@ -100,6 +100,6 @@ def _prompt_arguments(prompt: Any) -> str:
 
 
 def _first(item: Any) -> str:
-    """The first line of a description, or the title."""
+    """Return the first line of a description, or the title."""
     text: str = (item.description or item.title or "").strip()
     return text.partition("\n")[0]

@@ -190,7 +190,7 @@ def _supervise(choice: ServerChoice, path: Path, host: str, port: int, web: dict
 
 
 def _reloading(choice: ServerChoice, path: Path) -> ServerChoice:
-    """The file as a process behind a bridge, which ends when a source changes; the bridge starts the next."""
+    """Return the file as a process behind a bridge, which ends when a source changes; the bridge starts the next."""
     target: Any = choice.target
     spelled = str(path) if choice.attribute is None else f"{path}:{choice.attribute}"
     program, *arguments = python_command("run", spelled, "--exit-on-change")

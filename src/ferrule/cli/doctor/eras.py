@@ -16,7 +16,7 @@ __all__ = ["NoiseLog", "hear_noise", "try_revisions", "why"]
 
 
 def why(error: BaseException) -> str:
-    """An exception in a sentence."""
+    """Return an exception in a sentence."""
     text = str(error) or type(error).__name__
     return text if len(text) < 600 else f"{text[:600]} …"
 

@@ -59,7 +59,7 @@ class Report:
         self._show(found)
 
     def has(self, code: str) -> bool:
-        """Whether this was found."""
+        """Return whether this was found."""
         return any(found.code == code for found in self.findings)
 
     @property

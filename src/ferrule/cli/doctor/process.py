@@ -60,7 +60,7 @@ async def examine_process(
 
 
 def _find_program(report: Report, server: Any, *, is_ours: bool) -> bool:
-    """The first thing that a host does, and the one that fails most."""
+    """Start the program: the first step of a host, and the one that fails most often."""
     command: str = server.command
     is_path = os.sep in command or (os.altsep is not None and os.altsep in command)
     found = command if is_path else shutil.which(command)
@@ -113,7 +113,7 @@ def _shebang(path: str) -> str | None:
 async def _start_once(
     report: Report, server: Any, options: Mapping[str, Any], slow_after_s: float, lines: list[str]
 ) -> bool:
-    """The first connection, timed; whether there is one."""
+    """Measure the first connection; return whether it succeeded."""
     from ferrule.client.client import Client
     from ferrule.protocol.errors import FerruleError, RequestTimeout
     from ferrule.transports.stdio.client import ServerProcessEnded

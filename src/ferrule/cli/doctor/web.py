@@ -89,7 +89,7 @@ class _Probe:
         self.patience_s = patience_s
 
     async def post(self, url: str | None = None, **headers: str) -> _Answer:
-        """The handshake, which every server of either era understands well enough to answer."""
+        """Send ``initialize``, which servers of both eras answer; return the outcome."""
         from ferrule.transports.http.backend import HttpClientRequest
         from ferrule.transports.http.fetching import fetch_bounded
 
@@ -108,7 +108,7 @@ class _Probe:
         return _Answer(status, found, data)
 
     async def reach(self, report: Report) -> _Answer | None:
-        """The first request, and what keeps it from arriving."""
+        """Send the first request and report a problem that prevents a response."""
         import socket
 
         parts = urlsplit(self.url)
@@ -183,7 +183,7 @@ async def _judge(report: Report, probe: _Probe, answer: _Answer) -> bool:
 
 
 async def _other_paths(report: Report, probe: _Probe, status: int) -> bool:
-    """Whether the endpoint is somewhere else on the same host."""
+    """Return whether the endpoint is somewhere else on the same host."""
     parts = urlsplit(probe.url)
     path = parts.path.rstrip("/")
     for other in dict.fromkeys(("/mcp", f"{path}/mcp", f"{path}/", path or "/", "/", "/api/mcp", "/mcp/")):
@@ -202,7 +202,7 @@ async def _other_paths(report: Report, probe: _Probe, status: int) -> bool:
 
 
 async def _try_sse(report: Report, probe: _Probe) -> bool:
-    """A server of 2024-11-05: two endpoints, the first a stream."""
+    """Return a server of 2024-11-05: two endpoints, the first a stream."""
     from ferrule.transports.http.backend import HttpClientRequest
 
     try:
@@ -361,7 +361,7 @@ async def _explain_auth(report: Report, probe: _Probe, answer: _Answer) -> None:
 
 
 async def _drive(flow: Any, probe: _Probe, steps: list[str]) -> Any:
-    """A flow over this probe's HTTP, each request noted."""
+    """Return a flow over this probe's HTTP, each request noted."""
     from ferrule.client.connection.authorization import fetch_over
 
     fetch = fetch_over(lambda: probe.http)

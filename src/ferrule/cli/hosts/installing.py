@@ -56,7 +56,7 @@ class Change:
 
 
 def read_text(path: Path) -> str | None:
-    """The file with its line ends and byte order mark as they are; ``None`` where there is none."""
+    """Return the file with its line ends and byte order mark as they are; ``None`` where there is none."""
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -152,7 +152,7 @@ class InstallHistory:
         self.path = path or _state_folder() / "installs.json"
 
     def records(self) -> list[Record]:
-        """All of them; none where the journal is missing or broken."""
+        """Return all entries; empty if the journal is missing or malformed."""
         try:
             found: Any = json.loads(self.path.read_text(encoding="utf-8"))
             return [Record(**entry) for entry in found]
@@ -165,7 +165,7 @@ class InstallHistory:
         self._write([*self.records(), made][-50:])
 
     def last(self, path: Path, name: str | None) -> Record | None:
-        """The latest change of a file, of one server if it is named."""
+        """Return the latest change of a file, of one server if it is named."""
         where = str(path.resolve())
         found = (r for r in reversed(self.records()) if r.path == where and name in (None, r.name))
         return next(found, None)

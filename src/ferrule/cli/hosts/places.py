@@ -52,7 +52,7 @@ class Host:
     restart: str = "Restart it to see the server."
 
     def path(self, project: Path | None = None) -> Path:
-        """The file to read or change.
+        """Return the file to read or change.
 
         Raises:
             ValueError: this host has no configuration in projects.
@@ -64,7 +64,7 @@ class Host:
         return project / self.project_file
 
     def entry(self, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """A plain entry (``command``, ``args``, ``env``, or ``url``, ``headers``) as this host spells it.
+        """Return a plain entry (``command``, ``args``, ``env``, or ``url``, ``headers``) as this host spells it.
 
         Raises:
             ValueError: it is a URL, and this host starts processes only.
@@ -141,7 +141,7 @@ def to_plain_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_servers(path: Path, key: str | None = None) -> dict[str, Any]:
-    """The entries in a configuration file, by name, as they are; empty where there is no such file.
+    """Return the entries in a configuration file, by name, as they are; empty where there is no such file.
 
     Args:
         key: the member that holds them; ``None``: ``mcpServers`` or ``servers``.
@@ -160,7 +160,7 @@ def read_servers(path: Path, key: str | None = None) -> dict[str, Any]:
 
 
 def known_servers() -> dict[str, dict[str, Any]]:
-    """Host name → server name → entry, of every host of this user that has any; unreadable files are skipped."""
+    """Return host name → server name → entry, of every host of this user that has any; unreadable files are skipped."""
     found: dict[str, dict[str, Any]] = {}
     for name, host in HOSTS.items():
         try:

@@ -165,7 +165,7 @@ async def _answer(send: Any, status: int, body: bytes) -> None:
 
 
 def _is_from_here(headers: Mapping[str, str]) -> bool:
-    """Whether a request names this machine, and no page of another one made it."""
+    """Return whether a request names this machine, and no page of another one made it."""
     if not _names_this_machine(headers.get("host", "")):
         return False
     origin = headers.get("origin")

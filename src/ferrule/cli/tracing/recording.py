@@ -89,7 +89,7 @@ def relay(source: Any, target: Any, note: Callable[[bytes], None]) -> None:
 
 
 def read_recording(path: Path) -> list[Line]:
-    """A recording.
+    """Return a recording.
 
     Raises:
         ValueError: a line is malformed.
@@ -105,7 +105,7 @@ def read_recording(path: Path) -> list[Line]:
 
 
 def conversation_of(lines: list[Line], comment: str = "Recorded with ferrule trace.") -> str:
-    """A recording as the text of a conversation file (`ferrule.testing.conversations`).
+    """Return a recording as the text of a conversation file (`ferrule.testing.conversations`).
 
     Its ids of server requests and its sealed states differ in every run, so they become names.
 
@@ -151,7 +151,7 @@ class _Names:
         self._known: dict[str, str] = {}
 
     def server(self, message: dict[str, Any]) -> Any:
-        """A pattern: what was said, and names for what is made up."""
+        """Return a pattern: what was said, and names for what is made up."""
         made = _escaped(message)
         if "method" in message and "id" in message:
             made["id"] = self._first(message["id"], "question")

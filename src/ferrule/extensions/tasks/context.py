@@ -70,7 +70,7 @@ class TaskDispatch(Interruptible):
 
 
 def rebuilt_context(record: TaskRecord, server: Any, lifespan_state: Any) -> ServerRequestContext[Any]:
-    """The context of a task that another process began."""
+    """Return the context of a task that another process began."""
     revision = REVISIONS[record.protocol_version]
     transport = TaskTransport(principal=record.principal)
     if revision.is_modern:

@@ -259,7 +259,7 @@ class Tasks(Extension):
     async def _queue(
         self, tool: ToolComponent, ctx: ServerRequestContext[Any], arguments: dict[str, Any], ttl_ms: int
     ) -> TaskRecord:
-        """A task for whichever process the executor brings it to."""
+        """Create a task that any process of the executor may run, and return its record."""
         journal = WaitingRounds.new_journal(settings_of(ctx.server))
         _, record = await self._make(tool, ctx, arguments, ttl_ms, journal, queued=True)
         await self._scheduler.submit(record)
@@ -372,7 +372,7 @@ class Tasks(Extension):
         self.repository.notify(task_id)
 
     async def claim(self, key: str, *, ttl_s: float) -> bool:
-        """Whether the caller is the first to claim a key, among all processes that share the store."""
+        """Return whether the caller is the first to claim a key, among all processes that share the store."""
         return self._marks is None or (await self._marks.begin(key, ttl_s=ttl_s)).state == "mine"
 
     async def _cancel(self, ctx: ServerRequestContext[Any]) -> Any:

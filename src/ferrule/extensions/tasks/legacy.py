@@ -57,7 +57,7 @@ class LegacyTasks:
         self._standalone: set[asyncio.Task[None]] = set()
 
     def get(self, ctx: ServerRequestContext[Any], record: TaskRecord) -> GetTaskResult:
-        """The answer to ``tasks/get``."""
+        """Return the answer to ``tasks/get``."""
         for wire_key, asked in record.questions.items():
             key = (record.task_id, wire_key)
             if key in self._asking:
@@ -94,7 +94,7 @@ class LegacyTasks:
             self._asking.discard((record.task_id, wire_key))
 
     def cancelled(self, ctx: ServerRequestContext[Any], record: TaskRecord) -> CancelTaskResult:
-        """The answer to ``tasks/cancel``."""
+        """Return the answer to ``tasks/cancel``."""
         result = legacy_result(record, CancelTaskResult)
         assert isinstance(result, CancelTaskResult)
         return result

@@ -119,7 +119,7 @@ def _time(seconds: float) -> str:
 
 
 def modern_task(record: TaskRecord, result_type: Literal["task"] | None = None) -> DetailedTask:
-    """The extension's flat form.
+    """Return the extension's flat form.
 
     Args:
         result_type: ``"task"`` for the answer to the request that became a task, which shows no outcome.
@@ -148,7 +148,7 @@ def _legacy_status(record: TaskRecord) -> TaskStatus:
 
 
 def legacy_task(record: TaskRecord) -> Task:
-    """The 2025-11-25 form."""
+    """Return the 2025-11-25 form."""
     return Task(
         task_id=record.task_id,
         status=_legacy_status(record),
@@ -161,14 +161,14 @@ def legacy_task(record: TaskRecord) -> Task:
 
 
 def legacy_result(record: TaskRecord, type_: type[GetTaskResult]) -> GetTaskResult:
-    """The answer to ``tasks/get`` and ``tasks/cancel`` in 2025-11-25."""
+    """Return the answer to ``tasks/get`` and ``tasks/cancel`` in 2025-11-25."""
     task = legacy_task(record)
     facts = {name: getattr(task, name) for name in task.__struct_fields__}
     return type_(**facts)
 
 
 def legacy_status_of(modern: Mapping[str, Any]) -> dict[str, Any]:
-    """Params of ``notifications/tasks/status`` (2025-11-25), out of those of ``notifications/tasks``."""
+    """Return params of ``notifications/tasks/status`` (2025-11-25), out of those of ``notifications/tasks``."""
     names = {"ttlMs": "ttl", "pollIntervalMs": "pollInterval"}
     told = {names.get(key, key): value for key, value in modern.items() if key in _TOLD}
     result: Any = modern.get("result")

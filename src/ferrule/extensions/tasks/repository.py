@@ -135,12 +135,12 @@ class TaskRepository:
             raise MCPError(f"{error}; try again later", code=int(JsonRpcErrorCode.INTERNAL_ERROR)) from error
 
     async def find(self, task_id: str) -> tuple[StoredTask, TaskRecord] | None:
-        """A record, ``None`` when there is none (any more)."""
+        """Return a record, ``None`` when there is none (any more)."""
         stored = await self._reach(lambda: self.store.get(task_id))
         return None if stored is None else (stored, read_record(stored.body))
 
     async def seen_by(self, ctx: ServerRequestContext[Any], task_id: str) -> TaskRecord:
-        """The record, for a request that may see it.
+        """Return the record, for a request that may see it.
 
         Raises:
             InvalidParams: there is none, it expired, or it belongs to somebody else (which is not told apart).
@@ -152,7 +152,7 @@ class TaskRepository:
 
     @staticmethod
     def is_theirs(ctx: ServerRequestContext[Any], record: TaskRecord) -> bool:
-        """Whether a request comes from who made the task. The unguessable id stands for those who are nobody."""
+        """Return whether a request comes from who made the task. The unguessable id stands for those who are nobody."""
         return record.principal == principal_id(principal_of(ctx))
 
     async def change(
@@ -211,7 +211,7 @@ class TaskRepository:
         raise MCPError("The task changes too often", code=int(JsonRpcErrorCode.INTERNAL_ERROR))
 
     def _body(self, record: TaskRecord) -> bytes:
-        """The record as bytes; one that is too large loses its outcome or its journal, never its identity."""
+        """Return the record as bytes; one that is too large loses its outcome or its journal, never its identity."""
         body = record.to_bytes()
         if len(body) <= self._max_task_bytes:
             return body
@@ -228,7 +228,7 @@ class TaskRepository:
         return body
 
     async def claim(self, limit: int) -> list[StoredTask]:
-        """Tasks that belong to nobody, leased to this process.
+        """Return tasks that belong to nobody, leased to this process.
 
         None right after the store was away: those that run them could not renew their leases either, and are given
         the time of one lease to do so.
@@ -325,7 +325,7 @@ class TaskRepository:
                 callback()
 
     def changes(self, ctx: ServerRequestContext[Any], task_id: str) -> Listener:
-        """A listener for one task; end it."""
+        """Return a listener for one task; end it."""
         return ctx.server.bus.listen(ListenFilter(topics=[(CHANGED, task_id)]))
 
 
@@ -348,6 +348,6 @@ def owner_of(ctx: ServerRequestContext[Any]) -> str:
 
 
 def legacy_status_params(record: TaskRecord) -> Mapping[str, Any]:
-    """Params of ``notifications/tasks/status`` (2025-11-25)."""
+    """Return params of ``notifications/tasks/status`` (2025-11-25)."""
     params: dict[str, Any] = to_builtins(legacy_task(record))
     return params

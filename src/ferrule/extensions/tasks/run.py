@@ -218,7 +218,7 @@ class TaskRun:
         return self.record is not None
 
     def handle(self) -> DetailedTask:
-        """The answer to the request that became this task; after `begin`."""
+        """Return the answer to the request that became this task; after `begin`."""
         assert self.record is not None
         return modern_task(self.record, "task")
 
@@ -262,7 +262,7 @@ class TaskRun:
             self._over()
 
     async def finished_body(self) -> Any:
-        """The body's finished result.
+        """Return the body's finished result.
 
         It is begun here so that what middleware puts into context variables reaches it.
 
@@ -605,6 +605,6 @@ _run_here: Final[ContextVar[list[TaskRun]]] = ContextVar("ferrule_task_run")
 
 
 async def _innermost(ctx: ServerRequestContext[Any]) -> Any:
-    """A function of the module: the server keeps the chain of each innermost step that it was ever asked for."""
+    """Return a function of the module: the server keeps the chain of each innermost step that it was ever asked for."""
     (run,) = _run_here.get()
     return await run.finished_body()

@@ -29,7 +29,7 @@ class ClientGone(Exception):
 
 
 async def read_body(receive: Receive, first: bytes, max_body_bytes: int) -> bytes:
-    """The rest of a body that did not come in one piece.
+    """Return the rest of a body that did not come in one piece.
 
     Args:
         receive: the ASGI callable.

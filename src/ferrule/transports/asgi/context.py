@@ -51,7 +51,7 @@ class HttpRefusal(Exception):
 
 
 def raw_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
-    """Header pairs as ASGI wants them."""
+    """Return header pairs as ASGI wants them."""
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
 

@@ -230,7 +230,7 @@ class HttpEndpoint(HttpGate):
             await send({"type": "websocket.close", "code": 1008})
 
     def _is_ours(self, scope: Mapping[str, Any]) -> bool:
-        """Whether the path below the mounting prefix is this endpoint's; hosts differ in what ``path`` holds."""
+        """Return whether the path below the mounting prefix is this endpoint's; hosts differ in what ``path`` holds."""
         path, root = scope["path"], scope.get("root_path", "").rstrip("/")
         return bool(root) and path.startswith(root) and path[len(root) :] in self._paths
 

@@ -33,7 +33,7 @@ def forwarded_chain(headers: Mapping[str, str]) -> list[str]:
 
 
 def forwarded_prefix(headers: Mapping[str, str]) -> str:
-    """The path that the nearest proxy took off, without a slash at its end; empty when it took none."""
+    """Return the path that the nearest proxy took off, without a slash at its end; empty when it took none."""
     prefix = headers.get("x-forwarded-prefix", "").rpartition(",")[2].strip().rstrip("/")
     is_path = prefix.startswith("/") and not prefix.startswith("//") and prefix.isprintable()
     return prefix if is_path and "?" not in prefix and "#" not in prefix else ""

@@ -78,7 +78,7 @@ class HttpGate:
         self.paths: tuple[str, ...] = tuple(dict.fromkeys([*served, *beside]))
 
     def answers(self, scope: Mapping[str, Any]) -> bool:
-        """Whether an HTTP request is for this endpoint or for what stands beside it (`paths`).
+        """Return whether an HTTP request is for this endpoint or for what stands beside it (`paths`).
 
         For a host application that hands requests on by itself. ``documents`` of its own it has to know by itself.
 
@@ -193,7 +193,7 @@ class HttpGate:
         return current_runtime()
 
     async def _read_body(self, request: IncomingRequest, first: bytes, more: bool) -> bytes | None:
-        """The whole body; ``None`` when the request has been refused or its client has gone."""
+        """Return the whole body; ``None`` when the request has been refused or its client has gone."""
         declared = request.headers.get("content-length", "0")
         limit = self._max_body_bytes
         try:
@@ -209,7 +209,7 @@ class HttpGate:
 
 
 def _path_below_mount(scope: Mapping[str, Any]) -> str:
-    """The path below the mounting prefix; hosts differ in what ``path`` holds."""
+    """Return the path below the mounting prefix; hosts differ in what ``path`` holds."""
     path, root = str(scope["path"]), str(scope.get("root_path", "")).rstrip("/")
     return path[len(root) :] if root and path.startswith(f"{root}/") else path
 

@@ -73,7 +73,7 @@ class Health:
             await self._reply(request, False, "unavailable")
 
     async def is_ready(self) -> bool:
-        """Whether the server is started and its checks pass, as of a second ago at most."""
+        """Return whether the server is started and its checks pass, as of a second ago at most."""
         while (found := self._found) is None or self._clock() - found[0] > _KEPT_S:
             if (looking := self._looking) is None:
                 return await self._look()

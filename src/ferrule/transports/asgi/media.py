@@ -9,7 +9,7 @@ _UTF8_NAMES = frozenset({"utf-8", "utf8", '"utf-8"', '"utf8"', "us-ascii"})
 
 
 def is_json_content_type(value: str) -> bool:
-    """Whether a ``Content-Type`` value announces JSON in UTF-8.
+    """Return whether a ``Content-Type`` value announces JSON in UTF-8.
 
     Parameters other than ``charset`` are ignored; a charset other than UTF-8 (or its subset US-ASCII) is refused,
     because the body is decoded as UTF-8 whatever it says (RFC 8259, section 8.1).
@@ -25,7 +25,7 @@ def is_json_content_type(value: str) -> bool:
 
 
 def accepts(value: str, media_type: str) -> bool:
-    """Whether an ``Accept`` value admits ``media_type`` (lower case, without parameters).
+    """Return whether an ``Accept`` value admits ``media_type`` (lower case, without parameters).
 
     The most specific range that matches decides: ``text/event-stream;q=0, */*`` refuses event streams and admits JSON.
     An empty value, like a missing header, admits everything. A malformed weight counts as 1: the client named the type.

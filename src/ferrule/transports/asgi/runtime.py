@@ -53,7 +53,7 @@ class AsyncioRuntime:
         self.loop.call_soon_threadsafe(callback)
 
     def current_task(self) -> "asyncio.Task[Any] | None":
-        """The task that runs the caller, which can then be cancelled."""
+        """Return the task that runs the caller, which can then be cancelled."""
         from asyncio import current_task
 
         return current_task(self.loop)  # without the loop it would ask for the running one, a system call before 3.12
@@ -95,7 +95,7 @@ class TrioRuntime:
         self._token.run_sync_soon(callback)
 
     def is_live(self) -> bool:
-        """Whether the trio run of this object is the running one."""
+        """Return whether the trio run of this object is the running one."""
         import trio
 
         try:
@@ -137,7 +137,7 @@ _runtime: Runtime | None = None
 
 
 def current_runtime() -> Runtime:
-    """The runtime of the loop that runs the caller; one object per loop, kept while the loop stays the same."""
+    """Return the runtime of the loop that runs the caller; one object per loop, kept while the loop stays the same."""
     global _runtime
     import asyncio  # lazy: a trio program need not pay for it
 

@@ -56,7 +56,7 @@ def split_host(authority: str) -> tuple[str, str]:
 
 
 def is_loopback_name(name: str) -> bool:
-    """Whether a host name (as `split_host` gives it) can only mean this machine."""
+    """Return whether a host name (as `split_host` gives it) can only mean this machine."""
     if name == "localhost" or name.endswith(".localhost"):
         return True
     try:
@@ -132,7 +132,7 @@ class SecurityPolicy:
         return self._loopback and is_loopback_name(name)
 
     def origin_passes(self, origin: str, host: str | None) -> bool:
-        """Whether a present ``Origin`` is allowed for a request to ``host``."""
+        """Return whether a present ``Origin`` is allowed for a request to ``host``."""
         if self._any_origin:
             return True
         lowered = origin.lower()
@@ -157,7 +157,7 @@ class SecurityPolicy:
     # --- proxies ----------------------------------------------------------------------------------------------------
 
     def trusts(self, client: Iterable[Any] | None) -> bool:
-        """Whether the peer of the socket (ASGI ``scope["client"]``) is a trusted proxy."""
+        """Return whether the peer of the socket (ASGI ``scope["client"]``) is a trusted proxy."""
         address = next(iter(client), None) if client is not None else None
         try:
             peer = ipaddress.ip_address(address)  # type: ignore[arg-type]
@@ -166,7 +166,7 @@ class SecurityPolicy:
         return any(peer in network for network in self._proxies)
 
     def effective_host(self, headers: Mapping[str, str], client: Iterable[Any] | None) -> str | None:
-        """The host that the client asked for: forwarded by a trusted proxy, else the ``Host`` header."""
+        """Return the host that the client asked for: forwarded by a trusted proxy, else the ``Host`` header."""
         if self.reads_forwarded and self.trusts(client):
             forwarded = forwarded_host(headers)
             if forwarded is not None:
@@ -174,7 +174,7 @@ class SecurityPolicy:
         return headers.get("host")
 
     def effective_client(self, headers: Mapping[str, str], client: Iterable[Any] | None) -> str | None:
-        """The address behind the trusted proxies; ``None`` when the peer is none of them or does not say.
+        """Return the address behind the trusted proxies; ``None`` when the peer is none of them or does not say.
 
         The list of addresses is walked from its end, as far as it was written by trusted proxies.
         """
@@ -202,7 +202,7 @@ class SecurityPolicy:
         ]
 
     def preflight_headers(self, origin: str, requested_headers: str | None) -> RawHeaders:
-        """The answer to ``OPTIONS`` for an allowed origin; asked-for request headers are granted as asked."""
+        """Return the answer to ``OPTIONS`` for an allowed origin; asked-for request headers are granted as asked."""
         wanted = _ALLOWED_HEADERS if requested_headers is None else requested_headers.encode("latin-1")
         return [
             *self.cors_headers(origin),

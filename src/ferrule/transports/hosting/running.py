@@ -111,7 +111,7 @@ async def run_async(
 
 
 def asgi(server: Server[Any], **options: Unpack[AsgiOptions]) -> HttpEndpoint:
-    """A low-level server as an ASGI callable, both eras on one URL; as `MCPServer.asgi`.
+    """Return a low-level server as an ASGI callable, both eras on one URL; as `MCPServer.asgi`.
 
     Args:
         options: see `HttpOptions`: ``path``, ``allowed_hosts``, ``allowed_origins`` …

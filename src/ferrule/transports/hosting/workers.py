@@ -57,12 +57,12 @@ class WorkerError(FerruleError, RuntimeError):
 
 
 def in_worker() -> bool:
-    """Whether this process is a worker."""
+    """Return whether this process is a worker."""
     return WORKER_ENV in os.environ
 
 
 def find_target(app: Any) -> str:
-    """The name under which a fresh interpreter finds ``app``: ``file.py:attribute`` or ``module:attribute``.
+    """Return the name under which a fresh interpreter finds ``app``: ``file.py:attribute`` or ``module:attribute``.
 
     Raises:
         WorkerError: it is no attribute of any module.
@@ -84,7 +84,7 @@ def find_target(app: Any) -> str:
 
 
 def load_target(target: str) -> Any:
-    """The object that a target names, imported here.
+    """Return the object that a target names, imported here.
 
     Raises:
         WorkerError: there is none.

@@ -200,7 +200,7 @@ def _reason(error: Exception) -> str:
 
 
 def _translated(error: Exception, url: str, *, is_silent: bool, proxy: str | None = None) -> Exception:
-    """One family for what these libraries raise, told by the names of the exceptions: they are not imported."""
+    """Return one family for what these libraries raise, told by the names of the exceptions: they are not imported."""
     if isinstance(error, HttpConnectFailed | HttpConnectionLost):
         return error
     names = {cls.__name__ for cls in type(error).__mro__}

@@ -108,7 +108,7 @@ class AiohttpClient:
 
 
 def proxy_for(is_tls: bool, host: str, port: int | None = None) -> str | None:
-    """The proxy that the environment names for a host; ``None``: connect directly.
+    """Return the proxy that the environment names for a host; ``None``: connect directly.
 
     As curl reads it: lower-case names first, and one that is set to nothing says "no proxy". aiohttp's own reading
     of the environment also takes passwords from netrc, which nobody asked for.
@@ -134,7 +134,7 @@ def _as_url(proxy: str | None) -> str | None:
 
 
 def _bypasses_proxy(host: str, port: int, no_proxy: str) -> bool:
-    """Whether a list excludes a host: names with all below them, addresses, networks, each maybe with a port."""
+    """Return whether a list excludes a host: names with all below them, addresses, networks, each maybe with a port."""
     host = host.lower().rstrip(".")
     address = _address(host)
     if host == "localhost" or host.endswith(".localhost") or (address is not None and address.is_loopback):

@@ -53,7 +53,7 @@ class HttpClientRequest:
 
 
 def without_secrets(url: str) -> str:
-    """A URL for a message: without user information, query and fragment."""
+    """Return a URL for a message: without user information, query and fragment."""
     where = url.partition("#")[0].partition("?")[0]
     scheme, slashes, rest = where.partition("//")
     if not slashes:
@@ -170,7 +170,7 @@ class TlsOptions:
     verify: bool = True
 
     def make_context(self) -> ssl.SSLContext:
-        """The `ssl` context with these options."""
+        """Return the `ssl` context with these options."""
         import ssl
 
         context = ssl.create_default_context(cafile=self.ca_file)

@@ -17,7 +17,7 @@ _FINISH_S: Final = 0.5
 
 
 async def read_all(response: HttpResponse, max_bytes: int) -> bytes:
-    """The whole body.
+    """Return the whole body.
 
     Raises:
         ConnectionClosed: it is longer than ``max_bytes``.
@@ -51,7 +51,7 @@ async def finish(response: HttpResponse) -> None:
 
 
 async def read_some(response: HttpResponse, max_bytes: int) -> bytes:
-    """The body up to a bound; what fails while reading it does not matter any more."""
+    """Return the body up to a bound; what fails while reading it does not matter any more."""
     found = b""
     try:
         with anyio.move_on_after(_GOODBYE_S):

@@ -241,7 +241,7 @@ class StreamableHttp:
     def _headers_for(
         self, method: str, params: Mapping[str, Any] | None, extra: Mapping[str, str] | None
     ) -> tuple[dict[str, str], bool]:
-        """The headers of a POST, and whether it is a modern one."""
+        """Return the headers of a POST, and whether it is a modern one."""
         headers = dict(self._base)
         meta = None if params is None else params.get("_meta")
         version = cast("Mapping[str, Any]", meta).get(PROTOCOL_VERSION_KEY) if isinstance(meta, Mapping) else None
@@ -304,7 +304,7 @@ class StreamableHttp:
     async def _failure(
         self, response: HttpResponse, sent: Mapping[str, str], flight: Flight | None = None
     ) -> Exception:
-        """The error for an HTTP error status."""
+        """Return the error for an HTTP error status."""
         data = await read_some(response, ERROR_BODY_BYTES)
         status, answer = response.status, _error_answer(data)
         session_id = sent.get(MCP_SESSION_ID_HEADER)
@@ -323,7 +323,7 @@ class StreamableHttp:
     async def _is_lost(
         self, status: int, answer: Mapping[str, Any] | None, sent: Mapping[str, str], flight: Flight | None
     ) -> bool:
-        """Whether an error means that the server does not know the session any more.
+        """Return whether an error means that the server does not know the session any more.
 
         404 and 410 do (unless an unknown method is what was not found). 400 may: a server that was restarted says it
         to every session that it did not open, and to a request that it cannot read. A ping tells the two apart.
@@ -622,7 +622,7 @@ class StreamableHttp:
 
 
 def _error_answer(data: bytes) -> Mapping[str, Any] | None:
-    """The JSON-RPC error in a body; ``None`` if it is none."""
+    """Return the JSON-RPC error in a body; ``None`` if it is none."""
     try:
         message: Any = decode(data.removeprefix(_BOM))
         error = message["error"]

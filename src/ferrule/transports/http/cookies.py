@@ -97,7 +97,7 @@ class OriginCookies(AbstractCookieJar):
         jar.update_cookies(kept, response_url)
 
     def filter_cookies(self, request_url: URL) -> BaseCookie[str]:
-        """The cookies to send with a request."""
+        """Return the cookies to send with a request."""
         jar = self._jars.get(request_url.origin()) if self._jars else None
         if jar is None:
             return SimpleCookie()
@@ -123,6 +123,6 @@ def _is_past(date: str) -> bool:
 
 
 def _is_for(domain: str, host: str) -> bool:
-    """Whether a server may set a cookie with this ``Domain`` (RFC 6265, section 5.3)."""
+    """Return whether a server may set a cookie with this ``Domain`` (RFC 6265, section 5.3)."""
     named = domain.lower().removeprefix(".")
     return not named or host.lower() == named or host.lower().endswith(f".{named}")

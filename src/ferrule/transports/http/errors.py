@@ -37,7 +37,7 @@ class HttpAuth(Protocol):
     """Credentials for requests. Never called with a lock held; concurrent calls are its own affair."""
 
     async def headers(self, request: HttpClientRequest) -> Mapping[str, str]:
-        """Headers to add, usually ``authorization``."""
+        """Return headers to add, usually ``authorization``."""
         ...
 
     async def challenged(self, request: HttpClientRequest, status: int, headers: Mapping[str, str]) -> bool:
@@ -111,7 +111,7 @@ class SessionLost(LocalError):
 
 
 def retry_after_s(headers: Mapping[str, str], *, cap_s: float = 60.0) -> float:
-    """The seconds of a ``Retry-After`` header (RFC 9110, section 10.2.3), at most ``cap_s``; 0 if there is none.
+    """Return the seconds of a ``Retry-After`` header (RFC 9110, section 10.2.3), at most ``cap_s``; 0 if there is none.
 
     A date counts from this machine's clock.
     """
@@ -134,7 +134,7 @@ MAX_RETRY_S: Final = 3600.0
 
 
 def retry_delay_s(attempt: int, *, hint_ms: int | None, cap_s: float = 30.0) -> float:
-    """Seconds to wait before reopening an event stream.
+    """Return seconds to wait before reopening an event stream.
 
     A server's ``retry`` field wins over back-off (WHATWG HTML, "Server-sent events"; 2025-11-25, "SSE polling"),
     within `MIN_RETRY_S` and `MAX_RETRY_S`: ``retry: 0`` does not make a client ask thousands of times a second.

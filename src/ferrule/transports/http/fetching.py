@@ -26,7 +26,7 @@ async def fetch_bounded(
     max_bytes: int,
     judge: Callable[[str], None] | None,
 ) -> tuple[int, Mapping[str, str], bytes]:
-    """Status, headers and whole body of the answer.
+    """Return status, headers and whole body of the answer.
 
     Args:
         judge: called with each address that the host's name has, and raises for one that may not be connected to;

@@ -107,14 +107,14 @@ async def off_the_clock(flight: Flight | None, work: Awaitable[T]) -> T:
 
 
 def with_token(params: Mapping[str, Any] | None, token: int) -> dict[str, Any]:
-    """Params that ask for progress under a token."""
+    """Return params that ask for progress under a token."""
     sent = dict(params or {})
     sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": token}
     return sent
 
 
 def result_of(message: Mapping[str, Any]) -> Any:
-    """The result in a response.
+    """Return the result in a response.
 
     Raises:
         RemoteError: it is an error.

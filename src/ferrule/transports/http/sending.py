@@ -110,7 +110,7 @@ class HttpSender:
 
 
 def media_type(response: HttpResponse) -> str:
-    """The media type of an answer in lower case, without parameters; ``""`` if it names none."""
+    """Return the media type of an answer in lower case, without parameters; ``""`` if it names none."""
     return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -121,7 +121,7 @@ def status_error(response: HttpResponse, said: str, url: str) -> HttpStatusError
 
 
 def is_same_origin(one: str, other: str) -> bool:
-    """Whether two URLs have one scheme, host and port; a port that is not written is the scheme's own."""
+    """Return whether two URLs have one scheme, host and port; a port that is not written is the scheme's own."""
     try:
         return _origin(urlsplit(one)) == _origin(urlsplit(other))
     except ValueError:

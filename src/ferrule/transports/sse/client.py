@@ -113,7 +113,7 @@ class SseConnection:
         return self
 
     async def receive(self) -> StreamMessage:
-        """The next message.
+        """Return the next message.
 
         Raises:
             anyio.EndOfStream: the GET stream has ended.

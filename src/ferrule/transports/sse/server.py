@@ -237,7 +237,7 @@ class SseEndpoint(HttpGate):
 
 
 def _route(scope: Mapping[str, Any]) -> tuple[str, str]:
-    """The path below the mounting prefix, without a slash at its end, and the prefix."""
+    """Return the path below the mounting prefix, without a slash at its end, and the prefix."""
     path: str = scope["path"]
     prefix: str = scope.get("root_path", "").rstrip("/")
     if prefix and path.startswith(prefix):

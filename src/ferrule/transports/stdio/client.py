@@ -256,7 +256,7 @@ class ServerProcess:
         return self._is_closing
 
     async def why_ended(self) -> ServerProcessEnded:
-        """The error for calls that the end of the process left unanswered; waits briefly for the exit status."""
+        """Return the error for calls that the end of the process left unanswered; waits briefly for the exit status."""
         with anyio.move_on_after(_STATUS_WAIT_S):
             await self._process.exited.wait()
         self._read_stderr_rest()
@@ -355,7 +355,7 @@ class ServerProcess:
         watch_blocking(self._read_stderr_chunk, self._next_stderr_chunk, name=f"ferrule-stderr-{self.pid}")
 
     def _read_stderr(self) -> bool:
-        """Whether there may be more later."""
+        """Return whether there may be more later."""
         chunk = self._read_stderr_chunk()
         if chunk:
             self._say(self._tail.feed(chunk))
@@ -434,7 +434,7 @@ class ServerOutput:
         self._closed = False
 
     async def receive(self) -> StreamMessage:
-        """The next message.
+        """Return the next message.
 
         Raises:
             anyio.EndOfStream: there will be no more; its cause is a `ServerProcessEnded` unless this side closed.
@@ -525,7 +525,7 @@ _TRANSPORT: Final = TransportContext("stdio")
 
 
 def _answer_behind(frame: bytes) -> Any:
-    """The answer that ends a line which begins with something else; ``None`` if it does not end with one.
+    """Return the answer that ends a line which begins with something else; ``None`` if it does not end with one.
 
     Some programs write a byte order mark, an escape sequence or a greeting without a line end before their first
     answer, which would be lost with it. A request is not taken from there: it may be one that a log quotes.

@@ -62,7 +62,7 @@ def fd_kind(fd: int) -> FdKind:
 
 
 def private_duplicate(fd: int) -> int:
-    """A duplicate that no child process inherits, and never 0, 1 or 2 even when one of these is closed."""
+    """Return a duplicate that no child process inherits, and never 0, 1 or 2 even when one of these is closed."""
     if sys.platform == "win32":
         import msvcrt
 

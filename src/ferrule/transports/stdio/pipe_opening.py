@@ -10,7 +10,7 @@ __all__ = ["open_reader", "open_writer"]
 
 
 def open_reader(source: NonBlockingFd, max_message_bytes: int) -> FrameReader:
-    """Frames from a descriptor, which is taken over, in the running event loop."""
+    """Return frames from a descriptor, which is taken over, in the running event loop."""
     if runs_on_trio():
         from ferrule.transports.stdio.pipes_trio import TrioReader
 
@@ -21,7 +21,7 @@ def open_reader(source: NonBlockingFd, max_message_bytes: int) -> FrameReader:
 
 
 def open_writer(target: NonBlockingFd) -> FrameWriter:
-    """Frames to a descriptor, which is taken over, in the running event loop."""
+    """Return frames to a descriptor, which is taken over, in the running event loop."""
     if runs_on_trio():
         from ferrule.transports.stdio.pipes_trio import TrioWriter
 

@@ -102,7 +102,7 @@ class FrameWriter(Protocol):
 
 
 def encode_frame(message: Any) -> bytes:
-    """A message as one line, without its end.
+    """Return a message as one line, without its end.
 
     Raises:
         EncodeError: it has no JSON form.
@@ -220,7 +220,7 @@ class Outbox:
         return self.unsent_bytes or unread_bytes(target.fd, target.kind)
 
     def take(self) -> bytes:
-        """Everything unsent, for a writer that blocks."""
+        """Return everything unsent, for a writer that blocks."""
         data = b"".join(self._pieces)
         self._pieces.clear()
         return data

@@ -39,7 +39,7 @@ _LAST_READ_S: Final = 0.5
 
 
 def open_reader(source: NonBlockingFd, max_message_bytes: int) -> FrameReader:
-    """Frames from a descriptor, which is taken over."""
+    """Return frames from a descriptor, which is taken over."""
     if source.pollable:
         try:
             return PollingReader(source, max_message_bytes)
@@ -49,7 +49,7 @@ def open_reader(source: NonBlockingFd, max_message_bytes: int) -> FrameReader:
 
 
 def open_writer(target: NonBlockingFd) -> FrameWriter:
-    """Frames to a descriptor, which is taken over."""
+    """Return frames to a descriptor, which is taken over."""
     if target.pollable or target.kind == "file":
         try:
             return PollingWriter(target)
@@ -145,7 +145,7 @@ class PollingReader(_InboxReader):
             self._loop.remove_reader(self._source.fd)
 
     def _read(self) -> bytes | None:
-        """A chunk; empty at the end; ``None`` when there is none yet."""
+        """Return a chunk; empty at the end; ``None`` when there is none yet."""
         try:
             return os.read(self._source.fd, self._size)
         except BlockingIOError:

@@ -105,7 +105,7 @@ class TrioReader:
                 continue
 
     async def _read_in_thread(self) -> bytes:
-        """A cancelled wait leaves its thread behind, inside the read."""
+        """Return the next chunk. A wait that is cancelled leaves its thread in the blocking read."""
 
         def read() -> bytes:
             try:

@@ -145,7 +145,7 @@ class ChildProcess:
         return self._peek(0) if _CAN_PEEK else self._popen.wait()
 
     def _peek(self, options: int) -> int | None:
-        """The exit status, without reaping."""
+        """Return the exit status, without reaping."""
         if sys.platform == "win32":
             return self._popen.wait()
         try:
@@ -183,7 +183,7 @@ class ChildProcess:
 
 
 def _has_living_member(group: int) -> bool:
-    """Whether a group holds more than zombies, as far as can be told.
+    """Return whether a group holds more than zombies, as far as can be told.
 
     Orphans are reaped by process 1, which in many containers never does it; they would be waited for in vain.
     """
@@ -228,7 +228,7 @@ def _start(
 
 
 def _detach(stream: IO[bytes] | None) -> int:
-    """The descriptor of a raw pipe file, which gives it up."""
+    """Return the descriptor of a raw pipe file, which gives it up."""
     if stream is None or stream.closed:
         return -1
     copy = os.dup(stream.fileno())

@@ -109,7 +109,7 @@ class StdioReadStream:
         return bool(self._frames)
 
     async def receive(self) -> StreamMessage | Exception:
-        """The next message, or the error to answer an unreadable one with.
+        """Return the next message, or the error to answer an unreadable one with.
 
         Raises:
             anyio.EndOfStream: end of input, or nobody reads the answers any more.
@@ -233,7 +233,7 @@ def stdio_streams(
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
     drain_s: float = DEFAULT_DRAIN_S,
 ) -> tuple[StdioReadStream, StdioWriteStream]:
-    """A stream pair over two descriptors, which are taken over, in the running event loop (asyncio or trio)."""
+    """Return a stream pair over two descriptors, which are taken over, in the running event loop (asyncio or trio)."""
     reader = open_reader(NonBlockingFd(stdin_fd, writing=False), max_message_bytes)
     writer = open_writer(NonBlockingFd(stdout_fd, writing=True))
     reading = StdioReadStream(reader, writer, max_message_bytes=max_message_bytes, drain_s=drain_s)
@@ -332,7 +332,7 @@ class ParentWatch:
         self._died_at_message: int | None = None
 
     def is_orphaned(self, received: int) -> bool:
-        """Whether to end; asked again and again with the number of messages received so far."""
+        """Return whether to end; asked again and again with the number of messages received so far."""
         parent = self._parent_id()
         if parent == self._parent:
             return False
@@ -478,7 +478,7 @@ class _Stop:
 
 
 def _signals_that_stop(known: Any) -> tuple[int, ...]:
-    """Those of a ``signal`` module; on Windows Ctrl-Break is what a client sends instead of SIGTERM."""
+    """Return those of a ``signal`` module; on Windows Ctrl-Break is what a client sends instead of SIGTERM."""
     return tuple(getattr(known, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(known, name))
 
 

@@ -47,7 +47,7 @@ class LineTail:
         return (_text(rest),)
 
     def text(self, max_lines: int | None = None) -> str:
-        """The remembered lines, the unfinished one included; the last ``max_lines`` of them."""
+        """Return the remembered lines, the unfinished one included; the last ``max_lines`` of them."""
         lines = [*self._lines, *([self._rest] if self._rest else [])]
         return "\n".join(map(_text, lines[-max_lines:] if max_lines else lines))
 

@@ -593,7 +593,7 @@ class LegacyEndpoint:
 
 
 def _answered(data: bytes) -> list[RequestId]:
-    """The requests that a stored message answers."""
+    """Return the requests that a stored message answers."""
     message: Any = decode(data) if data else None
     if type(message) is dict and "id" in message and "method" not in message:
         return [cast("dict[str, Any]", message)["id"]]

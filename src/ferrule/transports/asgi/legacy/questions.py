@@ -48,7 +48,7 @@ class ClientQuestions:
         return len(self._open)
 
     def are_open(self, channel: object) -> bool:
-        """Whether any was asked on this stream and waits."""
+        """Return whether any was asked on this stream and waits."""
         return any(asked_on is channel for asked_on, _ in self._open.values())
 
     async def ask(

@@ -86,11 +86,11 @@ class SessionTable(Generic[_E]):
         self._entries[entry.session_id] = entry
 
     def get(self, session_id: str) -> _E | None:
-        """The session with this id, used or not; not a use of it."""
+        """Return the session with this id, used or not; not a use of it."""
         return self._entries.get(session_id)
 
     def acquire(self, session_id: str) -> _E | None:
-        """The live session with this id, marked as in use; ``None`` when there is none or it has expired."""
+        """Return the live session with this id, marked as in use; ``None`` when there is none or it has expired."""
         entry = self._entries.get(session_id)
         if entry is None:
             return None
@@ -126,7 +126,7 @@ class SessionTable(Generic[_E]):
             self.remove(entry.session_id)
 
     def next_expiry_in_s(self) -> float | None:
-        """Seconds until the next sweep has something to do; ``None`` when nothing can expire."""
+        """Return seconds until the next sweep has something to do; ``None`` when nothing can expire."""
         if self._idle_s is None or not self._idle:
             return None
         return max(0.0, next(iter(self._idle.values())).idle_since_s + self._idle_s - self._clock())

@@ -341,7 +341,7 @@ class StreamWatch:
         self._silent_since: float | None = None
 
     def is_dead(self, is_silent: bool) -> bool:
-        """Whether the silence, seen once more or not any more, means the worker's death."""
+        """Return whether the silence, seen once more or not any more, means the worker's death."""
         if not is_silent:
             self._silent_since = None
             return False
@@ -351,7 +351,7 @@ class StreamWatch:
 
 
 def _plain(principal: Any) -> Any:
-    """A principal as every worker writes it; its identity, not all that is known of it."""
+    """Return a principal as every worker writes it; its identity, not all that is known of it."""
     if principal is None or isinstance(principal, str | int):
         return principal
     facts = cast("Mapping[str, Any] | None", principal if isinstance(principal, Mapping) else None)

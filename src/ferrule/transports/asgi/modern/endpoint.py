@@ -207,7 +207,7 @@ class ModernEndpoint:
 
 
 def _is_our_cancel(exchange: ModernExchange, exc: BaseException) -> bool:
-    """Whether this is the cancellation that a vanished client caused, and nothing from the server around us."""
+    """Return whether this is the cancellation that a vanished client caused, and nothing from the server around us."""
     from asyncio import CancelledError
 
     task = exchange.task
