@@ -22,7 +22,7 @@ from tests.kernel.harness import initialize, modern, note, request
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 20
+PATIENCE_S = 30
 
 
 async def own_task() -> None:

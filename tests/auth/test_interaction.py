@@ -42,7 +42,7 @@ async def run(interaction: BrowserInteraction, come_back: Callable[[str], Any]) 
     async def authorize() -> None:
         answers.append(await interaction.authorize(AUTHORIZE))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(authorize)
             await come_back(uri)
@@ -77,7 +77,7 @@ async def test_who_does_not_know_the_state_does_not_end_the_waiting() -> None:
     async def authorize() -> None:
         answers.append(await interaction.authorize(f"{AUTHORIZE}&state=a%2Bb"))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(authorize)
             wrong = ("error=access_denied", "code=evil&state=guess", "state=", "code=evil", "state=x&state=a%2Bb")

@@ -536,7 +536,7 @@ async def test_an_open_get_stream_stands_in_no_calls_way() -> None:
             link: Any = client.session.channel
             await link.wait_listening(5)
             assert link._listening is not None
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 await asyncio.gather(*(client.call_tool("whoami") for _ in range(5)))
                 before = w.refreshes()
                 w.now[0] += 601

@@ -98,7 +98,7 @@ async def real_issuer(node: tuple[str, Path], resource: str) -> AsyncIterator[st
         yield line.split()[1]
     finally:
         process.stdin.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await process.wait()
 
 

@@ -74,7 +74,7 @@ async def test_a_lock_lets_one_in_at_a_time(kind: str, tmp_path: Path, any_backe
             await anyio.sleep(0.005)
             inside -= 1
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         with pytest.raises(RuntimeError):
             async with storage.lock("key"):
                 raise RuntimeError
@@ -149,7 +149,7 @@ anyio.run(main)
         lambda: subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     )
     assert (done.returncode, done.stdout) == (9, "locked\n")
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with EncryptedFileStorage(tmp_path).lock("key"):
             pass
 

@@ -80,7 +80,7 @@ class Program:
         finally:
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(30)
             finally:
                 process.kill()
                 process.communicate()

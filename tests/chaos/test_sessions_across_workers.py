@@ -68,13 +68,13 @@ class Server:
 
     def close(self) -> None:
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(30)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
     def open(self, method: str, session: str | None, body: Any = None, **more: str) -> tuple[Any, Any]:
         """``(connection, response)`` of one request."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=15)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         headers = {"content-type": "application/json", "accept": "application/json, text/event-stream", **more}
         if method == "GET":
             headers = {"accept": "text/event-stream", **more}
@@ -154,7 +154,7 @@ def in_background(function: Callable[[], Any]) -> Callable[[], Any]:
     thread.start()
 
     def result() -> Any:
-        thread.join(20)
+        thread.join(30)
         assert found, "no result"
         return found[0]
 

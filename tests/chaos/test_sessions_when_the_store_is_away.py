@@ -100,7 +100,7 @@ def test_a_restart_that_empties_the_store_loses_no_session_either(redis: OwnRedi
     assert response.status == 204
     connection.close()
     with Redis.from_url(redis.url) as client:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 30
         while len(list(client.scan_iter("*worker:*"))) < 2:  # both have left their sign of life
             assert time.monotonic() < deadline
             time.sleep(0.05)

@@ -78,6 +78,6 @@ async def test_a_task_survives_each_worker_that_runs_it(redis_url: str, tmp_path
         assert effects.read_text().split() == ["0", "1", "2", "3"]
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(30)
         if server.stdout is not None:
             server.stdout.close()

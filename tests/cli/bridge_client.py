@@ -47,11 +47,11 @@ async def main(mode: str, record: Path, kind: str, target: list[str]) -> None:
         }
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "linger", {"record": str(record)})
-            with anyio.fail_after(20):
+            with anyio.fail_after(30):
                 while not record.exists() or record.read_text() != "began":
                     await anyio.sleep(0.02)
             group.cancel_scope.cancel()
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             while record.read_text() != "cancelled":
                 await anyio.sleep(0.02)
         seen["cancelled"] = True

@@ -177,7 +177,7 @@ def serving(
         if process.poll() is None:
             process.terminate()
         try:
-            process.wait(20)
+            process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -121,7 +121,7 @@ async def test_changes_of_every_server_are_heard(before: str, behind: str) -> No
         async with client.listen(tools=True, uris=["doc://two"]) as changes:
             await client.call_tool("memos_grow")
             kinds: set[str] = set()
-            with anyio.fail_after(20):
+            with anyio.fail_after(30):
                 while kinds != {"tools", "resource"}:  # a server that came after the first list tells of its tools, too
                     kinds.add((await anext(changes)).kind)
 
@@ -153,7 +153,7 @@ async def test_a_server_that_is_away_breaks_nothing_and_comes_back(
         assert caplog.text.count("'late' cannot be reached") == 1
         late.write_text(Path(PROBE).read_text())
         await pauses.end()
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             while "'late' can be reached again" not in caplog.text:
                 await anyio.sleep(0.01)
         assert "late_add" in [tool.name for tool in await client.list_tools()]

@@ -100,7 +100,7 @@ def test_listen_hears_changes_updates_and_logs(tmp_path: Path, mode: str) -> Non
             listener.wait_for("listening to probe")
             assert ferrule("call", server.url, "grow").stdout == "grown\n"
             listener.wait_for('"event":"resource"')
-            assert listener.process.wait(20) == 0
+            assert listener.process.wait(30) == 0
         heard = (tmp_path / "heard").read_text()
         assert '{"event":"changed","list":"tools"}' in heard
         assert '{"event":"resource","uri":"memo://today"}' in heard

@@ -25,7 +25,7 @@ class Pauses:
 
     async def begun(self) -> None:
         """Wait until a pause goes on."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             while not self._waiting:
                 await anyio.sleep(0.005)
 

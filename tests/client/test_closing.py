@@ -122,7 +122,7 @@ async def test_a_close_cancelled_by_asyncio_itself_is_complete(mode: str) -> Non
     with pytest.raises(asyncio.CancelledError):
         await closing
     assert left_of(client) == []
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while link.process._process._popen.returncode is None:  # killed at once, reaped by a thread
             await anyio.sleep(0.01)
 
@@ -259,7 +259,7 @@ async def test_a_handler_may_close_its_own_client(mode: str, caplog: pytest.LogC
                 await client.call_tool("noise")
 
         group.start_soon(call)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await closed.wait()
     assert [record.getMessage() for record in caplog.records if "did not end" in record.getMessage()] == []
     await client.aclose()
@@ -287,7 +287,7 @@ async def test_a_handler_of_questions_may_close_its_own_client(caplog: pytest.Lo
     client = await Client(app, mode="legacy", elicitation_handler=on_elicit).connect()
     with contextlib.suppress(FerruleError):
         await client.call_tool("ask")
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await closed.wait()
     await client.aclose()
     assert [record.getMessage() for record in caplog.records if "did not end" in record.getMessage()] == []

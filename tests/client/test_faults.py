@@ -28,7 +28,7 @@ from tests.peers.scripted_http import COMPLETE, DISCOVERED, INITIALIZED, META, E
 pytestmark = pytest.mark.anyio
 
 STRIDE = int(os.environ.get("FERRULE_FAULT_STRIDE", "23"))
-LEEWAY_S = 8.0
+LEEWAY_S = 30.0
 """What a loaded machine may add to a deadline; a call that hangs passes any."""
 TEXT = {"content": [{"type": "text", "text": "done"}]}
 FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}

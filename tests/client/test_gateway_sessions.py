@@ -36,7 +36,7 @@ async def http(server: Server[Any]) -> AsyncIterator[str]:
         serve_http(endpoint, port=0, on_drain=endpoint.drain, on_started=lambda host, port: bound.set_result(port))
     )
     try:
-        yield f"http://127.0.0.1:{await asyncio.wait_for(bound, 10)}/mcp"
+        yield f"http://127.0.0.1:{await asyncio.wait_for(bound, 30)}/mcp"
     finally:
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
@@ -75,7 +75,7 @@ async def test_calls_lists_and_subscriptions_share_one_session(
         async with Client(reached, mode=era, cache=False, elicitation_handler=lambda asked: None) as client:
             assert len(await client.list_tools()) == 3
             async with client.listen(tools=True, uris=["note://1"]) as changes:
-                with anyio.fail_after(20):
+                with anyio.fail_after(30):
                     await client.call_tool("grow")
                     assert (await anext(changes)).kind == "tools"
                     assert len(await client.list_tools()) == 4
@@ -130,7 +130,7 @@ async def test_a_session_behind_that_ended_is_made_again_with_what_it_was_told(e
         async with Client(front, mode=era, cache=False) as client, client.listen(uris=["note://1"]) as changes:
             first = (await client.call_tool("ask")).text
             os.kill(int(first), signal.SIGKILL)
-            with anyio.fail_after(20):
+            with anyio.fail_after(30):
                 second = first
                 while second == first:
                     try:

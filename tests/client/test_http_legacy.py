@@ -174,7 +174,7 @@ async def test_get_stream_resumes_where_it_broke(monkeypatch: pytest.MonkeyPatch
 
     async with ScriptedServer(handler) as server:
         async with Client(server.url, mode="legacy", message_handler=lambda m, p: heard.append(p["data"])):
-            await asyncio.wait_for(done.wait(), 5)
+            await asyncio.wait_for(done.wait(), 30)
     assert ids[:4] == [None, "e0", "e1", "e2"]
     assert delays[:3] == [70, 71, 72]
     assert heard == [0, 1, 2]
@@ -218,7 +218,7 @@ async def test_open_get_stream_never_blocks_a_call() -> None:
             await exchange.result(TEXT)
 
     async with ScriptedServer(handler) as server, Client(server.url, mode="legacy") as client:
-        results = await asyncio.wait_for(asyncio.gather(*(client.call_tool("t") for _ in range(50))), 5)
+        results = await asyncio.wait_for(asyncio.gather(*(client.call_tool("t") for _ in range(50))), 30)
         assert len(results) == 50
         assert server.count("GET") == 1
 
@@ -322,7 +322,7 @@ async def test_answer_on_the_standing_stream_is_taken() -> None:
 
     standing: Exchange | None = None
     async with ScriptedServer(handler) as server, Client(server.url, mode="legacy", roots=["/"]) as client:
-        assert (await asyncio.wait_for(client.call_tool("t"), 5)).text == "done"
+        assert (await asyncio.wait_for(client.call_tool("t"), 30)).text == "done"
 
 
 async def test_server_questions_come_over_either_stream() -> None:
@@ -352,8 +352,8 @@ async def test_server_questions_come_over_either_stream() -> None:
     standing: Any = None
     answered, answers = asyncio.Event(), []
     async with ScriptedServer(handler) as server, Client(server.url, mode="legacy", roots=["file:///x"]) as client:
-        await asyncio.wait_for(client.call_tool("own"), 5)
-        await asyncio.wait_for(client.call_tool("other"), 5)
+        await asyncio.wait_for(client.call_tool("own"), 30)
+        await asyncio.wait_for(client.call_tool("other"), 30)
     assert [answer["result"]["roots"][0]["uri"] for answer in answers] == ["file:///x"] * 2
 
 
@@ -739,7 +739,7 @@ async def test_a_question_with_the_id_0_can_be_withdrawn() -> None:
             await asyncio.sleep(0.05)
             params = {"requestId": 0}
             await exchange.event({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
-            await asyncio.wait_for(ended.wait(), 5)
+            await asyncio.wait_for(ended.wait(), 30)
             await exchange.event_result(TEXT)
             await exchange.end()
         else:
@@ -854,7 +854,7 @@ async def test_closing_gives_up_a_handshake_that_hangs() -> None:
         sessions.alive.clear()
         calls = [asyncio.create_task(client.call_tool("t")) for _ in range(3)]
         await began.wait()
-        await asyncio.wait_for(client.aclose(), 10)
+        await asyncio.wait_for(client.aclose(), 30)
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             assert isinstance(outcome, ConnectionClosed)
             assert "closed" in str(outcome)

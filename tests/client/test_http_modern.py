@@ -296,7 +296,7 @@ async def test_questions_of_a_round_are_answered_at_once() -> None:
 
     handler = asking({"inputRequests": {"a": ELICIT, "b": ELICIT}})
     async with ScriptedServer(modern(handler)) as server, Client(server.url, elicitation_handler=elicit) as client:
-        assert (await asyncio.wait_for(client.call_tool("t"), 5)).text == "done"
+        assert (await asyncio.wait_for(client.call_tool("t"), 30)).text == "done"
 
 
 async def test_endless_rounds_are_bounded() -> None:
@@ -465,12 +465,12 @@ async def test_subscription_listens_again_and_says_that_something_may_be_missed(
         async with client.listen(tools=True) as changes:
             assert changes.granted == {"toolsListChanged": True}
             change.set()
-            assert (await asyncio.wait_for(anext(changes), 5)).kind == "tools"
+            assert (await asyncio.wait_for(anext(changes), 30)).kind == "tools"
             await client.list_tools()
             assert server.count("POST", "tools/list") == 2
-            assert await asyncio.wait_for(anext(changes), 5) == ChangeEvent("gap")
+            assert await asyncio.wait_for(anext(changes), 30) == ChangeEvent("gap")
             change.set()
-            assert (await asyncio.wait_for(anext(changes), 5)).kind == "tools"
+            assert (await asyncio.wait_for(anext(changes), 30)).kind == "tools"
         assert listens == 2
 
 

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "snippets" / "deploy"
 def status_of(port: int, path: str) -> int:
     """Of a GET."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
@@ -40,7 +40,7 @@ def test_the_server_of_a_pod_is_probed_and_ends() -> None:
         port = int(process.stdout.readline().split()[1])
         assert (status_of(port, "/healthz"), status_of(port, "/readyz")) == (200, 200)
         process.send_signal(signal.SIGINT)  # as SIGTERM, without the five seconds of notice
-        assert process.wait(10) == 0
+        assert process.wait(30) == 0
     finally:
         process.kill()
         process.communicate()

@@ -180,7 +180,7 @@ async def test_search_ends_when_the_client_gives_up(mode: str, tmp_path: Path) -
         with enough:
             await client.call_tool("search", {"words": "brass", "pattern": "*.md"}, on_progress=stop_at_three)
         assert enough.cancelled_caught
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await ended.wait()
     assert [call.cancel_requested for call in calls] == [True]
     assert max(seen) < 1000

@@ -137,7 +137,7 @@ async def test_changes_reach_the_client(mode: str) -> None:
         client.listen(tools=True) as changes,
     ):
         await client.call_tool("change")
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             async for _ in changes:
                 break
 

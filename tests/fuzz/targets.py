@@ -257,7 +257,7 @@ def _loop() -> asyncio.Runner:
 def _run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     async def bounded() -> None:
         before = asyncio.all_tasks()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             await work()
         for _ in range(50):
             left = asyncio.all_tasks() - before

@@ -146,7 +146,7 @@ def serve(work: Callable[[Carrier], Any], carrier_name: str, revision: Any) -> N
     """Run ``work`` against a fresh server; a hang is a failure."""
 
     async def main() -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             async with open_carrier(
                 carrier_name, make_server(), revision, chunks=lambda data: [data[:7], data[7:]]
             ) as carrier:

@@ -66,7 +66,7 @@ def test_a_cors_preflight_grants_nothing(dev: Dev) -> None:
     """The API has no CORS: the response to a preflight has no ``access-control-allow-*`` header."""
     import http.client
 
-    connection = http.client.HTTPConnection("127.0.0.1", dev.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", dev.port, timeout=30)
     headers = {"origin": "http://evil.example", "access-control-request-method": "POST"}
     connection.request("OPTIONS", "/api/run", headers=headers)
     answer = connection.getresponse()
@@ -80,7 +80,7 @@ def test_every_answer_forbids_frames_scripts_and_referrers(dev: Dev) -> None:
     import http.client
 
     for path in ("/", "/main.js", "/nothing", "/api/state"):
-        connection = http.client.HTTPConnection("127.0.0.1", dev.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", dev.port, timeout=30)
         connection.request("GET", path)
         answer = connection.getresponse()
         policy = answer.getheader("content-security-policy", "")

@@ -37,7 +37,7 @@ def served(command: list[str], port: int) -> Iterator[int]:
                 time.sleep(0.05)
         yield port
         process.terminate()
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=30)
         assert "Traceback" not in output, output
     finally:
         process.kill()
@@ -45,7 +45,7 @@ def served(command: list[str], port: int) -> Iterator[int]:
 
 
 def post(port: int, path: str, message: object, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     headers = {**headers, "host": f"127.0.0.1:{port}", "x-forwarded-proto": "https", "authorization": "Bearer t"}
     connection.request("POST", path, json.dumps(message), headers)
     response = connection.getresponse()
@@ -56,7 +56,7 @@ def post(port: int, path: str, message: object, headers: dict[str, str]) -> tupl
 
 
 def get(port: int, path: str) -> bytes:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("GET", path)
     body = connection.getresponse().read()
     connection.close()
@@ -77,7 +77,7 @@ def check(port: int, path: str) -> None:
         assert post(port, spelled, initialized, legacy_headers(session))[0] == 202
         assert b"greet" in post(port, spelled, request(2, "tools/list"), legacy_headers(session))[2]
     listen = modern(9, "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("POST", path, json.dumps(listen), modern_headers(listen, host=f"127.0.0.1:{port}"))
     response = connection.getresponse()
     assert response.status == 200

@@ -71,7 +71,7 @@ class Site:
                 process.terminate()
         for process in self.processes.values():
             try:
-                process.wait(15)
+                process.wait(30)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -39,7 +39,7 @@ def http_url(stdio_command: list[str], tmp_path_factory: pytest.TempPathFactory)
     finally:
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -42,7 +42,7 @@ def target_of(transport: str, folder: Path) -> Iterator[list[str]]:
         yield [f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"]
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(30)
     assert "Traceback" not in log.read_text(errors="replace")
 
 

@@ -44,7 +44,7 @@ def serving(command: list[str], folder: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(30)
     assert "Traceback" not in log.read_text(errors="replace")
 
 
@@ -192,12 +192,12 @@ async def use_everything(target: Any, mode: str) -> None:
             with anyio.move_on_after(0.3) as waited:
                 await client.call_tool("wait_long")
             assert waited.cancelled_caught
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while "cancelled" not in (await client.call_tool("what_happened")).text:
                     await anyio.sleep(0.02)
             async with client.listen(tools=True, uris=["data://counter"]) as changes:
                 await client.call_tool("increment")
-                with anyio.fail_after(10):
+                with anyio.fail_after(30):
                     heard = {(await anext(changes)).method for _ in range(2)}
             assert heard == {"notifications/tools/list_changed", "notifications/resources/updated"}
         assert (await client.read_resource("data://counter")).contents[0].text == f'{{"value":{0 if stateless else 1}}}'

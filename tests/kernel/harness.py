@@ -39,7 +39,7 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 ENVELOPE: dict[str, Any] = {VERSION: LATEST_MODERN_VERSION, CAPABILITIES: {}, INFO: {"name": "c", "version": "1"}}
 
-PATIENCE_S = 10
+PATIENCE_S = 30
 """How long a test waits for what must come; no test decides by it."""
 
 settled = anyio.wait_all_tasks_blocked

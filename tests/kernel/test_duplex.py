@@ -577,7 +577,7 @@ async def test_a_peer_may_echo_our_id_and_token_as_text_or_float(echo_id: Any) -
             peer.send(result(echo_id(asked["id"]), {"of": "a"}))
 
         tasks.start_soon(reply)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             on_progress = {"on_progress": lambda progress, total, message: heard.append(progress)}
             assert await dispatcher.send_raw_request("a", None, on_progress) == {"of": "a"}  # type: ignore[arg-type]
     assert heard == [1]
@@ -656,7 +656,7 @@ async def test_a_malformed_answer_fails_the_question_at_once(answer: dict[str, A
             peer.send(answer)
 
         tasks.start_soon(reply)
-        with pytest.raises(LocalError, match="malformed"), anyio.fail_after(5):
+        with pytest.raises(LocalError, match="malformed"), anyio.fail_after(30):
             await dispatcher.send_raw_request("a", None)
 
 
@@ -829,7 +829,7 @@ async def test_a_peer_that_stops_reading_ends_the_loop_quietly(caplog: pytest.Lo
         peer.send(request(2, "echo"))
         await settled()
         peer.send(request(3, "echo"))
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await peer.ended.wait()
         assert peer.error is None
         assert slow.cancelled
@@ -859,7 +859,7 @@ async def test_an_os_error_while_writing_is_a_closed_peer() -> None:
         to_us.send_nowait(request(1, "x"))
         to_us.send_nowait(request(2, "x"))
         to_us.close()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await JSONRPCDispatcher(reads, Broken()).run(on_request, on_notify)
 
 
@@ -941,7 +941,7 @@ async def test_raise_exceptions_ends_the_loop_even_while_it_waits_for_input() ->
     async with dispatching({"crash": crash, "refuse": refuse}, raise_exceptions=True) as (peer, _):
         assert (await peer.error_of(request(1, "refuse")))["code"] == -32602
         peer.send(request(2, "crash"))
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await peer.ended.wait()
         assert isinstance(peer.error, ZeroDivisionError)
         assert await peer.waiting() == []
@@ -962,7 +962,7 @@ async def test_run_says_when_it_serves() -> None:
             async def run(*, task_status: Any) -> None:
                 await dispatcher.run(nothing, nothing, task_status=task_status)
 
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 await tasks.start(run)
             to_us.close()
 
@@ -1131,7 +1131,7 @@ async def test_the_thread_of_a_withdrawn_call_asks_nothing(mode: str) -> None:
     @app.tool
     def ask(ctx: Context) -> str:
         started.set()
-        go.wait(10)
+        go.wait(30)
         try:
             ended.append(ctx.from_thread(ctx.elicit, "Sure?", bool))
         except BaseException as error:
@@ -1142,7 +1142,7 @@ async def test_the_thread_of_a_withdrawn_call_asks_nothing(mode: str) -> None:
     @app.tool
     def step(ctx: Context) -> str:
         started.set()
-        go.wait(10)
+        go.wait(30)
         try:
             ended.append(ctx.from_thread(ctx.step, "effect", lambda: asked.append("step")))
         except BaseException as error:
@@ -1160,7 +1160,7 @@ async def test_the_thread_of_a_withdrawn_call_asks_nothing(mode: str) -> None:
                 await anyio.to_thread.run_sync(started.wait)
                 group.cancel_scope.cancel()
             go.set()
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while not ended:
                     await anyio.sleep(0.001)
             assert isinstance(ended[0], BaseException), ended

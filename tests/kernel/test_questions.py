@@ -144,7 +144,7 @@ class TestOverAStreamPair:
                 peer.send(result(also["id"], {"of": also["method"]}), result(asked["id"], {"of": asked["method"]}))
 
             tasks.start_soon(answer)
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 found = await dispatcher.send_raw_request("outer", None, {"on_progress": curious})
             assert (found, inner) == ({"of": "outer"}, [{"of": "inner"}])
 

@@ -304,7 +304,7 @@ async def test_a_loop_connection_learns_its_peer_by_initialize() -> None:
     assert not connection.initialized.is_set()
     await served.on_notify(dctx, "notifications/initialized", None)
     assert connection.initialized.is_set()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await connection.initialized.wait()
     assert connection.exit_stack is connection.exit_stack
 
@@ -366,7 +366,7 @@ async def test_a_hanging_clean_up_is_abandoned_with_a_warning(
     order: list[int] = []
     connection.exit_stack.callback(order.append, 1)
     connection.exit_stack.push_async_callback(anyio.sleep_forever)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await aclose_shielded(connection)
     assert order == [1]
     assert any(record.levelno == logging.WARNING and "abandoned" in record.message for record in caplog.records)
@@ -557,7 +557,7 @@ async def test_the_loops_pass_their_options_on(driver: Any) -> None:
     ) as peer:
         assert (await handshake(peer))["serverInfo"]["name"] == "other"
         peer.send(request(1, "tools/call", CALL))
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await peer.ended.wait()
     assert isinstance(peer.error, ZeroDivisionError)
     assert seen[0].lifespan_context is state

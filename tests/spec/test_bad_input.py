@@ -129,7 +129,7 @@ async def test_bad_input_is_answered_and_the_next_message_works(
 ) -> None:
     """On stdio and on HTTP, in both eras; over HTTP with a status that says whose fault it is."""
     async with open_carrier(carrier_name, kernel_server(), REVISIONS[revision]) as carrier:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             if not REVISIONS[revision].is_modern:
                 await open_legacy(carrier)
             method = "tools/call" if b"tools/call" in data else "no/such" if b"no/such" in data else "tools/list"

@@ -40,7 +40,7 @@ class OwnRedis:
         """Start it, with what it had; returns when it answers."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 30
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
                 with socket.create_connection(("127.0.0.1", self.port), 1) as sock:

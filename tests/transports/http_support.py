@@ -83,7 +83,7 @@ class Steered:
             )
         )
         try:
-            yield await asyncio.wait_for(bound, 10)
+            yield await asyncio.wait_for(bound, 30)
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
@@ -108,14 +108,14 @@ class Client:
         await self.writer.drain()
 
     async def head(self) -> tuple[int, dict[str, str]]:
-        raw = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 10)).decode()
+        raw = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 30)).decode()
         first, *lines = raw.strip().split("\r\n")
         pairs = (line.split(":", 1) for line in lines)
         return int(first.split()[1]), {name.lower(): value.strip() for name, value in pairs}
 
     async def chunk(self) -> bytes:
-        size = int(await asyncio.wait_for(self.reader.readline(), 10), 16)
-        data = await asyncio.wait_for(self.reader.readexactly(size + 2), 10)
+        size = int(await asyncio.wait_for(self.reader.readline(), 30), 16)
+        data = await asyncio.wait_for(self.reader.readexactly(size + 2), 30)
         return data[:-2]
 
     async def body(self, headers: dict[str, str]) -> bytes:
@@ -124,7 +124,7 @@ class Client:
             while part := await self.chunk():
                 parts.append(part)
             return b"".join(parts)
-        return await asyncio.wait_for(self.reader.readexactly(int(headers.get("content-length", 0))), 10)
+        return await asyncio.wait_for(self.reader.readexactly(int(headers.get("content-length", 0))), 30)
 
     async def ask(self, data: bytes) -> tuple[int, dict[str, str], bytes]:
         await self.send(data)
@@ -133,7 +133,7 @@ class Client:
 
     async def ended(self) -> bytes:
         """What still comes until the server closes."""
-        return await asyncio.wait_for(self.reader.read(), 10)
+        return await asyncio.wait_for(self.reader.read(), 30)
 
     def abort(self) -> None:
         self.writer.transport.abort()

@@ -98,7 +98,7 @@ async def test_case_32_no_answer_to_a_cancelled_request() -> None:
         session = await open_session(port)
         first, second = await Client.connect(port), await Client.connect(port)
         await first.send(legacy(session, call("slow", id=7)))
-        await asyncio.wait_for(steered.started.wait(), 5)
+        await asyncio.wait_for(steered.started.wait(), 30)
         for id in (99, 7, 7):
             cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
             assert (await second.ask(legacy(session, cancelled)))[0] == 202
@@ -119,7 +119,7 @@ async def test_case_34_idle_time_spares_what_is_in_flight() -> None:
         assert (await stream.head())[0] == 200
         legacy_side = steered.endpoint.legacy
         assert legacy_side is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while len(legacy_side.sessions) > 2:
                 await asyncio.sleep(0.05)
         prober = await Client.connect(port)
@@ -159,7 +159,7 @@ async def test_case_38_sessions_are_forgotten(kind: str) -> None:
         legacy_side = steered.endpoint.legacy
         assert legacy_side is not None
         assert kind == "left" or kind == "cut off" or len(legacy_side.sessions) == 0
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while len(legacy_side.sessions):
                 await asyncio.sleep(0.02)
         assert all([(await client.ask(legacy(id, request(1, "ping"))))[0] == 404 for id in ids])
@@ -174,7 +174,7 @@ async def test_case_40_two_hundred_sync_calls_and_a_prompt_ping() -> None:
         for client in clients:
             await client.send(post(tool("block")))
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 while not steered.blocked:
                     await asyncio.sleep(0.01)
                 session = await open_session(port)

@@ -118,7 +118,7 @@ async def test_a_place_handed_to_somebody_who_is_just_cancelled_is_not_lost():
     await first
     with pytest.raises(asyncio.CancelledError):
         await second
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert text_of(await call(app, "body")) == "x"
 
 

@@ -348,7 +348,7 @@ async def test_sync_steps_have_threads_of_their_own():
     def body(ctx: Context) -> str:
         return str(ctx.from_thread(ctx.step, "s", lambda: 1))
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert await asyncio.gather(*(outcome(Call(app).request()) for _ in range(8))) == ["1"] * 8
 
 

@@ -207,7 +207,7 @@ async def test_a_handle_is_woken_by_the_server_and_does_not_only_poll() -> None:
 
         watching = asyncio.ensure_future(watch())
         waiting = asyncio.ensure_future(found.result(timeout_s=30))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not app.lowlevel.bus.__len__():
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.05)
@@ -216,7 +216,7 @@ async def test_a_handle_is_woken_by_the_server_and_does_not_only_poll() -> None:
             await watching
         assert states[-1].status == "completed"
         assert looks <= 8
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(app.lowlevel.bus) > 1:  # one is the server's own, for words about its tasks
                 await asyncio.sleep(0.01)
 

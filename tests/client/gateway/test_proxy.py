@@ -90,7 +90,7 @@ async def test_questions_pass_through(before: str, behind: str) -> None:
 
     results: dict[str, str] = {}
     front = proxy(asking_server(), mode=behind)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             for name in ("Ada", "Bob", "Cyd"):
                 group.start_soon(ask, name, results)
@@ -105,7 +105,7 @@ async def test_cancellation_passes_through(before: str, behind: str) -> None:
     async with Client(proxy(asking_server(cancelled), mode=behind), mode=before) as client:
         with anyio.move_on_after(0.2):
             await client.call_tool("hang")
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while not cancelled:
                 await anyio.sleep(0.01)
         await client.ping()
@@ -120,7 +120,7 @@ async def test_changes_pass_through(before: str, behind: str) -> None:
     app.lowlevel.resource_updates = True
     async with Client(proxy(app, mode=behind), mode=before) as client:
         async with client.listen(tools=True, uris=["memo://today"]) as changes:
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 await client.list_tools()
 
                 @app.tool

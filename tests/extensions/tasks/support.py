@@ -45,7 +45,7 @@ class Modern:
     async def until(self, task_id: str, *statuses: str) -> dict[str, Any]:
         """Poll until the task has one of the statuses (final ones if none are named)."""
         wanted = statuses or ("completed", "failed", "cancelled")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while True:
                 task = await self.get(task_id)
                 if task["status"] in wanted:

@@ -167,7 +167,7 @@ async def test_a_task_that_is_cancelled_inside_middleware_ends() -> None:
     task_id = (await client.call("work"))["taskId"]
     await asyncio.sleep(0)
     await client.ask("tasks/cancel", taskId=task_id)
-    await asyncio.wait_for(ended.wait(), 5)
+    await asyncio.wait_for(ended.wait(), 30)
     assert (await client.get(task_id))["status"] == "cancelled"
 
 
@@ -200,7 +200,7 @@ async def test_questions_returned_by_hand_are_asked_in_a_task(era: type[Any]) ->
             keys.append(key)
             answer = {"action": "accept", "content": {"value": name}}
             await client.ask("tasks/update", taskId=task_id, inputResponses={key: answer})
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while key in ((await client.get(task_id)).get("inputRequests") or {}):
                     await asyncio.sleep(0.001)
         assert len(set(keys)) == 2
@@ -226,7 +226,7 @@ async def test_a_running_task_ends_with_its_life() -> None:
         return ""
 
     await Modern(app).call("slow")
-    await asyncio.wait_for(ended.wait(), 5)
+    await asyncio.wait_for(ended.wait(), 30)
     await asyncio.sleep(0.01)
     assert tasks_of(app).running_here == 0
 
@@ -262,7 +262,7 @@ async def test_who_was_taken_for_dead_takes_no_step_and_finishes_nothing(tmp_pat
     client = Modern(one)  # outside its lifespan nobody renews its leases: to others it looks dead
     task_id = (await client.call("work"))["taskId"]
     runs += tasks_of(one)._scheduler.runs
-    async with process(make("two")) as other, asyncio.timeout(10):
+    async with process(make("two")) as other, asyncio.timeout(30):
         while not tasks_of(other.app).running_here:
             await asyncio.sleep(0.01)
         gates["one"].set()  # it wakes up

@@ -205,7 +205,7 @@ async def test_a_change_that_a_thread_publishes_is_heard_at_once(where: str, any
         group.cancel_scope.cancel()
 
     async with Client(app) as client:
-        with app.lowlevel.bus.listen(ListenFilter({"tools"})) as listener, anyio.fail_after(10):
+        with app.lowlevel.bus.listen(ListenFilter({"tools"})) as listener, anyio.fail_after(30):
             async with anyio.create_task_group() as group:
                 group.start_soon(hear)
                 await settled()

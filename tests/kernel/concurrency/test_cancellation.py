@@ -523,7 +523,7 @@ async def test_a_handler_of_a_client_fails_in_the_same_way() -> None:
         return str(await ctx.elicit("Name?", str))
 
     async with Client(app, mode="legacy", elicitation_handler=leave) as client:
-        with anyio.fail_after(10), pytest.raises(MCPError, match="Internal error"):
+        with anyio.fail_after(30), pytest.raises(MCPError, match="Internal error"):
             await client.call_tool("ask")
 
 

@@ -30,11 +30,11 @@ async def test_draining_waits_for_what_runs_and_no_longer() -> None:
     async with spawner_for_this_loop() as tasks:
         tasks.start(quick())
         tasks.start(quick())
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await tasks.drain(60)
         assert done == [1, 1]
         tasks.start(anyio.sleep_forever())
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await tasks.drain(0.01)
             await tasks.drain(0)
 
@@ -95,7 +95,7 @@ async def test_a_task_that_does_not_end_is_abandoned_with_a_warning(
                 except anyio.get_cancelled_exc_class():
                     continue
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with spawner_for_this_loop() as tasks:
             tasks.start(stubborn())
             await anyio.wait_all_tasks_blocked()

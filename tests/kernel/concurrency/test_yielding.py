@@ -111,7 +111,7 @@ async def test_the_loop_turns_on_every_carrier(carrier: str, reads: bool) -> Non
         async with anyio.create_task_group() as group:
             group.start_soon(turns.run)
             await call(opened, "progress")
-            with anyio.fail_after(20):
+            with anyio.fail_after(30):
                 if not reads:
                     await opened.close()
                 while not took:
@@ -135,11 +135,11 @@ async def test_a_body_that_only_tells_can_be_cancelled(kind: str, era: str) -> N
             peer.send(request(1, "tools/call", params))
         else:
             peer.send(modern(1, "tools/call", params, meta=params["_meta"]))
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             while not started:
                 await anyio.sleep(0)
         peer.send(note("notifications/cancelled", {"requestId": 1}))
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             while not took:
                 await anyio.sleep(0)
 

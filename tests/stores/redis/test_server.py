@@ -53,7 +53,7 @@ async def test_a_pause_ends_calls_in_bounded_time_and_the_next_one_works(own: Ow
     took = loop.time() - began
     own.go_on()
     assert all(isinstance(error, TimeoutError) and "within 0.5 s" in str(error) for error in failed)
-    assert took < 5
+    assert took < 50  # one after another: 100 s
     # What is known to be away is asked more briefly, and as long again once it has answered.
     assert await sessions.get("s", idle_s=60) == b"x"
     await server.aclose()
@@ -277,7 +277,7 @@ async def test_a_listener_whose_connections_were_closed_can_be_cancelled(redis_u
     server = RedisServer(redis_url)
     ready = asyncio.Event()
     listening = asyncio.create_task(RedisChannel(server).listen(lambda _: None, ready.set))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         await ready.wait()
         await server.aclose()
         await asyncio.sleep(pause_s)

@@ -119,7 +119,7 @@ class Call:
 
     async def until(self, condition: Any) -> Answer:
         """Wait until the answer satisfies a condition."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while not condition(self.answer):
                 await self._changed.wait()
         return self.answer
@@ -145,7 +145,7 @@ async def running(call: Call) -> AsyncIterator[Call]:
         group.start_soon(run)
         yield call
         call.disconnect()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await done.wait()
 
 

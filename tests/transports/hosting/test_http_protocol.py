@@ -190,7 +190,7 @@ async def test_a_refusal_waits_for_the_answers_before_it() -> None:
             steered.started.clear()
             client = await Client.connect(port)
             await client.send(slow + NEXT + bad)
-            await asyncio.wait_for(steered.started.wait(), 5)
+            await asyncio.wait_for(steered.started.wait(), 30)
             await client.send(SMUGGLED)
             steered.release.set()
             found = await answers(client)

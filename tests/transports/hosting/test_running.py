@@ -75,7 +75,7 @@ def test_a_lowlevel_server_is_served_over_http_in_one_call(program: Path) -> Non
         assert anyio.run(names, f"http://127.0.0.1:{port}/raw") == ["echo"]
     finally:
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=30)
 
 
 def test_a_lowlevel_server_is_served_over_stdio_in_one_call(program: Path) -> None:

@@ -159,7 +159,7 @@ async def test_a_client_that_stops_reading_is_dropped() -> None:
             assert sock is not None
             client.reader._transport.pause_reading()  # type: ignore[attr-defined]
             await client.send(post(tool("flood")))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while len(steered.log) < 20:
                 await asyncio.sleep(0.02)
         for client in clients:
@@ -174,9 +174,9 @@ async def test_a_vanished_client_cancels_and_is_one_quiet_line(caplog: pytest.Lo
         async with steered.serving() as port:
             client = await Client.connect(port)
             await client.send(post(tool("slow")))
-            await asyncio.wait_for(steered.started.wait(), 5)
+            await asyncio.wait_for(steered.started.wait(), 30)
             client.abort()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while not steered.log:
                     await asyncio.sleep(0.01)
             await assert_alive(port)
@@ -192,7 +192,7 @@ async def test_sync_tools_do_not_stop_the_world() -> None:
         clients = [await Client.connect(port) for _ in range(5)]
         waiting = [asyncio.ensure_future(client.ask(post(tool("block")))) for client in clients]
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 while len(steered.blocked) < 5:
                     await asyncio.sleep(0.01)
                 await assert_alive(port)
@@ -220,7 +220,7 @@ async def test_a_shutdown_ends_streams_and_lets_calls_finish(caplog: pytest.LogC
             await stream.send(http({**legacy_headers(session), "accept": "text/event-stream"}, b"", "GET"))
             assert (await stream.head())[0] == 200
             await caller.send(post(tool("slow")))
-            await asyncio.wait_for(steered.started.wait(), 5)
+            await asyncio.wait_for(steered.started.wait(), 30)
             asyncio.get_running_loop().call_later(0.3, steered.release.set)
         assert b'"resultType":"complete"' in await listener.ended()
         assert (await stream.ended()).endswith(b"0\r\n\r\n")
@@ -270,7 +270,7 @@ async def test_a_call_that_does_not_end_is_cut_off_in_one_line(caplog: pytest.Lo
             callers = [await Client.connect(port) for _ in range(3)]
             for caller in callers:
                 await caller.send(post(tool("slow")))
-            await asyncio.wait_for(steered.started.wait(), 5)
+            await asyncio.wait_for(steered.started.wait(), 30)
             await asyncio.sleep(0.05)
     assert steered.log == ["finally"] * 3
     assert [record.exc_info for record in caplog.records if record.exc_info] == []
@@ -306,7 +306,7 @@ async def test_a_signal_ends_the_program_quietly(sign: signal.Signals, tmp_path:
         _, _, body = await client.ask(post(tool("echo", text="x")))
         assert json.loads(body)["result"]["content"][0]["text"] == "uvloop"
         os.kill(process.pid, sign)
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=30)
     finally:
         process.kill()
         process.communicate()
@@ -347,7 +347,7 @@ async def test_after_sigterm_it_says_that_it_leaves_and_serves_on(workers: int, 
         assert (status, headers.get("connection")) == (200, None)
         process.terminate()
         in_a_row = 0
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while in_a_row < 20:  # every worker says so
                 client = await Client.connect(port)
                 in_a_row = in_a_row + 1 if (await client.ask(probe))[0] == 503 else 0
@@ -358,7 +358,7 @@ async def test_after_sigterm_it_says_that_it_leaves_and_serves_on(workers: int, 
         assert (status, headers["connection"]) == (200, "close")
         assert b"late" in body
         process.send_signal(signal.SIGINT)  # the operator has waited long enough
-        assert process.wait(10) == 0
+        assert process.wait(30) == 0
     finally:
         process.kill()
         process.communicate()
@@ -397,7 +397,7 @@ async def test_clients_that_vanish_anywhere_leave_nothing() -> None:
             await asyncio.sleep(0.05)
             for client in clients:
                 client.abort()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while len(steered.log) < 60:
                 await asyncio.sleep(0.02)
         await assert_alive(port)
@@ -414,7 +414,7 @@ async def test_ids_in_flight_are_refused_over_the_socket() -> None:
         fast = json.dumps(request(1, "tools/call", {"name": "echo", "arguments": {"text": "fast"}})).encode()
         first = await Client.connect(port)
         await first.send(http(legacy_headers(session), slow))
-        await asyncio.wait_for(steered.started.wait(), 5)
+        await asyncio.wait_for(steered.started.wait(), 30)
         clients = [await Client.connect(port) for _ in range(12)]
         answers = await asyncio.gather(*(client.ask(http(legacy_headers(session), fast)) for client in clients))
         assert {status for status, _, _ in answers} == {409}
@@ -497,7 +497,7 @@ async def test_run_in_a_running_loop_names_what_works_there() -> None:
     serving = asyncio.ensure_future(
         steered.app.run_async("http", port=0, on_started=lambda host, port: bound.set_result(port), log_level=None)
     )
-    await assert_alive(await asyncio.wait_for(bound, 10))
+    await assert_alive(await asyncio.wait_for(bound, 30))
     assert signal.getsignal(signal.SIGTERM) is before
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -512,7 +512,7 @@ async def test_a_low_level_server_runs_in_a_running_loop_too() -> None:
     serving = asyncio.ensure_future(
         run_async(Steered().app.lowlevel, "http", port=0, on_started=lambda host, port: bound.set_result(port))
     )
-    await assert_alive(await asyncio.wait_for(bound, 10))
+    await assert_alive(await asyncio.wait_for(bound, 30))
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
 

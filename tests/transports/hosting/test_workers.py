@@ -60,7 +60,7 @@ def running(tmp_path: Path, settings: str = "", options: str = ", stateless=True
         yield process, int(process.stdout.readline())
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(30)
         if process.stdout is not None:
             process.stdout.close()
 
@@ -91,14 +91,14 @@ def call(port: int, name: str, **more: Any) -> Any:
     """One modern call on a connection of its own; the result."""
     body, headers = modern(name, **more)
     request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", body, {**headers, "connection": "close"})
-    with urllib.request.urlopen(request, timeout=10) as response:
+    with urllib.request.urlopen(request, timeout=30) as response:
         return json.load(response)["result"]
 
 
 def pids(port: int, wanted: int) -> set[int]:
     """The workers that answer; asks until there are so many."""
     found: set[int] = set()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 30
     while len(found) < wanted and time.monotonic() < deadline:
         found.add(call(port, "pid")["structuredContent"])
     return found
@@ -112,7 +112,7 @@ def test_workers_share_a_port_and_a_lost_one_is_replaced(tmp_path: Path) -> None
         assert process.pid not in before
         victim = before.pop()
         os.kill(victim, signal.SIGKILL)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 30
         now: set[int] = set()
         while len(now - {victim}) < 2 and time.monotonic() < deadline:
             try:
@@ -160,7 +160,7 @@ class Kept:
     """A client that keeps its connection as long as the server lets it, and never sends a request twice."""
 
     def __init__(self, port: int) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         self.ask()
 
     def ask(self) -> None:
@@ -189,7 +189,7 @@ def test_a_signal_ends_all(tmp_path: Path) -> None:
     with running(tmp_path) as (process, port):
         found = pids(port, 2)
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(30) == 0
         for pid in found:
             with pytest.raises(ProcessLookupError):
                 os.kill(pid, 0)
@@ -209,8 +209,8 @@ def test_control_c_reaches_each_worker_once(tmp_path: Path) -> None:
             answer = pool.submit(call, port, "slow")
             assert process.stdout.readline() == "began\n"
             os.killpg(process.pid, signal.SIGINT)
-            assert answer.result(10)["content"][0]["text"] == "slow"
-        assert process.wait(10) == 0
+            assert answer.result(30)["content"][0]["text"] == "slow"
+        assert process.wait(30) == 0
     finally:
         process.kill()
         _, errors = process.communicate()
@@ -222,7 +222,7 @@ def test_workers_do_not_outlive_a_supervisor_that_is_killed(tmp_path: Path) -> N
     with running(tmp_path) as (process, port):
         found = pids(port, 2)
         process.kill()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while any(is_alive(pid) for pid in found) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not any(is_alive(pid) for pid in found)

@@ -58,7 +58,7 @@ async def test_first_event_of_a_stream_comes_at_once(http: HttpClient) -> None:
 
     async with ScriptedServer(handler) as server:
         response = await http.open(HttpClientRequest("GET", server.url))
-        assert await asyncio.wait_for(response.receive(), 5) == b"data: 1\n\n"
+        assert await asyncio.wait_for(response.receive(), 30) == b"data: 1\n\n"
         await response.aclose()
 
 
@@ -87,7 +87,7 @@ async def test_cancelling_closes_the_connection(http: HttpClient, when: str) -> 
         await started.wait()
         await asyncio.sleep(0.02)
         task.cancel()
-        await asyncio.wait_for(gone.wait(), 5)
+        await asyncio.wait_for(gone.wait(), 30)
         assert (await asyncio.gather(task, return_exceptions=True))[0].__class__ is asyncio.CancelledError
 
 
@@ -103,7 +103,7 @@ async def test_closing_a_response_from_another_task_ends_its_reader(http: HttpCl
         reader = asyncio.create_task(response.receive())
         await asyncio.sleep(0.02)
         await http.aclose()
-        outcome = (await asyncio.wait_for(asyncio.gather(reader, return_exceptions=True), 5))[0]
+        outcome = (await asyncio.wait_for(asyncio.gather(reader, return_exceptions=True), 30))[0]
         assert outcome == b"" or isinstance(outcome, HttpConnectionLost)
 
 
@@ -180,7 +180,7 @@ async def test_five_hundred_streams_beside_a_call(http: HttpClient) -> None:
 
     async with ScriptedServer(handler) as server:
         streams = await asyncio.gather(*(http.open(HttpClientRequest("GET", server.url)) for _ in range(500)))
-        response = await asyncio.wait_for(http.open(HttpClientRequest("POST", server.url, {}, b"{}")), 5)
+        response = await asyncio.wait_for(http.open(HttpClientRequest("POST", server.url, {}, b"{}")), 30)
         assert await read(response) == b"{}"
         await asyncio.gather(*(stream.aclose() for stream in streams))
 

@@ -43,7 +43,7 @@ async def listening(answer: Callable[[Exchange, int], Any], until: Callable[[Scr
             await exchange.result({"tools": []})
 
     async with ScriptedServer(handler) as server, Client(server.url, mode="legacy") as client:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while not until(server):
                 await asyncio.sleep(0.001)
         for _ in range(20):
@@ -105,7 +105,7 @@ async def test_the_media_type_of_a_stream_may_have_any_case_and_parameters() -> 
 
     async with ScriptedServer(handler) as server:
         async with Client(server.url, mode="legacy", message_handler=lambda method, params: heard.set()):
-            await asyncio.wait_for(heard.wait(), 5)
+            await asyncio.wait_for(heard.wait(), 30)
 
 
 async def test_giving_up_on_a_refusal_is_a_warning(caplog: pytest.LogCaptureFixture, delays: list[float]) -> None:

@@ -194,7 +194,7 @@ async def test_a_shutdown_ends_the_streams() -> None:
     async with connected(app) as session:
         await app.drain()
         await session.stream.until(lambda answer: answer.complete)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while len(app):
                 await anyio.sleep(0.001)
 

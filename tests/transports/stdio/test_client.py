@@ -13,7 +13,6 @@ import logging
 import os
 import signal
 import sys
-import time
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -77,7 +76,7 @@ async def send(process: ServerProcess, message: Any) -> None:
 
 async def receive(process: ServerProcess) -> Any:
     """The server's next message."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         return (await process.read_stream.receive()).message
 
 
@@ -102,7 +101,7 @@ def lives(pid: int) -> bool:
 
 async def until_dead(pid: int) -> None:
     """Wait for a process that we did not start."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while lives(pid):
             await anyio.sleep(0.01)
 
@@ -124,7 +123,7 @@ async def test_a_server_that_writes_a_lot_to_stderr_is_not_blocked() -> None:
     """Case 18: nobody read stderr, its pipe filled, and the call never ended."""
     async with program() as process:
         assert await call(process, "stderr", n=1 << 20) == "done"
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not process.stderr_tail:
                 await anyio.sleep(0.01)
         assert set(process.stderr_tail) <= {"e", "\n"}
@@ -205,7 +204,7 @@ async def test_stderr_lines_can_be_heard() -> None:
 
     code = "import sys; print('a\\nb', file=sys.stderr); sys.stdin.read()"
     async with running(script(code, stderr=listen)):
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while len(heard) < 2:
                 await anyio.sleep(0.01)
     assert heard == ["a", "b"]
@@ -215,7 +214,7 @@ async def test_stderr_lines_are_logged_at_debug(caplog: pytest.LogCaptureFixture
     """Capturing must not mean losing."""
     with caplog.at_level(logging.DEBUG, "ferrule.client.stdio"):
         async with running(script("import sys; print('said', file=sys.stderr); sys.stdin.read()")) as process:
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while "said" not in caplog.text:
                     await anyio.sleep(0.01)
     assert process.server.label in caplog.text
@@ -302,7 +301,7 @@ async def test_a_server_that_ignores_its_end_is_ended(code: str, returncode: int
     process = await connect_stdio(script(code, close_s=0.1, terminate_s=0.3))
     if returncode == -9:
         assert await receive(process) == {}  # now it ignores SIGTERM
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await process.aclose()
     assert process.returncode == returncode
     assert not lives(process.pid)
@@ -320,7 +319,7 @@ time.sleep(1000)
 """
     process = await connect_stdio(script(code, close_s=0.1, terminate_s=0.2))
     child = (await receive(process))["pid"]
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await process.aclose()
     await until_dead(child)
     assert not lives(process.pid)
@@ -346,7 +345,7 @@ time.sleep(1000)
         with pytest.raises(anyio.EndOfStream):
             await receive(process)
         assert lives(child)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await process.aclose()
     await until_dead(child)
     assert process.stderr_tail == ("asked" if "asked" in manners else "")
@@ -369,7 +368,7 @@ time.sleep(1000)
     try:
         process = await connect_stdio(script(code, terminate_s=100))
         child = (await receive(process))["pid"]
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await process.aclose()
         assert os.waitpid(child, os.WNOHANG)[1] == signal.SIGTERM
     finally:
@@ -379,11 +378,10 @@ time.sleep(1000)
 async def test_a_server_with_answers_to_write_can_end() -> None:
     """Its stdout is full and nobody receives any more; closing must not wait for SIGTERM."""
     code = "import os, sys; os.write(1, (b'x' * 1000 + b'\\n') * 3000); sys.stdin.read()"
-    process = await connect_stdio(script(code, close_s=10))
-    started = time.monotonic()
-    await process.aclose()
+    process = await connect_stdio(script(code, close_s=1000))
+    with anyio.fail_after(60):
+        await process.aclose()
     assert process.returncode == 0
-    assert time.monotonic() - started < 9
 
 
 async def test_closing_twice_and_at_once_is_one_end() -> None:

@@ -346,7 +346,7 @@ def test_a_child_that_outlives_the_server_does_not_hold_the_pipe(host: Callable[
         ready, _, _ = select.select([server.stdout], [], [], 20)
         assert ready
         assert os.read(server.stdout.fileno(), 100) == b""
-        assert server.process.wait(20) == 0
+        assert server.process.wait(30) == 0
     finally:
         os.kill(child, signal.SIGKILL)
 
@@ -433,7 +433,7 @@ def test_sockets_serve_as_stdin_and_stdout(loop: str) -> None:
             assert json.loads(answers.readline())["id"] == 0
             assert len(text_of(json.loads(answers.readline()))) == 2_000_000
         ours.shutdown(socket.SHUT_WR)
-        assert process.communicate(timeout=20)[1] == b"lifespan closed\nprogram over\n"
+        assert process.communicate(timeout=30)[1] == b"lifespan closed\nprogram over\n"
         assert process.returncode == 0
 
 
@@ -459,7 +459,7 @@ def run_at_terminal(act: Callable[[int, int], object], **options: Any) -> tuple[
             greeting += chunk
         act(master, process.pid)
         said = greeting + stderr.read()
-    status = process.wait(20)
+    status = process.wait(30)
     os.close(master)
     return status, said.decode()
 

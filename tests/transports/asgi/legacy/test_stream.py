@@ -56,7 +56,7 @@ async def test_a_new_connection_takes_the_place_of_one_that_does_not_read() -> N
             await channel.emit(b'"%d"' % number)
             said.append(number)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await channel.open(dead.reply())
         await channel.emit(b'"seen"')
         async with anyio.create_task_group() as group:
@@ -77,7 +77,7 @@ async def test_a_new_connection_takes_the_place_of_one_that_does_not_read() -> N
 async def test_the_end_of_a_stream_does_not_wait_for_the_connection_that_was_replaced() -> None:
     """The last event is stored, and the client gets it on its new connection."""
     channel, dead, alive = made(MemoryEventStore()), Server(), Server()
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await channel.open(dead.reply())
         await channel.emit(b'"seen"')
         dead.stop_reading()
@@ -93,7 +93,7 @@ async def test_the_end_of_a_stream_does_not_wait_for_the_connection_that_was_rep
 async def test_a_stream_is_given_up_while_a_write_waits() -> None:
     """A shutdown does not wait for a client that does not read."""
     channel, dead = made(None), Server()
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await channel.open(dead.reply())
         dead.stop_reading()
         async with anyio.create_task_group() as group:
@@ -114,7 +114,7 @@ async def test_what_is_said_while_a_stream_opens_waits_for_its_head() -> None:
         opening.set()
         await may_open.wait()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(channel.open, server.reply(), tell)
             await opening.wait()
@@ -144,7 +144,7 @@ async def test_ending_a_wait_is_not_cancelling_who_waits() -> None:
         found.append("went on")
         found.append(await wait.run(anyio.sleep(0)))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(run)
             await waiting.wait()
