@@ -16,7 +16,7 @@ import inspect
 import json
 import pkgutil
 from collections.abc import Callable, Collection, Iterator
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +94,13 @@ def make_app(resource: str | None = RESOURCE, **options: Any) -> MCPServer[Any]:
 # -- the doors --------------------------------------------------------------------------------------------------------
 
 
-def modules() -> Iterator[Any]:
+@cache
+def modules() -> tuple[Any, ...]:
     """Every module of the library that can be imported here."""
+    return tuple(imported())
+
+
+def imported() -> Iterator[Any]:
     for found in pkgutil.walk_packages(ferrule.__path__, "ferrule."):
         if not found.name.endswith("__main__"):
             try:
@@ -366,13 +371,14 @@ def test_whoever_drives_the_kernel_is_known() -> None:
 
 def test_every_maker_of_endpoints_is_tried() -> None:
     """A new function that makes an endpoint of a server has to become a door above."""
+    returned = (HttpGate, *gates(), *gates().values())
     makers = {
         f"{module.__name__}.{name}"
         for module in modules()
         for name, value in vars(module).items()
         if inspect.isfunction(value)
         and value.__module__ == module.__name__
-        and getattr(value, "__annotations__", {}).get("return") in (HttpGate, *gates(), *gates().values())
+        and getattr(value, "__annotations__", {}).get("return") in returned
     }
     assert makers == {"ferrule.app.serving.http.make_endpoint", "ferrule.transports.hosting.running.asgi"}
 
