@@ -372,6 +372,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
     def list_tools(self) -> list[Tool]:
         """Return the definitions of the enabled tools, in the form of the latest revision."""
+        if self.tools.index.before_read is not None:
+            self.tools.index.before_read()
         return [tool.definition() for tool in self.tools.index.live.values()]
 
     def list_resources(self) -> list[Resource]:

@@ -50,6 +50,8 @@ class ComponentIndex(Generic[ComponentT]):
         followers: called after every change, before it is published; see `ferrule.app.components.mounting`.
         checks: called with a key before it is added; an exception refuses it.
         hidden_tags: the disabled tags: a component with such a tag that a mounted server adds later stays hidden.
+        before_read: called before a list is read, and before a key that names nothing is refused; registers what has
+            come since. ``None`` for nothing.
     """
 
     def __init__(self, kind: str, on_change: Callable[[], None], is_private: bool = False) -> None:
@@ -65,6 +67,14 @@ class ComponentIndex(Generic[ComponentT]):
         self._hidden_keys: set[str] = set()
         self.is_guarded = False
         self.is_private = is_private
+        self.before_read: Callable[[], None] | None = None
+
+    def look_again(self, key: str) -> ComponentT | None:
+        """Return an enabled component that was registered by `before_read`; ``None`` if there is none."""
+        if self.before_read is None:
+            return None
+        self.before_read()
+        return self.live.get(key)
 
     def __len__(self) -> int:
         return len(self._all)
@@ -219,6 +229,8 @@ class ComponentIndex(Generic[ComponentT]):
         Raises:
             InvalidParams: the cursor is not one of this server's.
         """
+        if self.before_read is not None:
+            self.before_read()
         server, connection = ctx.server, ctx.session.connection
         hints = server.cache_hints
         members: Collection[ComponentT] = self.live.values()

@@ -453,7 +453,7 @@ class ToolSet:
         Raises:
             InvalidParams: there is no such enabled tool (2026-07-28, "Tools", error handling).
         """
-        tool = self.index.live.get(name)
+        tool = self.index.live.get(name) or self.index.look_again(name)
         if tool is None:
             raise InvalidParams(f"Unknown tool: {shown_name(name)}")
         return tool
@@ -493,7 +493,9 @@ class ToolSet:
         params = ctx.params
         tool = self.index.live.get(params.name)
         if tool is None:
-            raise self.index.unknown(params.name, ctx)
+            tool = self.index.look_again(params.name)
+            if tool is None:
+                raise self.index.unknown(params.name, ctx)
         if tool.guard is not None:
             return self._call_guarded(ctx, tool, params.arguments)
         return tool.run(ctx, params.arguments)

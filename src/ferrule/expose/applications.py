@@ -1,0 +1,149 @@
+"""Applications of this process: which framework made one, and `expose`, which makes a server of it.
+
+The engine knows no framework. Each framework has a module in `ferrule.integrations`, named here and imported when an
+application of that framework is exposed; what it offers to the engine is an `Exposable`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib import import_module
+from typing import Any, Protocol, Unpack
+
+from ferrule.app.server import MCPServer
+from ferrule.expose.description.reader import Description
+from ferrule.expose.exchange import Caller
+from ferrule.expose.exposure import Exposure
+from ferrule.expose.openapi import settings_of
+from ferrule.expose.settings import ExposeKeywords, ExposeSettings, ValidateOutput
+
+__all__ = ["Exposable", "UnknownFramework", "exposable_of", "expose"]
+
+logger = logging.getLogger(__name__)
+
+_FRAMEWORKS = {
+    "fastapi.applications:FastAPI": "ferrule.integrations.fastapi",
+}
+"""Class of an application, as ``module:name``, and the module of ours that has ``exposable(app)`` for it."""
+
+
+class UnknownFramework(TypeError):
+    """An object is no application of a framework that can be exposed."""
+
+
+class Exposable(Protocol):
+    """An application, as the engine needs it."""
+
+    @property
+    def caller(self) -> Caller:
+        """Sends requests into the application."""
+        ...
+
+    @property
+    def validate_output(self) -> ValidateOutput:
+        """What is done with the schemas of answers, unless the user says otherwise."""
+        ...
+
+    def version(self) -> object:
+        """Return a value that changes when the operations of the application change; cheap, since each list asks."""
+        ...
+
+    def describe(self) -> Description:
+        """Return what the application offers now."""
+        ...
+
+    def started(self) -> AbstractAsyncContextManager[None]:
+        """Return what runs the application's own start and end around the server, unless its host runs them."""
+        ...
+
+
+def exposable_of(app: Any) -> Exposable:
+    """Return what the engine needs of an application.
+
+    Raises:
+        UnknownFramework: no framework that is known made it.
+    """
+    for kind in type(app).__mro__:
+        module = _FRAMEWORKS.get(f"{kind.__module__}:{kind.__qualname__}")
+        if module is not None:
+            found: Exposable = import_module(module).exposable(app)
+            return found
+    known = sorted(name.rpartition(":")[2] for name in _FRAMEWORKS)
+    raise UnknownFramework(
+        f"{type(app).__module__}.{type(app).__qualname__} is no application of {', '.join(known)}. For another "
+        "framework give its OpenAPI document to from_openapi(…, caller=ASGICaller(app)) or WSGICaller(app)"
+    )
+
+
+def expose(
+    app: Any, *, name: str | None = None, server: Mapping[str, Any] | None = None, **options: Unpack[ExposeKeywords]
+) -> MCPServer[Any]:
+    """Return a server whose tools are operations of an application of this process.
+
+    The application's own stack runs for each call: middleware, security, dependencies, validation, exception handlers.
+    Its description is read when the server starts or is first asked, and again when its routes have changed.
+
+    Args:
+        app: the application.
+        name: of the server; the application's title without.
+        server: further options of `MCPServer`.
+        options: which operations are exposed, and how; see `ExposeSettings`. Nothing is exposed without ``include=``.
+
+    Raises:
+        UnknownFramework: no framework that is known made ``app``.
+        TypeError: ``include`` is missing, or an option does not exist.
+    """
+    settings = settings_of("expose()", options)
+    exposable = exposable_of(app)
+    if "validate_output" not in options:
+        from msgspec.structs import replace
+
+        settings = replace(settings, validate_output=exposable.validate_output)
+    given = dict(server or {})
+    made = _LiveExposure(exposable, settings)
+    given["lifespan"] = made.lifespan(given.get("lifespan"))
+    if name is None:
+        name = str(getattr(app, "title", None) or type(app).__name__)
+    return made.attach(MCPServer(name, **given))
+
+
+class _LiveExposure:
+    """The operations of an application on a server, read again when they change."""
+
+    def __init__(self, exposable: Exposable, settings: ExposeSettings) -> None:
+        self._exposable = exposable
+        self._settings = settings
+        self._exposure: Exposure | None = None
+        self._version: object = None
+
+    def attach(self, server: MCPServer[Any]) -> MCPServer[Any]:
+        self._exposure = Exposure(server, self._exposable.caller, self._settings)
+        server.tools.serve()
+        server.tools.index.before_read = self.refresh
+        server.resources.fixed.before_read = self.refresh
+        server.resources.templates.before_read = self.refresh
+        return server
+
+    def refresh(self) -> None:
+        """Expose what the application offers now, if that has changed."""
+        version = self._exposable.version()
+        if version == self._version or self._exposure is None:
+            return
+        is_first = self._version is None
+        self._version = version
+        self._exposure.update(self._exposable.describe().operations, strict=is_first)
+
+    def lifespan(self, own: Any) -> Any:
+        @asynccontextmanager
+        async def lifespan(app: MCPServer[Any]) -> AsyncGenerator[Any]:
+            async with self._exposable.started():
+                self.refresh()
+                if own is None:
+                    yield {}
+                else:
+                    async with own(app) as state:
+                        yield state
+
+        return lifespan

@@ -1,0 +1,200 @@
+"""The function behind an exposed operation: arguments to a request, through a caller, and the answer to a result."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from msgspec.structs import replace
+
+from ferrule.app.errors import ToolError
+from ferrule.app.execution.context import Context
+from ferrule.expose.exchange import ApiRequest, ApiResponse, Caller, CallerUnavailable, Origin
+from ferrule.expose.operations import Operation
+from ferrule.expose.projection import Projection
+from ferrule.expose.requests.build import InvalidArgument, build_request
+from ferrule.expose.requests.files import FileContents, InvalidFile, read_file_argument
+from ferrule.expose.results import answer_of
+from ferrule.expose.settings import ExposeSettings
+from ferrule.wire.json_types import is_list
+
+__all__ = ["MAX_REDIRECTS", "OperationCall"]
+
+logger = logging.getLogger(__name__)
+
+MAX_REDIRECTS = 5
+"""Redirects of one call that are followed, all of them on the same origin."""
+
+
+class OperationCall:
+    """Calls one operation.
+
+    Args:
+        operation: what is called.
+        caller: sends the request.
+        settings: how it is exposed.
+        constants: values of arguments that the model does not give, by argument.
+        base_url: of links to large files; ``None`` takes the origin of the outer request.
+        path_prefix: of the API below its origin, for redirects that name an absolute path.
+    """
+
+    def __init__(
+        self,
+        operation: Operation,
+        caller: Caller,
+        settings: ExposeSettings,
+        *,
+        constants: Mapping[str, Any],
+        base_url: str | None = None,
+        path_prefix: str = "",
+    ) -> None:
+        self.operation = operation
+        self._caller = caller
+        self._settings = settings
+        self._constants = dict(constants)
+        self._base_url = base_url
+        self._path_prefix = path_prefix
+        self._projection = Projection(settings.of(settings.fields, operation), settings.mask)
+        self._files = _file_arguments(operation)
+        self._check: Callable[[Any], list[str]] | None = None
+
+    async def __call__(self, ctx: Context[Any], arguments: Mapping[str, Any]) -> Any:
+        """Return what the tool returns.
+
+        Raises:
+            ToolError: an argument cannot be sent, or the API refused the request or did not answer.
+        """
+        operation = self.operation
+        given = {**arguments, **self._constants}
+        try:
+            files = await self._contents(ctx, given) if self._files else None
+            request = build_request(operation, given, files=files)
+        except (InvalidArgument, InvalidFile) as error:
+            raise ToolError(str(error)) from error
+        origin = origin_of(ctx, self._settings.forward_headers)
+        try:
+            request, response = await self._send(request, origin)
+        except CallerUnavailable as error:
+            raise ToolError(f"The call failed: {error}") from error
+        base_url = self._base_url if self._base_url is not None else f"{origin.scheme}://{origin.host}"
+        answer = answer_of(operation, request, response, projection=self._projection, base_url=base_url)
+        if self._settings.validate_output != "off" and 200 <= response.status < 300:
+            self._compare(answer)
+        return answer
+
+    async def _send(self, request: ApiRequest, origin: Origin) -> tuple[ApiRequest, ApiResponse]:
+        """Return the last request and its answer; a redirect on the same origin is followed."""
+        followed = 0
+        while True:
+            response = await self._caller.call(request, origin, max_bytes=self._settings.max_response_bytes)
+            target = self._redirected(request, response, origin)
+            if target is None or followed == MAX_REDIRECTS:
+                return request, response
+            request = target
+            followed += 1
+
+    def _redirected(self, request: ApiRequest, response: ApiResponse, origin: Origin) -> ApiRequest | None:
+        location = response.header("location")
+        if location is None or response.status not in (301, 302, 303, 307, 308):
+            return None
+        own = self._base_url or f"{origin.scheme}://{origin.host}"
+        root = urlsplit(own)
+        target = urlsplit(urljoin(f"{root.scheme}://{root.netloc}{self._path_prefix}{request.target}", location))
+        if (target.scheme, target.netloc) != (root.scheme, root.netloc):
+            return None
+        if not target.path.startswith(self._path_prefix):
+            return None
+        changed = response.status == 303 or (response.status in (301, 302) and request.method == "POST")
+        keeps = ("content-type",) if changed else ()
+        return replace(
+            request,
+            method="GET" if changed and request.method != "HEAD" else request.method,
+            path=target.path[len(self._path_prefix) :] or "/",
+            query=target.query,
+            headers=tuple(pair for pair in request.headers if pair[0] not in keeps),
+            body=b"" if changed else request.body,
+        )
+
+    def _compare(self, answer: Any) -> None:
+        if self._check is None:
+            schema = self.operation.schemas().output
+            if schema is None:
+                self._check = _fits
+            else:
+                from ferrule.app.signatures.validation import problems_by
+
+                self._check = problems_by(schema)
+        found = self._check(answer)
+        if found:
+            logger.warning("%s answered what its description does not say: %s", self.operation.label, "; ".join(found))
+
+    async def _contents(
+        self, ctx: Context[Any], given: Mapping[str, Any]
+    ) -> dict[str, FileContents | list[FileContents]]:
+        async def read_uri(uri: str) -> FileContents:
+            return await read_resource(ctx, uri)
+
+        made: dict[str, FileContents | list[FileContents]] = {}
+        for name in self._files:
+            value = given.get(name)
+            if value is None:
+                continue
+            if is_list(value):
+                made[name] = [await read_file_argument(name, part, read_uri) for part in value]
+            else:
+                made[name] = await read_file_argument(name, value, read_uri)
+        return made
+
+
+async def read_resource(ctx: Context[Any], uri: str) -> FileContents:
+    """Return the contents of a resource of this server, as the sender of the request may read it.
+
+    Raises:
+        InvalidFile: there is none, or it has no contents.
+    """
+    from base64 import b64decode
+
+    from ferrule.protocol.errors import MCPError
+
+    try:
+        result = await ctx.read_resource(uri)
+    except MCPError as error:
+        raise InvalidFile(f"the resource {uri[:200]!r} cannot be read") from error
+    if not result.contents:
+        raise InvalidFile(f"the resource {uri[:200]!r} is empty")
+    first = result.contents[0]
+    data = first.text.encode("utf-8", "replace") if first.text is not None else b64decode(first.blob or "")
+    return FileContents(data=data, filename=uri.rstrip("/").rpartition("/")[2] or None, content_type=first.mime_type)
+
+
+def origin_of(ctx: Context[Any], forward: tuple[str, ...]) -> Origin:
+    """Return what an application of this process sees of the outer request.
+
+    Args:
+        ctx: of the call.
+        forward: names of the headers that are passed on, in lower case.
+    """
+    transport = ctx.transport
+    headers = transport.headers
+    return Origin(
+        scheme="https" if headers.get("x-forwarded-proto") == "https" else "http",
+        host=headers.get("host", "localhost"),
+        client=transport.client,
+        headers=tuple((name, headers[name]) for name in forward if name in headers),
+    )
+
+
+def _file_arguments(operation: Operation) -> tuple[str, ...]:
+    body = operation.body
+    if body is None:
+        return ()
+    names = [member.argument for member in body.fields if member.is_binary]
+    if body.form == "binary" and body.argument is not None:
+        names.append(body.argument)
+    return tuple(names)
+
+
+def _fits(value: Any) -> list[str]:
+    return []

@@ -1,0 +1,61 @@
+"""Several descriptions as one: applications mounted in an application."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ferrule.expose.description.names import clean, operation_names, path_name, shorten
+from ferrule.expose.description.reader import Description
+from ferrule.expose.operations import Operation
+
+__all__ = ["merge_descriptions", "renamed"]
+
+
+def renamed(description: Description, names: Mapping[str, str]) -> Description:
+    """Return a description whose operations have other names.
+
+    Args:
+        description: as read.
+        names: by operation id; one that another operation has is left aside.
+    """
+    wanted = [names.get(operation.operation_id or "", operation.name) for operation in description.operations]
+    taken = Counter(shorten(clean(name), name).lower() for name in wanted)
+    made: list[Operation] = []
+    for operation, name in zip(description.operations, wanted, strict=True):
+        found = shorten(clean(name), name)
+        made.append(replace(operation, name=found) if found and taken[found.lower()] == 1 else operation)
+    return replace(description, operations=tuple(made))
+
+
+def merge_descriptions(parts: Sequence[tuple[str, Description]]) -> Description:
+    """Return one description; each path gets the prefix of its part, and names that occur twice that of their path.
+
+    Args:
+        parts: prefix and description, the main one first.
+    """
+    if len(parts) == 1 and not parts[0][0]:
+        return parts[0][1]
+    every = [
+        replace(operation, path=prefix + operation.path) for prefix, part in parts for operation in part.operations
+    ]
+    counts = Counter(operation.name.lower() for operation in every)
+    names = operation_names(
+        [
+            (
+                operation.method,
+                operation.path,
+                operation.name if counts[operation.name.lower()] == 1 else path_name(operation.method, operation.path),
+            )
+            for operation in every
+        ]
+    )
+    return replace(
+        parts[0][1],
+        operations=tuple(replace(operation, name=name) for operation, name in zip(every, names, strict=True)),
+        skipped=tuple(
+            replace(skipped, path=prefix + skipped.path) for prefix, part in parts for skipped in part.skipped
+        ),
+    )

@@ -1,0 +1,224 @@
+"""Operations as tools and resources of a server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from ferrule.app.components.options import ToolKeywords
+from ferrule.app.execution.context import current_context
+from ferrule.app.server import MCPServer
+from ferrule.expose.calls import OperationCall
+from ferrule.expose.choice import choose_operations, matcher
+from ferrule.expose.exchange import Caller
+from ferrule.expose.operations import Operation, Parameter, Skipped, UnusableOperation
+from ferrule.expose.settings import ExposeSettings
+from ferrule.wire.json_types import is_object
+
+__all__ = ["Exposure", "annotations_of"]
+
+logger = logging.getLogger(__name__)
+
+
+class Exposure:
+    """The operations of one API, on one server.
+
+    Args:
+        server: where the tools are registered.
+        caller: sends the requests.
+        settings: how operations are exposed.
+        base_url: of the API; ``None`` for an application of this process.
+
+    Attributes:
+        operations: that are exposed, by the name of their tool.
+        skipped: those that were chosen and cannot be offered.
+    """
+
+    def __init__(
+        self, server: MCPServer[Any], caller: Caller, settings: ExposeSettings, *, base_url: str | None = None
+    ) -> None:
+        self.server = server
+        self.caller = caller
+        self.settings = settings
+        self.operations: dict[str, Operation] = {}
+        self.skipped: list[Skipped] = []
+        self._base_url = base_url
+        self._uris: list[str] = []
+
+    def update(self, operations: Iterable[Operation], *, strict: bool = True) -> None:
+        """Expose what is chosen of these operations, and take away what was exposed and is not among them.
+
+        Args:
+            operations: all of the API.
+            strict: a pattern that matches nothing is an error.
+
+        Raises:
+            NothingMatches: ``strict``, and a pattern matches nothing.
+            RegistrationError: a name is taken by another tool of the server.
+        """
+        every = list(operations)
+        chosen = choose_operations(every, self.settings.include, self.settings.exclude, strict=strict)
+        resources = {
+            operation.label
+            for operation in choose_operations(chosen, self.settings.resources)
+            if operation.method == "GET"
+        }
+        for name in self.operations:
+            self.server.remove_tool(name)
+        for uri in self._uris:
+            self.server.remove_resource(uri)
+        self.operations.clear()
+        self.skipped.clear()
+        self._uris.clear()
+        for operation in chosen:
+            try:
+                if operation.label in resources:
+                    self._add_resource(operation)
+                else:
+                    self._add_tool(operation)
+            except UnusableOperation as error:
+                skipped = Skipped(method=operation.method, path=operation.path, reason=str(error))
+                self.skipped.append(skipped)
+                logger.warning("%s is not exposed: %s", operation.label, error)
+
+    def _add_tool(self, operation: Operation) -> None:
+        settings = self.settings
+        name = settings.of(settings.rename, operation) or operation.name
+        override = settings.of(settings.override, operation)
+        if override is not None:
+            self.server.add_tool(override, name=name, description=settings.of(settings.describe, operation))
+            self.operations[name] = operation
+            return
+        schema, operation, constants = self._input(operation)
+        call = OperationCall(operation, self.caller, settings, constants=constants, base_url=self._base_url)
+
+        async def run(**arguments: Any) -> Any:  # without a parameter for the context: an argument may have any name
+            return await call(current_context(), arguments)
+
+        options: ToolKeywords = {
+            "name": name,
+            "description": self._description(operation),
+            "title": operation.title,
+            "annotations": self._annotations(operation),
+            "tags": operation.tags,
+            "input_schema": schema,
+            "scopes": settings.scopes,
+            "timeout_s": settings.timeout_s,
+        }
+        output = operation.schemas().output
+        if settings.validate_output == "publish" and operation.is_read_only and output is not None:
+            options["output_schema"] = output
+        self.server.add_tool(run, **options)
+        self.operations[name] = operation
+
+    def _input(self, operation: Operation) -> tuple[dict[str, Any], Operation, dict[str, Any]]:
+        """Return the input schema without what is the same in every call, the operation, and those values."""
+        settings = self.settings
+        schemas = operation.schemas()
+        schema = {**schemas.input, "properties": dict(schemas.input["properties"])}
+        constants: dict[str, Any] = {}
+        for parameter in operation.parameters:
+            if parameter.name in settings.parameters:
+                constants[parameter.argument] = settings.parameters[parameter.name]
+                schema["properties"].pop(parameter.argument, None)
+        if constants:
+            required = [name for name in schema.get("required", ()) if name not in constants]
+            schema.pop("required", None)
+            if required:
+                schema["required"] = required
+        added: Mapping[str, Any] = settings.of(settings.add_parameters, operation) or {}
+        if added:
+            from msgspec.structs import replace
+
+            schema["properties"].update(added)
+            more = [Parameter(name=name, argument=name, location="query", explode=True) for name in added]
+            operation = replace(operation, parameters=(*operation.parameters, *more))
+        return schema, operation, constants
+
+    def _description(self, operation: Operation) -> str:
+        text = self.settings.of(self.settings.describe, operation) or operation.description or operation.label
+        return f"Deprecated. {text}" if operation.deprecated and self.settings.mark_deprecated else text
+
+    def _annotations(self, operation: Operation) -> dict[str, Any]:
+        made = annotations_of(operation)
+        for pattern, hints in self.settings.hints.items():
+            if matcher(pattern)(operation):
+                made.update(hints)
+        return made
+
+    def _add_resource(self, operation: Operation) -> None:
+        schema, operation, constants = self._input(operation)
+        call = OperationCall(operation, self.caller, self.settings, constants=constants, base_url=self._base_url)
+        names = [name for name in schema["properties"] if name in _resource_variables(operation)]
+        uri = _resource_uri(self.server.name, operation, names)
+        function = _resource_function(call, names)
+        self.server.add_resource(
+            uri,
+            function,
+            name=self.settings.of(self.settings.rename, operation) or operation.name,
+            title=operation.title,
+            description=self._description(operation),
+            tags=operation.tags,
+            scopes=self.settings.scopes,
+        )
+        self._uris.append(uri)
+
+
+def annotations_of(operation: Operation) -> dict[str, Any]:
+    """Return the hints that an operation's method promises (RFC 9110, section 9.2)."""
+    if operation.is_read_only:
+        return {"readOnlyHint": True, "openWorldHint": False}
+    return {
+        "readOnlyHint": False,
+        "destructiveHint": operation.method == "DELETE",
+        "idempotentHint": operation.is_idempotent,
+        "openWorldHint": False,
+    }
+
+
+def _resource_variables(operation: Operation) -> list[str]:
+    """Return the arguments of an operation with plain values, which a URI can hold."""
+    found: list[str] = []
+    for parameter in operation.parameters:
+        if parameter.location == "path":
+            found.append(parameter.argument)
+        elif parameter.location == "query":
+            raw = parameter.raw_schema
+            if not is_object(raw) or raw.get("type") not in ("array", "object"):
+                found.append(parameter.argument)
+    return found
+
+
+def _resource_uri(server: str, operation: Operation, names: list[str]) -> str:
+    path = operation.path
+    for parameter in operation.parameters:
+        if parameter.location == "path":
+            path = path.replace(f"{{{parameter.name}}}", f"{{{parameter.argument}}}")
+    query = [parameter.argument for parameter in operation.parameters if parameter.location == "query"]
+    query = [name for name in query if name in names]
+    host = quote("".join(c if c.isalnum() else "-" for c in server.lower()).strip("-") or "api")
+    return f"api://{host}{path}" + (f"{{?{','.join(query)}}}" if query else "")
+
+
+def _resource_function(call: OperationCall, names: list[str]) -> Callable[..., Any]:
+    """Return a function whose parameters are the variables of a resource's URI."""
+    from inspect import Parameter as Argument
+    from inspect import Signature
+
+    in_path = {p.argument for p in call.operation.parameters if p.location == "path"}
+
+    async def read(**arguments: Any) -> Any:
+        return await call(current_context(), {name: value for name, value in arguments.items() if value is not None})
+
+    function: Any = read
+    function.__signature__ = Signature(
+        [
+            Argument(name, Argument.KEYWORD_ONLY, annotation=str)
+            if name in in_path
+            else Argument(name, Argument.KEYWORD_ONLY, annotation=str, default=None)
+            for name in names
+        ]
+    )
+    return read

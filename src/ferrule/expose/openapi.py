@@ -1,0 +1,128 @@
+"""An API with an OpenAPI description, over HTTP, as a server: `from_openapi`, `add_openapi`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Unpack, cast
+from urllib.parse import urlsplit
+
+from ferrule._options import check_options
+from ferrule.app.server import MCPServer
+from ferrule.expose.callers.http import HTTPCaller
+from ferrule.expose.credentials import Credentials, WithCredentials
+from ferrule.expose.description.reader import Description, read_description
+from ferrule.expose.documents import Source, load_document
+from ferrule.expose.exchange import Caller
+from ferrule.expose.exposure import Exposure
+from ferrule.expose.settings import ExposeKeywords, ExposeSettings
+
+__all__ = ["from_openapi", "read_openapi"]
+
+
+def read_openapi(
+    source: Source, *, allow_remote_references: bool = False, documents: Mapping[str, Any] | None = None
+) -> Description:
+    """Return what an OpenAPI document describes.
+
+    Args:
+        source: the document, its path or its URL; see `load_document`.
+        allow_remote_references: fetch other documents that it refers to, over HTTP; files only beside the document.
+        documents: other documents, by URI.
+
+    Raises:
+        NotADescription: it is none that can be read.
+        OSError: the file cannot be read.
+    """
+    document, uri = load_document(source)
+    fetch: Callable[[str], Any] | None = None
+    if allow_remote_references:
+
+        def fetch_document(target: str) -> Any:
+            if not target.startswith(("http://", "https://")) or urlsplit(uri).scheme == "file":
+                raise PermissionError(target)
+            return load_document(target)[0]
+
+        fetch = fetch_document
+    return read_description(document, base_uri=uri, documents=documents, fetch=fetch)
+
+
+def from_openapi(
+    source: Source,
+    *,
+    base_url: str,
+    auth: Credentials | None = None,
+    headers: Mapping[str, str] | None = None,
+    client: Any = None,
+    caller: Caller | None = None,
+    allow_remote_references: bool = False,
+    documents: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    server: Mapping[str, Any] | None = None,
+    **options: Unpack[ExposeKeywords],
+) -> MCPServer[Any]:
+    """Return a server whose tools are operations of an API.
+
+    Args:
+        source: the OpenAPI document, its path or its URL.
+        base_url: where the API is. The ``servers`` of the document never decide where requests, and the credentials in
+            them, go.
+        auth: credentials for the API; see `Credentials`.
+        headers: sent with every request.
+        client: an ``aiohttp.ClientSession`` of your own.
+        caller: sends the requests in place of HTTP.
+        allow_remote_references: fetch other documents that this one refers to.
+        documents: other documents, by URI.
+        name: of the server; the API's title without.
+        server: further options of `MCPServer`.
+        options: which operations are exposed, and how; see `ExposeSettings`. Nothing is exposed without ``include=``.
+
+    Raises:
+        NotADescription: the document cannot be read.
+        NothingMatches: a pattern matches no operation.
+        TypeError: ``include`` is missing, or an option does not exist.
+    """
+    settings = settings_of("from_openapi()", options)
+    description = read_openapi(source, allow_remote_references=allow_remote_references, documents=documents)
+    sender: Caller = caller if caller is not None else HTTPCaller(base_url, headers=headers, session=client)
+    if auth is not None:
+        sender = WithCredentials(sender, auth, description.operations)
+    given = dict(server or {})
+    given.setdefault("version", description.version)
+    given["lifespan"] = _closing(sender, given.get("lifespan"))
+    app: MCPServer[Any] = MCPServer(name or description.title, **given)
+    Exposure(app, sender, settings, base_url=base_url).update(description.operations)
+    return app
+
+
+def settings_of(what: str, options: Mapping[str, Any]) -> ExposeSettings:
+    """Return the settings that keyword arguments say.
+
+    Args:
+        what: the function that was called, for messages.
+        options: its keyword arguments.
+
+    Raises:
+        TypeError: ``include`` is missing, or an option does not exist.
+    """
+    check_options(what, options, ExposeKeywords)
+    if "include" not in options:
+        raise TypeError(f'{what} exposes nothing by itself: say what, for instance include="tag:users" or include="*"')
+    return ExposeSettings(**cast("dict[str, Any]", options))
+
+
+def _closing(caller: Caller, lifespan: Any) -> Any:
+    """Return a lifespan that closes the caller after the user's own lifespan."""
+
+    @asynccontextmanager
+    async def closing(app: MCPServer[Any]) -> AsyncGenerator[Any]:
+        try:
+            if lifespan is None:
+                yield {}
+            else:
+                async with lifespan(app) as state:
+                    yield state
+        finally:
+            await caller.aclose()
+
+    return closing

@@ -1,0 +1,91 @@
+"""How operations are exposed: the options of `ferrule.expose.expose`, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from msgspec import Struct, field
+
+from ferrule.expose.choice import Include
+from ferrule.expose.operations import Operation, Schema
+
+__all__ = ["ExposeKeywords", "ExposeSettings", "ValidateOutput"]
+
+ValidateOutput: TypeAlias = Literal["off", "log", "publish"]
+"""What is done with the schemas of answers; see `ExposeSettings`."""
+
+
+class ExposeSettings(Struct, frozen=True, kw_only=True):
+    """How operations are exposed.
+
+    Attributes:
+        include: which operations are exposed; see `ferrule.expose.choice`.
+        exclude: which of them are not.
+        rename: tool name by operation: by its name, its id, or ``"GET /path"``.
+        describe: description for the model, by operation.
+        override: a function that is the tool in the place of an operation.
+        parameters: values of parameters that are the same in every call, by their name in the request: versions,
+            tenants. A model does not see them.
+        add_parameters: query parameters that the description lacks, by operation: name and schema.
+        hints: annotations of tools, by pattern: ``{"POST /search": {"readOnlyHint": True}}``.
+        forward_headers: headers of the outer request that are passed on to an API, lower case. ``authorization`` and
+            ``cookie`` are credentials of the caller: they are passed on only where they stand here.
+        validate_output: ``"off"``: schemas of answers are not used. ``"log"``: an answer that contradicts its schema is
+            logged. ``"publish"``: the schema of an operation that only reads is the tool's output schema, and an answer
+            that contradicts it is an error.
+        resources: operations with ``GET`` that become resources instead of tools.
+        fields: members of answers that are kept, by operation.
+        mask: patterns of names of members of answers whose values are replaced.
+        max_response_bytes: of an answer that are read.
+        timeout_s: seconds that one call may take.
+        scopes: that a token must allow, as for any tool.
+        mark_deprecated: whether the description says that an operation is deprecated.
+    """
+
+    include: Include
+    exclude: Include = ()
+    rename: Mapping[str, str] = field(default_factory=dict[str, str])
+    describe: Mapping[str, str] = field(default_factory=dict[str, str])
+    override: Mapping[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    add_parameters: Mapping[str, Mapping[str, Schema]] = field(default_factory=dict[str, Mapping[str, Schema]])
+    hints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    forward_headers: tuple[str, ...] = ()
+    validate_output: ValidateOutput = "off"
+    resources: Include = ()
+    fields: Mapping[str, Iterable[str]] = field(default_factory=dict[str, Iterable[str]])
+    mask: tuple[str, ...] = ()
+    max_response_bytes: int = 8 * 1024 * 1024
+    timeout_s: float | None = 60.0
+    scopes: Any = ()
+    mark_deprecated: bool = True
+
+    def of(self, given: Mapping[str, Any], operation: Operation) -> Any:
+        """Return what a mapping by operation says of one; ``None`` for nothing."""
+        for key in (operation.name, operation.operation_id, operation.label):
+            if key is not None and key in given:
+                return given[key]
+        return None
+
+
+class ExposeKeywords(TypedDict, total=False):
+    """The options of `ExposeSettings` as keyword arguments."""
+
+    include: Include
+    exclude: Include
+    rename: Mapping[str, str]
+    describe: Mapping[str, str]
+    override: Mapping[str, Callable[..., Any]]
+    parameters: Mapping[str, Any]
+    add_parameters: Mapping[str, Mapping[str, Schema]]
+    hints: Mapping[str, Mapping[str, Any]]
+    forward_headers: tuple[str, ...]
+    validate_output: ValidateOutput
+    resources: Include
+    fields: Mapping[str, Iterable[str]]
+    mask: tuple[str, ...]
+    max_response_bytes: int
+    timeout_s: float | None
+    scopes: Any
+    mark_deprecated: bool
