@@ -734,11 +734,11 @@ async def test_giving_up_tells_the_peer_and_drops_the_late_answer() -> None:
 
 
 async def test_giving_up_initialize_is_not_told() -> None:
-    """It may not be cancelled."""
+    """It may not be cancelled. On a loaded machine the time may be over before it is sent."""
     async with dispatching({"echo": echo}) as (peer, dispatcher):
         with pytest.raises(RequestTimeout):
             await dispatcher.send_raw_request("initialize", None, {"timeout_s": 0.01})
-        assert [message["method"] for message in await peer.waiting()] == ["initialize"]
+        assert {message["method"] for message in await peer.waiting()} <= {"initialize"}
 
 
 async def test_the_end_fails_questions_with_a_local_error() -> None:
