@@ -1,1 +1,1 @@
-"""What carries messages: stdio, HTTP, memory. Each gives the kernel a stream pair, or is an ASGI application."""
+"""Transports: stdio, HTTP, memory. Each gives the kernel a stream pair, or is an ASGI application."""

@@ -1,7 +1,7 @@
 """Tasks that belong to an object instead of a caller's scope, on asyncio and trio.
 
-A client is opened in one task and closed in another, so nothing of it may live in a task group or cancel scope of
-whoever called: on asyncio its tasks are plain tasks, on trio system tasks. `Background.aclose` ends them all.
+A client may be opened in one task and closed in another, so its tasks must not belong to a task group or cancel scope
+of the caller. On asyncio they are plain tasks, on trio system tasks. `Background.aclose` cancels them all.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class BackgroundTask(Protocol):
     """A started task."""
 
     def cancel(self) -> object:
-        """Ask it to end."""
+        """Cancel the task."""
         ...
 
 
 class _Running:
-    """One task: what cancels it. Also what tells it, and the tasks that it starts itself, from all others."""
+    """A started task. It is also the value of a context variable that the task and all tasks started by it inherit."""
 
     __slots__ = ("handle",)
 
@@ -41,7 +41,7 @@ _inside: ContextVar[_Running | None] = ContextVar("ferrule-background", default=
 
 
 class Background:
-    """Starts tasks and ends them together. An exception that a task lets out is logged."""
+    """Starts tasks and cancels them together. An exception that a task raises is logged."""
 
     def __init__(self) -> None:
         self._running: set[_Running] = set()
@@ -50,11 +50,14 @@ class Background:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `aclose` was called; nothing starts any more."""
+        """Whether `aclose` was called; no task is started after that."""
         return self._is_closed
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str = "ferrule") -> BackgroundTask:
-        """Run a coroutine in a task of its own."""
+        """Run a coroutine in a new task and return the task.
+
+        After `aclose` the coroutine is closed without being run.
+        """
         if self._is_closed:
             coroutine.close()
             return _Ended()
@@ -66,11 +69,11 @@ class Background:
         running.handle = task = asyncio.get_running_loop().create_task(_logged(coroutine, name, running))
         self._running.add(running)
 
-        def forget(task: Any) -> None:
-            coroutine.close()  # of a task that was cancelled before its first step; else it has ended already
-            self._forget(running)
+        def on_done(task: Any) -> None:
+            coroutine.close()  # a task that is cancelled before its first step leaves its coroutine open
+            self._remove(running)
 
-        task.add_done_callback(forget)
+        task.add_done_callback(on_done)
         return task
 
     def _start_on_trio(self, coroutine: Coroutine[Any, Any, Any], name: str) -> BackgroundTask:
@@ -85,17 +88,17 @@ class Background:
                 with scope:
                     await _logged(coroutine, name, running)
             finally:
-                self._forget(running)
+                self._remove(running)
 
         trio.lowlevel.spawn_system_task(run, name=name)
         return scope
 
     def runs_in(self, task: BackgroundTask) -> bool:
-        """Whether the caller is a task that was started here, or was started by it: then it cannot wait for its end."""
+        """Return whether the caller runs in ``task`` or a task started by it, and so must not wait for its end."""
         own = _inside.get()
         return own is not None and own.handle is task
 
-    def _forget(self, running: _Running) -> None:
+    def _remove(self, running: _Running) -> None:
         self._running.discard(running)
         if self._ended is not None:
             self._ended.set()
@@ -104,7 +107,7 @@ class Background:
     async def aclose(self, timeout_s: float = 5.0) -> None:
         """Cancel every task and wait until they have ended, ``timeout_s`` seconds at most. Idempotent.
 
-        One of these tasks, and whatever it has started, may call it: that one is not cancelled and not waited for.
+        If one of these tasks calls it, or a task started by one, that task is neither cancelled nor awaited.
         """
         self._is_closed = True
         own = _inside.get()
@@ -123,7 +126,7 @@ class Background:
 
 class _Ended:
     def cancel(self) -> None:
-        """Nothing runs."""
+        """Do nothing: the task was never started."""
 
 
 async def _logged(coroutine: Coroutine[Any, Any, None], name: str, running: _Running) -> None:

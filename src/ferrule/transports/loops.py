@@ -1,4 +1,4 @@
-"""Whether an event loop can be started here."""
+"""Refuses to start an event loop inside a running one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ __all__ = ["refuse_in_running_loop"]
 
 
 def refuse_in_running_loop() -> None:
-    """Say what to write where an event loop runs already.
+    """Check that no event loop runs in this thread.
 
     Raises:
-        RuntimeError: it does, in this thread.
+        RuntimeError: one does; the message names ``run_async``.
     """
     import asyncio
 
@@ -19,5 +19,5 @@ def refuse_in_running_loop() -> None:
         return
     raise RuntimeError(
         "run() starts an event loop, and one runs here already (a notebook, an async function): "
-        "await app.run_async(...) with the same arguments"
+        "use await app.run_async(...) with the same arguments"
     )

@@ -1,8 +1,8 @@
-"""Two connected ends in one process, for tests and for a client and a server that share it.
+"""Two connected ends in one process, for tests, or for a client and a server in one process.
 
-Each message is encoded once by its sender and decoded once by its receiver, exactly as over a pipe: neither side can
-touch the other's objects, and what JSON cannot carry fails here too. Nothing waits and no task is made unless a side
-runs dry or a megabyte piles up.
+Each message is encoded once by its sender and decoded once by its receiver, as over a pipe: neither side can change the
+other's objects, and values that JSON cannot represent fail here too. A side waits only if there is nothing to read or
+more than ``max_buffered_bytes`` are unread; no task is created.
 
 Both ends belong to one event loop; asyncio and trio are supported.
 """
@@ -27,11 +27,11 @@ _TRANSPORT: Final = TransportContext("memory")
 
 @dataclass(frozen=True, slots=True)
 class MemoryEnd:
-    """One side of a pair: a stream pair that any dispatcher takes.
+    """One end: a stream pair for a dispatcher.
 
     Attributes:
-        read_stream: what the other side sends.
-        write_stream: what the other side receives.
+        read_stream: receives the messages of the other end.
+        write_stream: sends messages to the other end.
     """
 
     read_stream: MemoryReadStream
@@ -44,10 +44,10 @@ class MemoryEnd:
 
 
 def memory_pair(*, max_buffered_bytes: int = 1 << 20) -> tuple[MemoryEnd, MemoryEnd]:
-    """Return two ends; what one sends the other receives.
+    """Return two connected ends; each receives the messages that the other sends.
 
     Args:
-        max_buffered_bytes: a sender waits while more than this is unread (a single larger message passes).
+        max_buffered_bytes: a sender waits while more than this is unread; a single larger message is accepted.
     """
     there, back = _Channel(max_buffered_bytes), _Channel(max_buffered_bytes)
     return (
@@ -63,11 +63,11 @@ class MemoryReadStream:
         self._channel = channel
 
     async def receive(self) -> StreamMessage:
-        """Return the next message, decoded anew.
+        """Return the next message, decoded from its JSON.
 
         Raises:
-            anyio.EndOfStream: the sender has closed, and everything it sent was received.
-            anyio.ClosedResourceError: this half is closed.
+            anyio.EndOfStream: the sender has closed, and all messages were received.
+            anyio.ClosedResourceError: this stream is closed.
         """
         channel = self._channel
         while not channel.frames:
@@ -75,21 +75,21 @@ class MemoryReadStream:
                 raise anyio.ClosedResourceError
             if channel.writer_closed:
                 raise anyio.EndOfStream
-            await channel.frame_came.wait()
+            await channel.frame_added.wait()
         frame = channel.frames.popleft()
         channel.size -= len(frame)
         if channel.size <= channel.limit:
-            channel.room_came.wake()
+            channel.space_freed.wake()
         return StreamMessage(decode(frame), _TRANSPORT)
 
     async def aclose(self) -> None:
-        """Refuse what the other side still sends. Idempotent."""
+        """Close the stream: the other end's ``send`` then raises `anyio.BrokenResourceError`. Idempotent."""
         channel = self._channel
         channel.reader_closed = True
         channel.frames.clear()
         channel.size = 0
-        channel.frame_came.wake()
-        channel.room_came.wake()
+        channel.frame_added.wake()
+        channel.space_freed.wake()
 
 
 class MemoryWriteStream:
@@ -101,12 +101,12 @@ class MemoryWriteStream:
         self._channel = channel
 
     async def send(self, item: StreamMessage) -> None:
-        """Encode one message and hand it over; waits while the other side is far behind.
+        """Encode and send one message; waits while more than ``max_buffered_bytes`` are unread.
 
         Raises:
             EncodeError: the message has no JSON form.
-            anyio.ClosedResourceError: this half is closed.
-            anyio.BrokenResourceError: the receiving half is closed.
+            anyio.ClosedResourceError: this stream is closed.
+            anyio.BrokenResourceError: the receiving end is closed.
         """
         channel = self._channel
         if channel.writer_closed:
@@ -116,28 +116,28 @@ class MemoryWriteStream:
         frame = encode(item.message)
         channel.frames.append(frame)
         channel.size += len(frame)
-        channel.frame_came.wake()
+        channel.frame_added.wake()
         while channel.is_full:
-            await channel.room_came.wait()
+            await channel.space_freed.wait()
 
     async def aclose(self) -> None:
         """End the stream: the other side receives what was sent, then `anyio.EndOfStream`. Idempotent."""
         channel = self._channel
         channel.writer_closed = True
-        channel.frame_came.wake()
-        channel.room_came.wake()
+        channel.frame_added.wake()
+        channel.space_freed.wake()
 
 
 class _Channel:
-    __slots__ = ("frame_came", "frames", "limit", "reader_closed", "room_came", "size", "writer_closed")
+    __slots__ = ("frame_added", "frames", "limit", "reader_closed", "size", "space_freed", "writer_closed")
 
     def __init__(self, limit: int) -> None:
         self.frames: deque[bytes] = deque()
         self.size = 0
         self.limit = limit
         self.reader_closed = self.writer_closed = False
-        self.frame_came = _Bell()
-        self.room_came = _Bell()
+        self.frame_added = _Signal()
+        self.space_freed = _Signal()
 
     @property
     def is_full(self) -> bool:
@@ -145,14 +145,14 @@ class _Channel:
 
 
 class _Waiter(Protocol):
-    """What an asyncio future is to its setter."""
+    """The methods of an asyncio future that are used."""
 
     def done(self) -> bool: ...
     def set_result(self, result: None, /) -> None: ...
 
 
-class _Bell:
-    """Wakes everybody who waits: one future each on asyncio, where anyio's event would cost several times as much."""
+class _Signal:
+    """Wakes all waiting tasks. On asyncio each has a future: `anyio.Event` costs several times as much there."""
 
     __slots__ = ("_waiters",)
 

@@ -1,7 +1,7 @@
-"""Callbacks for descriptors and for blocking calls, on asyncio and trio alike, without a nursery or a scope.
+"""Callbacks for descriptors, timers and blocking calls on asyncio and trio, without a nursery or a cancel scope.
 
-A process of the client must be watched (its stderr, its end) by something that belongs to no caller's task: then it
-can be opened in one task and closed in another. On asyncio that is the loop itself, on trio a system task.
+A client's process may be opened in one task and closed in another, so its stderr and its end must not be watched by a
+task of the caller. On asyncio the event loop watches them, on trio a system task.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 class Watch(Protocol):
-    """Something being watched."""
+    """A watch that can be cancelled."""
 
     def cancel(self) -> None:
-        """Stop calling back. Idempotent; must come before the descriptor is closed."""
+        """Stop the callbacks. Idempotent. Must be called before the descriptor is closed."""
         ...
 
 
@@ -41,25 +41,25 @@ def watch_readable(fd: int, callback: Callable[[], bool]) -> Watch:
 
 
 def watch_blocking(call: Callable[[], T], callback: Callable[[T], None], *, name: str) -> None:
-    """Run ``call`` in a daemon thread and hand its result to ``callback`` in the loop's thread, if that still runs.
+    """Run ``call`` in a daemon thread and pass its result to ``callback`` in the loop's thread, if the loop still runs.
 
-    What ``call`` raises ends the thread in silence: it reports failures through its result.
+    ``call`` must not raise: it reports failures through its result.
     """
     deliver: Callable[..., object]
     if runs_on_trio():
         import trio
 
         deliver = trio.lowlevel.current_trio_token().run_sync_soon
-        gone: type[Exception] = trio.RunFinishedError
+        loop_closed: type[Exception] = trio.RunFinishedError
     else:
         import asyncio
 
         deliver = asyncio.get_running_loop().call_soon_threadsafe
-        gone = RuntimeError
+        loop_closed = RuntimeError
 
     def run() -> None:
         result = call()
-        with contextlib.suppress(gone):
+        with contextlib.suppress(loop_closed):
             deliver(callback, result)
 
     threading.Thread(target=run, name=name, daemon=True).start()
@@ -144,7 +144,7 @@ class _TrioWatch:
             trio.lowlevel.notify_closing(fd)
 
     async def _run(self) -> None:
-        """The system task. It must not raise: that would end the program."""
+        """Run as a system task, which must not raise: trio would end the program."""
         import trio
 
         with contextlib.suppress(OSError, trio.ClosedResourceError):

@@ -1,4 +1,4 @@
-"""Reading a request body, never more of it than allowed."""
+"""Reads a request body up to a bound."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _DRAIN_S: Final = 2.0
 
 
 class BodyTooLarge(Exception):
-    """The body is larger than the limit, by its own declaration or by what arrived.
+    """The body is larger than the limit, by its declared length or by the bytes received.
 
     Attributes:
         has_more: a part of it has not arrived yet.
@@ -29,16 +29,16 @@ class ClientGone(Exception):
 
 
 async def read_body(receive: Receive, first: bytes, max_body_bytes: int) -> bytes:
-    """Return the rest of a body that did not come in one piece.
+    """Return a whole body that arrives in several ASGI messages.
 
     Args:
         receive: the ASGI callable.
-        first: what the first message held.
-        max_body_bytes: more than this raises as soon as it has arrived, whatever the declared length.
+        first: the body of the first message.
+        max_body_bytes: bound for the bytes received, whatever the declared length is.
 
     Raises:
-        BodyTooLarge: see above.
-        ClientGone: the client disconnected in mid-body.
+        BodyTooLarge: more than ``max_body_bytes`` were received.
+        ClientGone: the client disconnected before the body was complete.
     """
     chunks, size, has_more = [first], len(first), True
     while has_more and size <= max_body_bytes:
@@ -57,10 +57,11 @@ async def read_body(receive: Receive, first: bytes, max_body_bytes: int) -> byte
 async def refuse_body(
     receive: Receive, send: Send, body: bytes, headers: list[tuple[bytes, bytes]], has_more: bool
 ) -> None:
-    """Answer 413 and end the connection, in an order that lets the client read the answer.
+    """Respond with 413 and close the connection, in an order in which the client can read the response.
 
-    A client that is still sending sees a reset, and not our answer, if the connection closes while bytes of its are
-    unread. So the answer goes out whole first, then a bounded amount of the body is dropped, then the response ends.
+    If the connection were closed with unread bytes, a client that is still sending would get a reset and not the
+    response. So the whole response is sent first, then a bounded amount of the body is discarded, then the connection
+    is closed.
     """
     start = [
         (b"content-type", b"application/json"),

@@ -1,4 +1,4 @@
-"""What a handler may know about the HTTP request that carried its message, and how a hook refuses one."""
+"""The facts of an HTTP request for handlers and hooks, and the errors with which they refuse one."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ __all__ = ["HttpContext", "HttpRefusal", "HttpRefusing", "http_form_of", "raw_he
 
 @dataclass(frozen=True, slots=True)
 class HttpContext(TransportContext):
-    """Facts of one HTTP request. In the legacy era each message has those of its own POST, not those of the handshake.
+    """The facts of one HTTP request. In the legacy era they belong to the message's own POST, not to the handshake.
 
     Attributes:
         headers: lower-case name to value (Latin-1); repeated headers are joined with ``", "``.
-        client: address and port of the socket's peer; ``None`` when the server does not say. Behind
-            ``trusted_proxies`` the address that these name, with port 0; behind any other proxy the proxy's own.
+        client: address and port of the socket's peer; ``None`` if the server does not supply it. Behind
+            ``trusted_proxies`` the address that these forward, with port 0; behind another proxy the proxy's own.
         scope: the ASGI scope, as the server made it.
-        session_id: of the legacy session; ``None`` in the modern era and for the request that opens one.
-        principal: who authenticated, as the endpoint's ``authenticate`` hook said; ``None`` without a hook.
+        session_id: id of the legacy session; ``None`` in the modern era and for ``initialize``.
+        principal: the result of the endpoint's ``authenticate`` hook; ``None`` without a hook.
     """
 
     kind: str = "http"
@@ -35,7 +35,7 @@ class HttpContext(TransportContext):
 
 
 class HttpRefusal(Exception):
-    """Raised by an ``authenticate`` hook: answer this status instead of serving.
+    """Raised by an ``authenticate`` hook to refuse a request.
 
     Args:
         status: HTTP status, such as 401.
@@ -51,13 +51,13 @@ class HttpRefusal(Exception):
 
 
 def raw_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
-    """Return header pairs as ASGI wants them."""
+    """Return header pairs in the form of ASGI: lower-case Latin-1 bytes."""
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
 
 @runtime_checkable
 class HttpRefusing(Protocol):
-    """An error of a handler that is answered with an HTTP status and headers of its own, such as 403 with a challenge.
+    """An error of a handler that sets the HTTP status and headers of the response, such as 403 with a challenge.
 
     Attributes:
         http_status: the status.
@@ -69,5 +69,5 @@ class HttpRefusing(Protocol):
 
 
 def http_form_of(error: BaseException) -> tuple[int, list[tuple[bytes, bytes]]] | None:
-    """Return the HTTP status and headers that an error asks for; ``None`` for an error that asks for none."""
+    """Return the HTTP status and headers that an error sets; ``None`` for an error that sets none."""
     return (error.http_status, raw_headers(error.http_headers)) if isinstance(error, HttpRefusing) else None

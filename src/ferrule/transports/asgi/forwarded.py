@@ -1,11 +1,11 @@
-"""What proxies say of a request that they pass on: the host that was asked for, the client, the stripped prefix.
+"""Headers of proxies: the host of the original request, the client's address, the stripped prefix.
 
-Read are ``X-Forwarded-Host``, ``X-Forwarded-For`` and ``X-Forwarded-Prefix``, and ``Forwarded`` (RFC 7239) where the
-first two are absent. ``X-Forwarded-Proto`` is not: nothing here depends on the scheme, since no redirect is ever sent
-and the URL of a protected resource is said by its operator, never derived from a request.
+``X-Forwarded-Host``, ``X-Forwarded-For`` and ``X-Forwarded-Prefix`` are read, and ``Forwarded`` (RFC 7239) if one of
+the first two is missing. ``X-Forwarded-Proto`` is not read: nothing depends on the scheme, since no redirect is sent
+and the operator sets the URL of a protected resource.
 
-Nothing of this may be believed unless the peer of the socket is a trusted proxy, which the caller checks. Each proxy
-appends, so only the end of a list is what the trusted one wrote.
+The caller must check that the peer of the socket is a trusted proxy, because a client can send these headers, too. Each
+proxy appends to a list, so only its end was written by the trusted one.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ __all__ = ["forwarded_chain", "forwarded_host", "forwarded_prefix"]
 
 
 def forwarded_host(headers: Mapping[str, str]) -> str | None:
-    """The host that the nearest proxy was asked for; ``None`` when it does not say."""
+    """Return the ``Host`` that the nearest proxy received; ``None`` if it did not forward it."""
     found = headers.get("x-forwarded-host")
     if found is not None:
         return found.rpartition(",")[2].strip()
@@ -23,7 +23,7 @@ def forwarded_host(headers: Mapping[str, str]) -> str | None:
 
 
 def forwarded_chain(headers: Mapping[str, str]) -> list[str]:
-    """Addresses that the request came through, nearest first, as written but without ports; empty when none says."""
+    """Return the client addresses that proxies received, nearest proxy first, without ports; empty without a header."""
     found = headers.get("x-forwarded-for")
     if found is not None:
         chain = [entry.strip() for entry in found.split(",")]
@@ -33,14 +33,17 @@ def forwarded_chain(headers: Mapping[str, str]) -> list[str]:
 
 
 def forwarded_prefix(headers: Mapping[str, str]) -> str:
-    """Return the path that the nearest proxy took off, without a slash at its end; empty when it took none."""
+    """Return the path prefix that the nearest proxy removed, without a final slash; empty if it removed none."""
     prefix = headers.get("x-forwarded-prefix", "").rpartition(",")[2].strip().rstrip("/")
     is_path = prefix.startswith("/") and not prefix.startswith("//") and prefix.isprintable()
     return prefix if is_path and "?" not in prefix and "#" not in prefix else ""
 
 
 def _elements(header: str) -> list[dict[str, str]]:
-    """The elements of ``Forwarded``. No value that matters here holds a comma or a semicolon, so none is looked for."""
+    """Return the elements of ``Forwarded``.
+
+    The values used here have no comma or semicolon, so quotes are not parsed.
+    """
     found: list[dict[str, str]] = []
     for element in header.split(",") if header else ():
         pairs = (pair.partition("=") for pair in element.split(";"))

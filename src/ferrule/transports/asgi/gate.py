@@ -1,7 +1,7 @@
-"""What every HTTP request passes before anybody asks what it wants: who sends it, from where, and how much of it.
+"""The checks that every HTTP request passes before its message is read: origin, headers, authentication, body size.
 
-Shared by the Streamable HTTP endpoint and the deprecated HTTP+SSE one. Each check answers for itself when it refuses
-and then says so by its result; nothing is raised.
+Shared by the Streamable HTTP endpoint and the deprecated HTTP+SSE one. A check that refuses a request sends the
+response itself and returns ``False`` or ``None``; it raises nothing.
 """
 
 import logging
@@ -30,29 +30,29 @@ __all__ = ["HttpGate"]
 log = logging.getLogger("ferrule.http")
 
 _INVALID = int(JsonRpcErrorCode.INVALID_REQUEST)
-# May stand once. Two that disagree would let a proxy and us read different requests (RFC 9110, 5.3).
+# Allowed once only: with two different values a proxy and this server could read different requests (RFC 9110, 5.3).
 _SINGLE_HEADERS = frozenset(
     {"host", "origin", "content-type", "content-length", "authorization", "last-event-id", "x-forwarded-host"}
 )
 
 
 class HttpGate:
-    """The checks, with the options and the state that they need.
+    """The checks of one endpoint, with their options and state.
 
     Args:
-        server: what is served; a protected one closes this gate (`ferrule.kernel.protection`).
+        server: the served server; its protection, if any, supplies the hooks (`ferrule.kernel.protection`).
         options: ``None`` takes the defaults.
-        paths: what is served below the mounting prefix, first where clients enter; without any, that of the options.
+        paths: the endpoint's paths below the mounting prefix, the main one first; without any, that of the options.
 
     Attributes:
-        paths: every path below the mounting prefix that is answered with something else than 404: of the endpoint with
-            and without a slash at its end, of the protected resource's metadata, of health and readiness.
+        paths: every path below the mounting prefix that does not return 404: of the endpoint with and without a final
+            slash, of the protected resource's metadata, of health and readiness.
         options: the settings, with the hooks of the server's protection.
-        server: what is served.
-        life: the server's lifespan.
+        server: the served server.
+        life: runs the server's lifespan.
         security: the Origin and Host rules.
         health: the documents of health and readiness.
-        is_ending: a shutdown has begun, and no stream is opened any more.
+        is_ending: a shutdown has begun; no stream is opened any more.
     """
 
     def __init__(self, server: Server[Any], options: HttpOptions | None = None, *paths: str) -> None:
@@ -62,7 +62,7 @@ class HttpGate:
         self.options = options = replace(options, authenticate=authenticate, documents=documents)
         self.server = server
         self.is_ending = False
-        self._signals = ShutdownSignals(self._told_to_end)
+        self._signals = ShutdownSignals(self._on_shutdown_signal)
         self.life = LifespanRunner(server, self._begin, self._signals.leave)
         self.security = SecurityPolicy(
             loopback=options.loopback,
@@ -78,9 +78,9 @@ class HttpGate:
         self.paths: tuple[str, ...] = tuple(dict.fromkeys([*served, *beside]))
 
     def answers(self, scope: Mapping[str, Any]) -> bool:
-        """Return whether an HTTP request is for this endpoint or for what stands beside it (`paths`).
+        """Return whether an HTTP request is for the endpoint or one of its other documents (`paths`).
 
-        For a host application that hands requests on by itself. ``documents`` of its own it has to know by itself.
+        For a host application that routes requests itself. Paths of its own ``documents`` hook are not included.
 
         Args:
             scope: the ASGI scope.
@@ -95,27 +95,27 @@ class HttpGate:
         self.is_ending = False
         self._signals.follow(runtime)
 
-    def _told_to_end(self) -> None:
+    def _on_shutdown_signal(self) -> None:
         if not self.is_ending:
             current_runtime().spawn(self.drain)
 
     async def drain(self) -> None:
-        """A shutdown has begun: end the streams as the protocol says; requests in flight may finish."""
+        """Begin the shutdown: end the streams in the protocol's way; requests in flight may finish."""
         self.is_ending = True
 
     async def _refuse_ending(self, request: IncomingRequest) -> None:
-        """A stream that is asked for while the server goes down would never end."""
+        """Refuse a new stream during the shutdown: it would never end."""
         code = int(JsonRpcErrorCode.INTERNAL_ERROR)
         await request.refuse(503, code, "The server is shutting down", headers=[(b"retry-after", b"1")])
 
     def _end_with_answer(self, request: IncomingRequest) -> None:
-        """A request with ``Upgrade`` or ``Expect``: see `LastAnswer`."""
+        """Close the connection after the response to a request with ``Upgrade`` or ``Expect``; see `LastAnswer`."""
         if str(request.scope.get("http_version", "1.1")).startswith("1"):
             last = LastAnswer(request.receive, request.send, is_last="upgrade" in request.headers)
             request.receive, request.send = last.receive, last.send
 
     async def _join_headers(self, request: IncomingRequest) -> bool:
-        """Repeated headers: join what may be a list, refuse what must be one value."""
+        """Join repeated headers that may be lists; refuse repeated headers that must be one value."""
         headers = request.headers
         seen: dict[str, list[str]] = {}
         for raw_name, raw_value in request.scope["headers"]:
@@ -144,7 +144,7 @@ class HttpGate:
         return True
 
     async def _serve_elsewhere(self, request: IncomingRequest) -> None:
-        """A request for another path than this endpoint's."""
+        """Serve a request for another path than the endpoint's."""
         documents = self.options.documents
         found = None if documents is None else documents(request.context())
         if found is None:
@@ -169,7 +169,7 @@ class HttpGate:
         except HttpRefusal as refusal:
             await request.refuse(refusal.status, _INVALID, refusal.message, headers=refusal.headers)
             return False
-        except OSError as error:  # a store or an issuer that is away: refuse, the client may try again
+        except OSError as error:  # a store or an issuer cannot be reached: the client may retry
             log.error("a request could not be authenticated: %s", error)
             message = "Authentication is not available at the moment; try again"
             await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), message)
@@ -183,7 +183,7 @@ class HttpGate:
         return True
 
     async def _start(self, request: IncomingRequest) -> Runtime | None:
-        """The running loop's runtime with the server's lifespan entered; ``None`` when the request has been refused."""
+        """Start the server's lifespan and return the running loop's runtime; ``None`` if the request was refused."""
         try:
             await self.life.start()
         except Exception as exc:
@@ -193,7 +193,7 @@ class HttpGate:
         return current_runtime()
 
     async def _read_body(self, request: IncomingRequest, first: bytes, more: bool) -> bytes | None:
-        """Return the whole body; ``None`` when the request has been refused or its client has gone."""
+        """Return the whole body; ``None`` if the request was refused or its client disconnected."""
         declared = request.headers.get("content-length", "0")
         limit = self._max_body_bytes
         try:
@@ -204,12 +204,12 @@ class HttpGate:
             error = encode_error(None, JsonRpcError(_INVALID, f"The body is larger than {limit} bytes"))
             await refuse_body(request.receive, request.send, error, request.reply_headers or [], refusal.has_more)
         except ClientGone:
-            log.info("a client went away in the middle of its request")
+            log.info("a client disconnected before its request was complete")
         return None
 
 
 def _path_below_mount(scope: Mapping[str, Any]) -> str:
-    """Return the path below the mounting prefix; hosts differ in what ``path`` holds."""
+    """Return the path below the mounting prefix; ASGI hosts differ in whether ``path`` includes ``root_path``."""
     path, root = str(scope["path"]), str(scope.get("root_path", "")).rstrip("/")
     return path[len(root) :] if root and path.startswith(f"{root}/") else path
 

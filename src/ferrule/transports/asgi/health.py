@@ -1,16 +1,16 @@
-"""Two documents for operators and load balancers: is the process alive, and may it be sent requests.
+"""Liveness and readiness probes for operators and load balancers.
 
-* Alive (``/healthz``): 200 as long as the event loop gets round to answering. It looks at nothing else, because a
-  supervisor answers a failure by killing the process, which mends no store and no network.
-* Ready (``/readyz``): 200 when the server's lifespan is entered, its store can be written to and read, and no shutdown
-  has begun; else 503, and balancers send their requests elsewhere.
+* Liveness (``/healthz``): 200 as long as the event loop can respond. Nothing else is checked, because a supervisor
+  kills the process after a failure, which repairs neither store nor network.
+* Readiness (``/readyz``): 200 if the server's lifespan has started, its store can be written and read, and no shutdown
+  has begun; else 503, and load balancers use other instances.
 
-Both say one word and no reason: anybody may ask them. The log says the reason. Neither Host, nor Origin, nor a token
-is looked at: a prober uses the address of a machine as its name and has no token, and a page that made its visitor's
-browser ask could not read the answer, which carries no CORS headers.
+The response is one word without a reason, because anyone may send a probe; the reason is logged. Host, Origin and token
+are not checked: a prober uses an IP address as host and has no token, and a web page cannot read the response, which
+has no CORS headers.
 
-Probes come often and from anywhere, so what they find out is kept for a second, and many at once share one look at
-the store.
+Probes are frequent and may come from anyone, so a result is cached for `_KEPT_S` seconds, and concurrent probes share
+one check.
 """
 
 import logging
@@ -26,7 +26,7 @@ __all__ = ["Health", "ReadyCheck"]
 log = logging.getLogger("ferrule.http")
 
 ReadyCheck = Callable[[], Awaitable[object]]
-"""Returns when requests can be served; returns ``False``, or raises, when not."""
+"""Returns ``False`` or raises if requests cannot be served; any other result means ready."""
 
 _KEPT_S: Final = 1.0
 _CHECK_S: Final = 2.0
@@ -37,12 +37,12 @@ class Health:
     """The health and readiness of one endpoint.
 
     Args:
-        start: enters the server's lifespan unless it is entered.
-        checks: asked one after the other, together `_CHECK_S` seconds at most.
-        clock: monotonic seconds.
+        start: starts the server's lifespan unless it runs.
+        checks: run one after the other, within `_CHECK_S` seconds together.
+        clock: returns monotonic seconds.
 
     Attributes:
-        is_draining: a shutdown has begun; until the endpoint is started anew.
+        is_draining: a shutdown has begun; reset when the endpoint starts again.
     """
 
     def __init__(
@@ -56,15 +56,15 @@ class Health:
         self._checks = checks
         self._clock = clock
         self._found: tuple[float, bool] | None = None
-        self._looking: anyio.Event | None = None
+        self._checking: anyio.Event | None = None
         self._was_ready = True
 
     async def serve_alive(self, request: IncomingRequest) -> None:
-        """Answer whether the process is alive."""
+        """Respond to a liveness probe."""
         await self._reply(request, True, "ok")
 
     async def serve_ready(self, request: IncomingRequest) -> None:
-        """Answer whether requests may come."""
+        """Respond to a readiness probe."""
         if self.is_draining:
             await self._reply(request, False, "draining")
         elif await self.is_ready():
@@ -73,40 +73,42 @@ class Health:
             await self._reply(request, False, "unavailable")
 
     async def is_ready(self) -> bool:
-        """Return whether the server is started and its checks pass, as of a second ago at most."""
+        """Return whether the server has started and its checks pass; the result is `_KEPT_S` seconds old at most."""
         while (found := self._found) is None or self._clock() - found[0] > _KEPT_S:
-            if (looking := self._looking) is None:
-                return await self._look()
+            if (checking := self._checking) is None:
+                return await self._check()
             with anyio.move_on_after(2 * _CHECK_S) as scope:
-                await looking.wait()
-            if scope.cancelled_caught:  # who looked belongs to an event loop that is gone
-                self._looking = None
+                await checking.wait()
+            if (
+                scope.cancelled_caught
+            ):  # the task that checks belongs to an event loop that was closed (serverless, tests)
+                self._checking = None
         return found[1]
 
-    async def _look(self) -> bool:
-        looking = self._looking = anyio.Event()
+    async def _check(self) -> bool:
+        checking = self._checking = anyio.Event()
         problem: object = f"no answer within {_CHECK_S:g} s"
         try:
             with anyio.move_on_after(_CHECK_S):
                 problem = await self._problem()
         finally:
-            if self._looking is looking:
-                self._looking = None
-            looking.set()
+            if self._checking is checking:
+                self._checking = None
+            checking.set()
         is_ready = problem is None
         self._found = (self._clock(), is_ready)
-        if is_ready is not self._was_ready:  # a probe a second must not fill the log
+        if is_ready is not self._was_ready:  # only changes are logged: frequent probes must not fill the log
             self._was_ready = is_ready
             log.log(logging.INFO if is_ready else logging.WARNING, "ready" if is_ready else "not ready: %s", problem)
         return is_ready
 
     async def _problem(self) -> object:
-        """What is wrong; ``None`` when nothing is."""
+        """Return why requests cannot be served; ``None`` if they can."""
         try:
             await self._start()
             for check in self._checks:
                 if await check() is False:
-                    return "a check says no"
+                    return "a check returned False"
         except Exception as error:
             return f"{type(error).__name__}: {error}"
         return None

@@ -1,12 +1,11 @@
-"""The server's lifespan around the requests of one endpoint: entered on first use, left on shutdown, enterable again.
+"""Runs the server's lifespan for the requests of one endpoint: started on first use, stopped on shutdown, restartable.
 
-A host that sends ASGI lifespan events starts and stops it by them. One that does not (a mounted application whose
-host keeps its lifespan to itself, a warm serverless function) starts it with its first request; it then ends with the
-event loop, or by `stop`. After a stop, or on another event loop than before, the next request starts
-it anew.
+A host that sends ASGI lifespan events starts and stops it with them. Under a host that does not (a mounted application,
+a serverless function) the first request starts it, and it ends with the event loop or by `stop`. After a stop, or on
+another event loop, the next request starts it again.
 
-The lifespan's context manager is entered and left in one task, a task of its own. User code may open task groups in
-it, which refuse to be closed anywhere else, and a request task is gone after its response.
+The lifespan's context manager is entered and left in one task of its own: user code may open task groups in it, which
+must be closed by the task that opened them, and a request's task ends with its response.
 """
 
 import logging
@@ -25,13 +24,13 @@ log = logging.getLogger("ferrule.http")
 
 
 class LifespanSource(Protocol):
-    """What has a lifespan: the kernel's ``Server``."""
+    """An object with a lifespan, such as the kernel's ``Server``."""
 
     def lifespan(self) -> AbstractAsyncContextManager[Any]: ...
 
 
 class _Run:
-    """One entering of the lifespan."""
+    """One run of the lifespan."""
 
     __slots__ = ("error", "ready", "runtime", "state", "stop", "stopped")
 
@@ -49,12 +48,12 @@ class LifespanRunner:
 
     Args:
         source: the server.
-        on_running: called when it has been entered, before anything is served.
-        on_ended: called when it has been left, or could not be entered.
+        on_running: called when it has started, before a request is served.
+        on_ended: called when it has ended, or failed to start.
 
     Attributes:
-        running_on: the runtime whose requests can be served right now; ``None`` before the start and after the stop.
-        state: what the lifespan yielded, while it runs.
+        running_on: the runtime on which it runs; ``None`` before the start and after the stop.
+        state: the value that the lifespan yielded, while it runs.
     """
 
     def __init__(
@@ -71,10 +70,10 @@ class LifespanRunner:
         self.state: Any = None
 
     async def start(self) -> None:
-        """Enter the lifespan unless it is entered; concurrent callers share one entering.
+        """Start the lifespan unless it runs; concurrent callers wait for the same start.
 
         Raises:
-            Exception: whatever the lifespan raised; the next call tries again.
+            Exception: the error that the lifespan raised; the next call tries again.
         """
         runtime = current_runtime()
         run = self._run
@@ -87,7 +86,7 @@ class LifespanRunner:
             raise run.error
 
     async def stop(self) -> None:
-        """Leave the lifespan and wait for its end; does nothing when it is not entered on this loop."""
+        """Stop the lifespan and wait for its end; does nothing if it does not run on this loop."""
         run = self._run
         self._run = None
         self.running_on = None
@@ -98,11 +97,11 @@ class LifespanRunner:
     async def serve_lifespan(
         self, receive: Receive, send: Send, before_stop: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """Follow the ASGI lifespan protocol (its startup and shutdown events).
+        """Serve the startup and shutdown events of the ASGI lifespan protocol.
 
         Args:
-            receive, send: of the application.
-            before_stop: ends what uses things that the lifespan is going to close.
+            receive, send: the ASGI callables.
+            before_stop: awaited before the lifespan ends, so that streams no longer use what it closes.
         """
         while True:
             message = await receive()
@@ -134,7 +133,7 @@ class LifespanRunner:
             if run.ready.is_set():
                 log.error("the server's lifespan failed to end", exc_info=exc)
             run.error = exc
-        except BaseException as exc:  # a cancellation that arose in it; served would be a state that is not there
+        except BaseException as exc:  # cancelled inside the lifespan: there is no state, so requests must fail
             if not run.ready.is_set():
                 run.error = RuntimeError(f"the lifespan was left with {type(exc).__name__} while it started")
                 run.error.__cause__ = exc

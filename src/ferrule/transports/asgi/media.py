@@ -1,6 +1,6 @@
-"""Content types: what a client may send and what it says it can read (RFC 9110, sections 8.3 and 12.5.1).
+"""``Content-Type`` and ``Accept`` headers (RFC 9110, sections 8.3 and 12.5.1).
 
-Pure functions over header text. They decide nothing about statuses: that is the endpoint's word.
+Pure functions over header values; the endpoint decides the HTTP status.
 """
 
 __all__ = ["accepts", "is_json_content_type"]
@@ -9,10 +9,10 @@ _UTF8_NAMES = frozenset({"utf-8", "utf8", '"utf-8"', '"utf8"', "us-ascii"})
 
 
 def is_json_content_type(value: str) -> bool:
-    """Return whether a ``Content-Type`` value announces JSON in UTF-8.
+    """Return whether a ``Content-Type`` value is JSON in UTF-8.
 
     Parameters other than ``charset`` are ignored; a charset other than UTF-8 (or its subset US-ASCII) is refused,
-    because the body is decoded as UTF-8 whatever it says (RFC 8259, section 8.1).
+    because the body is always decoded as UTF-8 (RFC 8259, section 8.1).
     """
     essence, _, parameters = value.partition(";")
     if essence.strip().lower() != "application/json":

@@ -1,4 +1,4 @@
-"""Every setting of the HTTP endpoint, in one frozen value."""
+"""The settings of the HTTP endpoint."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,34 +24,34 @@ class HttpOptions:
     """Settings of one endpoint.
 
     Attributes:
-        path: where the endpoint is, below the mounting prefix; with and without a slash at its end.
+        path: path of the endpoint below the mounting prefix; served with and without a final slash.
         legacy: serve the handshake revisions (2024-11-05 to 2025-11-25) beside the modern one.
-        stateless: legacy requests without sessions: no session id, no GET stream (405), no question to the client.
+        stateless: legacy requests without sessions: no session id, no GET stream (405), no request to the client.
         response_mode: legacy answers. ``"auto"``: JSON, or an event stream if a handler sends a message before it
             answers; ``"json"``: always JSON, and such messages are dropped; ``"sse"``: always an event stream, which a
             client can resume. Modern answers are always ``"auto"``.
         allowed_hosts, allowed_origins, trusted_proxies, loopback: see
             `SecurityPolicy`.
-        max_body_bytes: a larger request body is answered 413.
-        disconnect_grace_s: how long a handler may run before the endpoint starts to watch for a vanished client.
-        keep_alive_s: longest silence of an open stream before a comment is written; ``None`` writes none.
-        max_sessions: live legacy sessions; at this number a new one displaces the one that has been idle longest, and
-            gets 503 when none is idle.
-        session_idle_s: seconds without anything in flight after which a legacy session is forgotten; ``None``: never.
-        event_store: keeps what was sent on legacy streams for clients that reconnect; ``None`` turns resuming off.
+        max_body_bytes: a larger request body is refused with 413.
+        disconnect_grace_s: seconds that a handler may run before the endpoint watches for the client's disconnect.
+        keep_alive_s: longest idle time of an open stream in seconds before a comment is written; ``None`` writes none.
+        max_sessions: bound for legacy sessions; a new one then replaces the one that has been idle longest, and gets
+            503 if none is idle.
+        session_idle_s: seconds without a request or stream after which a legacy session is removed; ``None``: never.
+        event_store: keeps the events of legacy streams for clients that reconnect; ``None`` turns resumption off.
         shared: a store through which legacy sessions are shared with other workers; with ``event_store`` of the same.
         retry_ms: reconnection time in milliseconds sent to legacy clients of event streams.
-        resume_s: seconds beyond ``retry_ms`` that a question waits for a legacy client that lost its stream and has not
-            come back; then it fails with `ConnectionClosed`.
-        authenticate: who sends this request; its result is ``HttpContext.principal``, and a legacy session belongs to
-            the principal that opened it. Any value with equality will do; ``None`` means no one in particular.
-        documents: JSON documents at other paths, such as the metadata of a protected resource; asked for a request that
-            is not the endpoint's.
-        health_path, ready_path: where the process says that it is alive, and whether it may be sent requests; below
-            the mounting prefix, for anybody to ask; ``None`` serves none. A document of the same path goes first.
-        ready_check: what must hold to be ready beside a started server, ``async () -> bool``; ``None`` looks
-            whether the store can be written to and read, where there is one outside this process.
-        clock: monotonic seconds, for the idle time of sessions.
+        resume_s: seconds beyond ``retry_ms`` that a request to a legacy client waits for it to reconnect after its
+            stream was lost; then it fails with `ConnectionClosed`.
+        authenticate: returns the sender of a request, which becomes ``HttpContext.principal``; a legacy session belongs
+            to the principal that opened it. Any value with equality; ``None`` means anonymous.
+        documents: returns JSON documents at other paths, such as the metadata of a protected resource; called for
+            requests to other paths than the endpoint's.
+        health_path, ready_path: paths of the liveness and readiness probes below the mounting prefix, without
+            authentication; ``None`` serves none. A document with the same path has precedence.
+        ready_check: further condition for readiness, ``async () -> bool``; ``None`` checks that the store can be
+            written and read, if it is outside this process.
+        clock: returns monotonic seconds, for the idle time of sessions.
     """
 
     path: str = "/mcp"

@@ -1,10 +1,10 @@
-"""Writing responses: one JSON body, one empty body, or an event stream that stays open.
+"""Responses: a JSON body, an empty body, or an event stream that stays open.
 
-Everything goes through an ASGI ``send``. A client that has gone is not an error here: servers drop what is sent to it
-(or raise ``OSError``, which is taken as the same news), and the stream remembers that it is lost.
+A client that has disconnected is not an error here: ASGI servers drop what is sent to it or raise ``OSError``, and the
+stream is then marked as lost.
 
-Two writers of one stream take turns. ASGI servers may suspend inside ``send``, and a body chunk that overtakes the
-response head, or an event that lands inside another, ends the connection.
+Writers of one stream use a lock. An ASGI server may suspend inside ``send``, and a chunk before the response head, or
+an event inside another one, would break the connection.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -24,14 +24,14 @@ RawHeaders = list[tuple[bytes, bytes]]
 _JSON: Final = (b"content-type", b"application/json")
 _STREAM_HEADERS: Final = [
     (b"content-type", b"text/event-stream"),
-    # ``no-store``: the stream is about one moment. ``no-transform``: a proxy that compresses would buffer it.
+    # ``no-store``: events must not be cached. ``no-transform``: a proxy that compresses would buffer the stream.
     (b"cache-control", b"no-store, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
 
 
 async def send_body(send: Send, status: int, body: bytes, headers: RawHeaders | None = None) -> None:
-    """Answer with one JSON body: two sends."""
+    """Send a response with a JSON body; two ASGI messages."""
     all_headers = [_JSON, (b"content-length", b"%d" % len(body))]
     if headers:
         all_headers += headers
@@ -40,21 +40,22 @@ async def send_body(send: Send, status: int, body: bytes, headers: RawHeaders | 
 
 
 async def send_empty(send: Send, status: int, headers: RawHeaders | None = None) -> None:
-    """Answer with no body."""
+    """Send a response without body."""
     all_headers = [(b"content-length", b"0")] if status != 204 else []  # RFC 9110, 8.6: never with 204
     await send({"type": "http.response.start", "status": status, "headers": all_headers + (headers or [])})
     await send({"type": "http.response.body", "body": b""})
 
 
 class LastAnswer:
-    """Ends the connection with an answer after which client and server may disagree where the next request begins.
+    """Closes the connection after a response behind which the start of the next request would be ambiguous.
 
-    Two headers bring this about: ``Upgrade``, with which some servers take the body for the next request, and
-    ``Expect``, with which a client that gets its answer at once may send the body or not (RFC 9110, sections 7.8 and
-    10.1.1). Its `send` and `receive` take the place of the server's.
+    Two request headers cause this: with ``Upgrade`` some servers parse the body as the next request; with ``Expect`` a
+    client that gets a final response immediately may send the body or not (RFC 9110, sections 7.8 and 10.1.1). `send`
+    and `receive` replace the server's.
 
     Args:
-        is_last: whatever happens; ``False`` for an answer that is given before the body was asked for.
+        receive, send: the ASGI callables.
+        is_last: close in any case; ``False`` closes only if the response begins before the body was requested.
     """
 
     def __init__(self, receive: Receive, send: Send, *, is_last: bool) -> None:
@@ -64,12 +65,12 @@ class LastAnswer:
         self._has_read = False
 
     async def receive(self) -> MutableMapping[str, Any]:
-        """As the server's."""
+        """Receive an ASGI message from the server."""
         self._has_read = True
         return await self._receive()
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """As the server's, with ``Connection: close`` where it is needed."""
+        """Send an ASGI message, with ``Connection: close`` where it is needed."""
         if message["type"] == "http.response.start" and (self._is_last or not self._has_read):
             headers = [pair for pair in message["headers"] if pair[0] != b"connection"]
             message = {**message, "headers": [*headers, (b"connection", b"close")]}
@@ -77,13 +78,13 @@ class LastAnswer:
 
 
 class KeepAlive:
-    """Writes a comment on open streams that have been silent, so that no proxy takes them for dead.
+    """Writes comments on idle event streams, so that no proxy closes them.
 
-    One timer for all streams of an endpoint, and none while there are no streams. A comment comes after between half
-    and one interval of silence.
+    There is one timer for all streams of an endpoint, and none without streams. A comment is written after half to one
+    interval without an event.
 
     Args:
-        interval_s: the longest silence in seconds; ``None`` never writes one.
+        interval_s: longest idle time in seconds; ``None`` writes no comments.
     """
 
     def __init__(self, interval_s: float | None) -> None:
@@ -96,16 +97,16 @@ class KeepAlive:
         return len(self._streams)
 
     def add(self, stream: "EventStreamReply") -> None:
-        """Look after a stream from now on."""
+        """Add a stream."""
         self._streams[stream] = None
         runtime = current_runtime()
-        # After a restart on another loop (serverless) the old timer will never fire.
+        # The timer of a loop that was closed (serverless, tests) never fires.
         if self._interval_s is not None and (self._timer is None or self._runtime is not runtime):
             self._runtime = runtime
             self._timer = runtime.call_later(self._interval_s / 2, self._tick)
 
     def discard(self, stream: "EventStreamReply") -> None:
-        """Forget a stream; nothing happens if it was not there."""
+        """Remove a stream; no error if it was not added."""
         self._streams.pop(stream, None)
 
     def _tick(self) -> None:
@@ -125,9 +126,9 @@ class EventStreamReply:
     """One response of type ``text/event-stream``; opens with its first event.
 
     Attributes:
-        is_open: the response head is out, so the HTTP status can no longer change.
+        is_open: the response head was sent, so the HTTP status can no longer change.
         is_over: closed by this side, or lost; nothing more can be written.
-        was_written: something was written since the keep-alive last looked.
+        was_written: an event was written since the last check of the keep-alive.
     """
 
     __slots__ = ("_busy", "_free", "_headers", "_keep_alive", "_over", "_send", "is_open", "is_over", "was_written")
@@ -144,9 +145,9 @@ class EventStreamReply:
         self.was_written = False
 
     async def write(self, event: bytes) -> None:
-        """Send an encoded event; returns when the server has taken it, which is how a slow client slows its handler.
+        """Send an encoded event; returns when the ASGI server has accepted it, so a slow client slows its handler.
 
-        ``b""`` only opens the stream. On a stream that is over it does nothing.
+        ``b""`` only opens the stream. Does nothing on a stream that is over.
         """
         while self._busy:
             await self._wait_for_turn()
@@ -156,7 +157,7 @@ class EventStreamReply:
         try:
             if not self.is_open:
                 await self._open()
-            if event and not self.is_over:  # the client may go while the head is being sent
+            if event and not self.is_over:  # the client may disconnect while the head is being sent
                 self.was_written = True
                 await self._send({"type": "http.response.body", "body": event, "more_body": True})
         except OSError:
@@ -165,7 +166,7 @@ class EventStreamReply:
             self._release()
 
     async def close(self, last: bytes = b"") -> None:
-        """Send a last event and end the response; does nothing when it is over."""
+        """Send a last event and end the response; does nothing if the stream is over."""
         while self._busy:
             await self._wait_for_turn()
         if self.is_over:
@@ -174,31 +175,31 @@ class EventStreamReply:
         try:
             if not self.is_open:
                 await self._open()
-            self.is_over = True  # a writer that waits for its turn must find it over
+            self.is_over = True  # set before the lock, so that a writer that waits for it finds the stream over
             self._keep_alive.discard(self)
             await self._send({"type": "http.response.body", "body": last})
         except OSError:
             self.lose()
         finally:
             self._release()
-            if self.is_over and self._over is not None:  # not before: who waits may end the request
+            if self.is_over and self._over is not None:  # not earlier: a waiting task may end the request
                 self._over.set()
 
     async def comment(self) -> None:
-        """Send a keep-alive comment, unless something is being written anyway."""
+        """Send a keep-alive comment, unless an event is being written."""
         if not self._busy and self.is_open:
             await self.write(COMMENT)
             self.was_written = False
 
     def lose(self) -> None:
-        """The client has gone: drop everything from now on."""
+        """Mark the stream as lost after a disconnect: later events are dropped."""
         self.is_over = True
         self._keep_alive.discard(self)
         if self._over is not None:
             self._over.set()
 
     async def wait_over(self) -> None:
-        """Return once it is over, and its last event is out."""
+        """Wait until the stream is over and its last event was sent."""
         while not self.is_over or self._busy:
             if self._over is None or self._over.is_set():
                 self._over = anyio.Event()
@@ -208,7 +209,7 @@ class EventStreamReply:
         headers = _STREAM_HEADERS if not self._headers else _STREAM_HEADERS + self._headers
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         self.is_open = True
-        if not self.is_over:  # a server may suspend in ``send``, and the client go meanwhile
+        if not self.is_over:  # an ASGI server may suspend in ``send``, and the client disconnect meanwhile
             self._keep_alive.add(self)
 
     async def _wait_for_turn(self) -> None:

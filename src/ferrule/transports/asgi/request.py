@@ -1,4 +1,4 @@
-"""One HTTP request and the ways to answer it, and a watch for a client that disconnects."""
+"""An HTTP request with its responses, and a watch for the client's disconnect."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,12 +12,12 @@ __all__ = ["DisconnectWatch", "IncomingRequest"]
 
 
 class IncomingRequest:
-    """One HTTP request that arrived, and the ways to answer it.
+    """An HTTP request and the methods that respond to it.
 
     Attributes:
         scope, receive, send: as the ASGI server gave them.
         headers: lower-case name to value (Latin-1).
-        reply_headers: headers of every answer (CORS); ``None`` for none.
+        reply_headers: headers of every response (CORS); ``None`` for none.
         principal: the result of the ``authenticate`` hook; ``None`` before it, and without one.
     """
 
@@ -45,11 +45,11 @@ class IncomingRequest:
         )
 
     async def reply(self, status: int, body: bytes, headers: RawHeaders | None = None) -> None:
-        """Answer with a JSON body."""
+        """Respond with a JSON body."""
         await send_body(self.send, status, body, [*(headers or ()), *(self.reply_headers or ())])
 
     async def reply_empty(self, status: int, headers: RawHeaders | None = None) -> None:
-        """Answer with no body."""
+        """Respond without a body."""
         await send_empty(self.send, status, [*(headers or ()), *(self.reply_headers or ())])
 
     async def refuse(
@@ -62,7 +62,7 @@ class IncomingRequest:
         data: Any = None,
         headers: RawHeaders | None = None,
     ) -> None:
-        """Answer with a JSON-RPC error body; ``id`` is that of the refused request where it could be read."""
+        """Respond with a JSON-RPC error; ``id`` is that of the refused request if it could be read."""
         error = JsonRpcError(code, message) if data is None else JsonRpcError(code, message, data)
         await self.reply(status, encode_error(id, error), headers)
 
@@ -73,7 +73,7 @@ class DisconnectWatch:
     Args:
         runtime: starts the timer and the watching task.
         receive: the ASGI callable of the request.
-        grace_s: seconds between `arm` and the begin of the watch, so that a short request costs no task.
+        grace_s: seconds between `arm` and the start of the watch, so that a short request costs no task.
         on_gone: called once when the client disconnects.
     """
 
@@ -87,17 +87,17 @@ class DisconnectWatch:
         self._watcher: Cancellable | None = None
 
     def arm(self) -> None:
-        """Start to watch after the grace time; called when the handler first waits."""
+        """Start watching after the grace time; called when the handler first waits."""
         self._watcher = self._runtime.call_later(self._grace_s, self.start)
 
     def stop(self) -> None:
-        """Stop watching: the request has been answered."""
+        """Stop watching; called when the response was sent."""
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
 
     def start(self) -> None:
-        """Start to watch now."""
+        """Start watching now."""
         self._watcher = self._runtime.spawn(self._watch)
 
     async def _watch(self) -> None:

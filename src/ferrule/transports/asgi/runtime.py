@@ -1,11 +1,10 @@
-"""Bare tasks and timers, on asyncio and on trio.
+"""Tasks and timers without a task group, on asyncio and on trio.
 
-The request path owns no task group: a request that needs no second task must not pay for one. What does need one
-(watching for a vanished client, a keep-alive comment, flushing a listener) asks this module for a bare task or a
-timer.
+Most requests need no second task, so the request path has no task group. Code that needs a task or a timer (watching
+for a disconnect, a keep-alive comment, flushing a listener) gets it here.
 
-A coroutine started here must catch its own errors. Nobody waits for it, and on trio an exception in a system task
-ends the whole program.
+A coroutine started here must catch its own errors: no task awaits it, and on trio an exception in a system task ends
+the program.
 """
 
 import logging
@@ -23,25 +22,25 @@ log = logging.getLogger("ferrule.http")
 
 
 class Cancellable(Protocol):
-    """A timer or a task that can be called off; calling it off twice, or too late, does nothing."""
+    """A timer or task that can be cancelled; cancelling it twice, or after its end, does nothing."""
 
     def cancel(self) -> object: ...
 
 
 class AsyncioRuntime:
-    """What the HTTP code needs from an asyncio (or uvloop) loop beyond ``await``.
+    """Tasks and timers of an asyncio (or uvloop) loop.
 
     Attributes:
-        is_live: whether its loop still runs; another may have taken its place (serverless hosts, tests).
+        is_live: whether its loop still runs; another loop may have replaced it (serverless hosts, tests).
     """
 
     __slots__ = ("_tasks", "is_live", "loop")
 
     def __init__(self, loop: "asyncio.AbstractEventLoop") -> None:
         self.loop = loop
-        # Asked per request, so not by looking for the running loop: until Python 3.12 that is a system call.
+        # Read per request, so `asyncio.get_running_loop` is avoided: before Python 3.12 it makes a system call.
         self.is_live: Callable[[], bool] = loop.is_running
-        # The loop holds tasks weakly; without this set a waiting task could be collected in mid-flight.
+        # asyncio has only weak references to tasks; without this set a waiting task could be garbage-collected.
         self._tasks: set[asyncio.Task[object]] = set()
 
     def call_later(self, delay_s: float, callback: Callable[[], object]) -> Cancellable:
@@ -56,7 +55,9 @@ class AsyncioRuntime:
         """Return the task that runs the caller, which can then be cancelled."""
         from asyncio import current_task
 
-        return current_task(self.loop)  # without the loop it would ask for the running one, a system call before 3.12
+        return current_task(
+            self.loop
+        )  # with the loop as argument, because the search for the running one is a system call before 3.12
 
     def spawn(self, function: Callable[[], Coroutine[Any, Any, object]]) -> Cancellable:
         """Run ``function()`` in a task of its own, without waiting for it; its failure is logged."""
@@ -88,10 +89,10 @@ class TrioRuntime:
         self._token = trio.lowlevel.current_trio_token()
 
     def current_task(self) -> None:
-        """Trio cancels by scopes, not by tasks."""
+        """Return ``None``: trio cancels by scopes, not by tasks."""
 
     def call_from_signal(self, callback: Callable[[], object]) -> None:
-        """As on asyncio."""
+        """Call ``callback`` soon in the loop's thread; may be called from a signal handler or another thread."""
         self._token.run_sync_soon(callback)
 
     def is_live(self) -> bool:
@@ -153,9 +154,10 @@ def current_runtime() -> Runtime:
 
 
 class EndableWait:
-    """Something that one task waits for, and that another task may end; used again for the next wait.
+    """A wait of one task that another task may end; reusable for the next wait.
 
-    It is a cancellation that stays inside: the task that waited goes on, and is not marked as cancelled.
+    The wait is ended by a cancellation that is absorbed here: the waiting task continues and is not marked as
+        cancelled.
     """
 
     __slots__ = ("_cancellations", "_scope", "_task", "_was_ended")
@@ -186,11 +188,13 @@ class EndableWait:
 
             if task is None or not self._was_over() or not isinstance(exc, CancelledError):
                 raise
-            if task.uncancel() > self._cancellations:  # and somebody else cancelled it
+            if task.uncancel() > self._cancellations:  # and the task was also cancelled from outside
                 raise
             return False
         self._task = None
-        if self._was_over() and task is not None:  # ended in vain: it was over, or somebody took the cancellation
+        if (
+            self._was_over() and task is not None
+        ):  # the wait had ended already, or the awaited code absorbed the cancellation
             task.uncancel()
         return True
 

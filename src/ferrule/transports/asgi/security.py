@@ -1,14 +1,13 @@
-"""Who may talk to the endpoint from a browser: Origin and Host checks, CORS, and forwarded headers.
+"""Protection against web pages: Origin and Host checks, CORS, and forwarded headers.
 
-A web page can make its visitor's browser send requests anywhere, also to a server on the visitor's own machine (DNS
-rebinding). The ``Origin`` header betrays it, so an Origin that is present and not allowed gets 403 (2026-07-28,
-"Streamable HTTP", security). On loopback the ``Host`` header is checked as well, because a rebound name arrives as a
-foreign Host.
+A web page can make a browser send requests anywhere, also to a server on the user's own machine (DNS rebinding). The
+browser then sends ``Origin``, so a request with an Origin that is not allowed gets 403 (2026-07-28, "Streamable HTTP",
+security). On loopback the ``Host`` header is checked as well, because a rebound name is sent as a foreign Host.
 
-What is allowed, by what the server was told:
+What is allowed with each setting:
 
 ====================  ======================================  =======================================================
-told                  Host                                    Origin, when present
+setting               Host                                    Origin, when present
 ====================  ======================================  =======================================================
 nothing               any                                     none
 ``loopback=True``     localhost, 127.0.0.0/8, ::1             the same names, any scheme and port
@@ -16,8 +15,8 @@ nothing               any                                     none
 ``allowed_origins=``  as without                              the listed ones as well
 ====================  ======================================  =======================================================
 
-A forwarded header (see `ferrule.transports.asgi.forwarded`) counts only when the peer of the socket is one of
-``trusted_proxies``; anyone can write one.
+A forwarded header (see `ferrule.transports.asgi.forwarded`) is used only if the peer of the socket is one of
+``trusted_proxies``, because any client can send one.
 """
 
 import ipaddress
@@ -42,7 +41,10 @@ RawHeaders = list[tuple[bytes, bytes]]
 
 
 def split_host(authority: str) -> tuple[str, str]:
-    """``host[:port]`` as (lower-case name without brackets and trailing dot, port or ``""``); empty if malformed."""
+    """Return ``host[:port]`` as (lower-case name without brackets and final dot, port or ``""``).
+
+    Empty if malformed.
+    """
     if authority.startswith("["):
         name, bracket, rest = authority[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
@@ -74,10 +76,10 @@ class SecurityPolicy:
             ``"*.example.com"`` (any name below it), ``"*"`` (no check). ``None``: no list.
         allowed_origins: origins that browsers may send: ``"https://app.example.com"``, ``"https://*.example.com"``,
             ``"http://localhost:*"``, ``"null"``, ``"*"`` (no check). ``None``: no list.
-        trusted_proxies: addresses or networks whose forwarded headers are believed.
+        trusted_proxies: addresses or networks whose forwarded headers are used.
 
     Raises:
-        ValueError: an entry of ``trusted_proxies`` is no address or network.
+        ValueError: an entry of ``trusted_proxies`` is not an address or network.
     """
 
     def __init__(
@@ -95,16 +97,16 @@ class SecurityPolicy:
         self._any_origin = "*" in self._origins
         self._proxies = [ipaddress.ip_network(entry, strict=False) for entry in trusted_proxies]
         self.reads_forwarded = bool(self._proxies)
-        # What passed once passes again without being parsed; bounded, because names come from outside.
+        # Pairs that passed are not parsed again; bounded, because clients choose the names.
         self.known_pairs: set[tuple[str | None, str | None]] = set()
         self._logged: set[str] = set()
 
     # --- the checks -------------------------------------------------------------------------------------------------
 
     def refuse(self, host: str | None, origin: str | None) -> str | None:
-        """Why a request with these headers may not be served, as a sentence for the client; ``None`` when it may.
+        """Return why a request with these headers is refused, as a sentence for the client; ``None`` if it is allowed.
 
-        Callers may look into `known_pairs` first: a pair in there passes.
+        Callers may check `known_pairs` first: a pair in it is allowed.
         """
         pair = (host, origin)
         if pair in self.known_pairs:
@@ -122,7 +124,7 @@ class SecurityPolicy:
     def _host_passes(self, host: str | None) -> bool:
         if self._any_host:
             return True
-        if host is None:  # HTTP/1.0, or an in-process client: no browser sends a request without it
+        if host is None:  # HTTP/1.0 or an in-process client; browsers always send Host
             return True
         name, port = split_host(host)
         if not name:
@@ -144,7 +146,7 @@ class SecurityPolicy:
         name, port = split_host(authority)
         if self._loopback and is_loopback_name(name):
             return True
-        # A page of the very site that this server is: only believable where the Host itself is checked.
+        # A page of this server's own site; only meaningful where the Host is checked too.
         same_site = host is not None and (name, port) == split_host(host)
         return same_site and self._hosts is not None and "*" not in self._hosts
 
@@ -166,7 +168,7 @@ class SecurityPolicy:
         return any(peer in network for network in self._proxies)
 
     def effective_host(self, headers: Mapping[str, str], client: Iterable[Any] | None) -> str | None:
-        """Return the host that the client asked for: forwarded by a trusted proxy, else the ``Host`` header."""
+        """Return the host of the client's request: forwarded by a trusted proxy, else the ``Host`` header."""
         if self.reads_forwarded and self.trusts(client):
             forwarded = forwarded_host(headers)
             if forwarded is not None:
@@ -174,9 +176,9 @@ class SecurityPolicy:
         return headers.get("host")
 
     def effective_client(self, headers: Mapping[str, str], client: Iterable[Any] | None) -> str | None:
-        """Return the address behind the trusted proxies; ``None`` when the peer is none of them or does not say.
+        """Return the address behind the trusted proxies; ``None`` if the peer is none of them or forwards no address.
 
-        The list of addresses is walked from its end, as far as it was written by trusted proxies.
+        The list of addresses is read from its end, as far as trusted proxies wrote it.
         """
         if not self.trusts(client):
             return None
@@ -184,7 +186,7 @@ class SecurityPolicy:
         for address in forwarded_chain(headers):
             try:
                 ipaddress.ip_address(address)
-            except ValueError:  # "unknown", or a proxy's private word for somebody
+            except ValueError:  # "unknown" or an obfuscated identifier (RFC 7239, section 6)
                 break
             found = address
             if not self.trusts((address,)):
@@ -194,7 +196,7 @@ class SecurityPolicy:
     # --- CORS -------------------------------------------------------------------------------------------------------
 
     def cors_headers(self, origin: str) -> RawHeaders:
-        """What an answer to an allowed cross-origin request carries so that the page may read it."""
+        """Return the CORS headers with which a page of this origin may read the response."""
         return [
             (b"access-control-allow-origin", origin.encode("latin-1")),
             (b"access-control-expose-headers", _EXPOSED_HEADERS),
@@ -202,7 +204,7 @@ class SecurityPolicy:
         ]
 
     def preflight_headers(self, origin: str, requested_headers: str | None) -> RawHeaders:
-        """Return the answer to ``OPTIONS`` for an allowed origin; asked-for request headers are granted as asked."""
+        """Return the headers of a preflight response for an allowed origin; all requested headers are allowed."""
         wanted = _ALLOWED_HEADERS if requested_headers is None else requested_headers.encode("latin-1")
         return [
             *self.cors_headers(origin),

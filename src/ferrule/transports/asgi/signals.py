@@ -1,13 +1,13 @@
-"""Noticing a shutdown under another HTTP server than our own, which reports it to applications too late.
+"""Detects a shutdown under an HTTP server of another project, which reports it to applications too late.
 
-By the ASGI specification ``lifespan.shutdown`` comes after the last connection, and event streams never end by
-themselves: uvicorn without ``--timeout-graceful-shutdown`` waits for ever, also when it reloads. So the endpoint
-handles the signals that end a process, before the server's own handler does, and ends its streams then.
+By the ASGI specification ``lifespan.shutdown`` is sent after the last connection has ended, but event streams do not
+end by themselves: uvicorn without ``--timeout-graceful-shutdown`` waits forever, also on reload. So the endpoint
+handles the signals that end a process before the server's own handler, and ends its streams.
 
-Nothing is done where no server handles SIGTERM (a program of its own, tests), in another thread than the main one, and
-under `ferrule.transports.hosting.uvicorn_server`, which ends the streams itself when their turn has come.
+Nothing is done if no handler for SIGTERM is set (own programs, tests), outside the main thread, and under
+`ferrule.transports.hosting.uvicorn_server`, which ends the streams itself.
 
-A handler that other code has put around ours may still call ours after `ShutdownSignals.leave`; it then does nothing.
+Other code may have wrapped this handler and call it after `ShutdownSignals.leave`; it then does nothing.
 """
 
 import signal
@@ -22,7 +22,7 @@ __all__ = ["EndsStreams", "ShutdownSignals"]
 
 @runtime_checkable
 class EndsStreams(Protocol):
-    """An HTTP server that may end the streams of its applications itself before it shuts down.
+    """An HTTP server that can end the streams of its applications before it shuts down.
 
     Attributes:
         ends_streams: whether it does.
@@ -32,7 +32,7 @@ class EndsStreams(Protocol):
 
 
 class ShutdownSignals:
-    """Calls back in the event loop when a signal asks the process to end.
+    """Calls a function in the event loop when the process receives a signal to end.
 
     Args:
         on_signal: called in the loop's thread, for each signal.
@@ -44,7 +44,7 @@ class ShutdownSignals:
         self._before: dict[int, tuple[Any, Any]] = {}
 
     def follow(self, runtime: Runtime) -> None:
-        """Listen from now on, if a server does; once until `leave`."""
+        """Install the handlers if a server handles the signals; once until `leave`."""
         self._runtime = runtime
         if self._before or threading.current_thread() is not threading.main_thread():
             return
@@ -60,7 +60,7 @@ class ShutdownSignals:
                 signal.signal(number, handler)
 
     def leave(self) -> None:
-        """Listen no more."""
+        """Restore the handlers."""
         self._runtime = None
         if threading.current_thread() is not threading.main_thread():
             return
