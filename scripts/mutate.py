@@ -84,9 +84,10 @@ def sample_of(folder: Path, count: int, draw: random.Random) -> list[MutationSpe
 
 
 def own_tests_of(module: Path, root: Path) -> Path:
-    """Return the test file of a module, which need not exist."""
+    """Return the test file of a module, or its folder if the tests are several files; it need not exist."""
     inner = module.relative_to(root / "src" / "ferrule")
-    return root / "tests" / inner.parent / f"test_{inner.stem.lstrip('_')}.py"
+    folder = root / "tests" / inner.parent / inner.stem
+    return folder if folder.is_dir() else folder.with_name(f"test_{inner.stem.strip('_')}.py")
 
 
 @dataclass

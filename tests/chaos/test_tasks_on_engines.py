@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.support import SEED, repeated_effects
-from tests.integrations.test_task_engines import MODERN, Site
+from tests.integrations.scenarios.test_task_engines import MODERN, Site
 from tests.stores.own_redis import KEEP, OwnRedis
 
 pytestmark = pytest.mark.anyio

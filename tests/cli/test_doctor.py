@@ -326,7 +326,7 @@ def test_every_code_has_a_server_that_triggers_it() -> None:
 
     source = HERE.parents[1] / "src" / "ferrule" / "cli" / "doctor"
     found = set(re.findall(r'report\.add\(\s*"([a-z-]+)",', "".join(path.read_text() for path in source.glob("*.py"))))
-    tests = Path(__file__).read_text() + (HERE / "test_oauth.py").read_text()
+    tests = Path(__file__).read_text() + (HERE / "scenarios" / "test_oauth.py").read_text()
     assert {code for code in found if f'"{code}"' not in tests} == set()
 
 

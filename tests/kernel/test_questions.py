@@ -13,8 +13,8 @@ import trio.testing
 from ferrule.kernel.dispatch import CallOptions
 from ferrule.kernel.questions import MAX_PROGRESS_BACKLOG, OutboundRequest
 from ferrule.protocol.errors import RequestTimeout
+from tests.kernel.duplex.support import dispatching, echo
 from tests.kernel.harness import request, result, settled
-from tests.kernel.test_duplex import dispatching, echo
 
 both_loops = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 

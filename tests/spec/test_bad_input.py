@@ -1,7 +1,7 @@
 """Bad input: each kind gets the right code, and the next message is answered.
 
 Three ways in: the framing of stdio in process (in single bytes), HTTP without a socket, and the example server as a
-real process behind pipes. ``tests/transports/test_stdio.py`` looks at the process itself.
+real process behind pipes. ``tests/transports/stdio/test_server.py`` looks at the process itself.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from ferrule.auth import ResourceServer, StaticTokens
 from ferrule.auth.challenges import parse_challenges
 from ferrule.auth.server.refusals import InsufficientScope
 from ferrule.protocol.errors import InternalError, InvalidParams, ResourceNotFound
+from tests.app.scenarios.test_unauthorized_notifications import ADA, BOB, From, Somebody
 from tests.app.support import ask, text_of
-from tests.app.test_hearing import ADA, BOB, From, Somebody
 from tests.transports.asgi.support import modern, modern_call
 
 pytestmark = pytest.mark.anyio

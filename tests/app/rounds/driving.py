@@ -155,3 +155,9 @@ def served(**options: Any) -> MCPServer:
     settings_of(app).replay_wait_s = 0.05
     settings_of(app).grace_s = 0.05
     return app
+
+
+async def settled(passes: int = 30) -> None:
+    """Let everything happen that can."""
+    for _ in range(passes):
+        await asyncio.sleep(0)

@@ -19,7 +19,7 @@ from tests.peers.scripted_http import Exchange, ScriptedServer, legacy_basics
 
 pytestmark = pytest.mark.anyio
 
-PROGRAM = str(Path(__file__).with_name("server_program.py"))
+PROGRAM = str(Path(__file__).parents[1] / "server_program.py")
 CAT = "import sys\nfor line in sys.stdin: pass"
 
 
@@ -44,7 +44,7 @@ async def test_two_hundred_clients_opened_here_and_closed_there() -> None:
         elif not await legacy_basics(exchange):
             await exchange.result({"tools": []})
 
-    env = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    env = {"PYTHONPATH": str(Path(__file__).parents[3])}
     async with ScriptedServer(handler) as server:
         # Whatever is made once per process is there before counting.
         async with Client(server.url, mode="legacy") as client:
@@ -120,7 +120,7 @@ async def test_closing_while_another_task_connects() -> None:
 async def test_thousand_calls_hold_steady() -> None:
     """1,000 concurrent calls through one client, several times over: answers are right, nothing grows."""
     async with Client(
-        StdioServer(sys.executable, [PROGRAM], env={"PYTHONPATH": str(Path(__file__).parents[2])})
+        StdioServer(sys.executable, [PROGRAM], env={"PYTHONPATH": str(Path(__file__).parents[3])})
     ) as client:
         for _ in range(3):
             results = await asyncio.gather(*(client.call_tool("add", {"a": number}) for number in range(1000)))

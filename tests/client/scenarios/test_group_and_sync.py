@@ -21,8 +21,8 @@ from ferrule.client.targets import HttpTarget, InProcessTarget, StdioTarget
 from ferrule.protocol.errors import LocalError
 from tests.client.server_program import make_app
 
-PROGRAM = str(Path(__file__).with_name("server_program.py"))
-ENTRY = {"command": sys.executable, "args": [PROGRAM], "env": {"PYTHONPATH": str(Path(__file__).parents[2])}}
+PROGRAM = str(Path(__file__).parents[1] / "server_program.py")
+ENTRY = {"command": sys.executable, "args": [PROGRAM], "env": {"PYTHONPATH": str(Path(__file__).parents[3])}}
 
 
 @pytest.mark.anyio

@@ -1,4 +1,4 @@
-"""The small parts of the test kit: pair, connected, capture_messages, ManualClock."""
+"""ferrule.testing: a pair of dispatchers, and a client connected to a server in the same process."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import anyio
 import pytest
 
 import ferrule.testing
-from ferrule.kernel.dispatch import DispatchContext, StreamMessage
+from ferrule.kernel.dispatch import DispatchContext
 from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.protocol.errors import ConnectionClosed, RemoteError
-from ferrule.testing import CapturedMessage, ManualClock, capture_messages, connected, pair
-from ferrule.transports.memory import memory_pair
-from ferrule.wire.jsonrpc import JsonRpcNotification
+from ferrule.testing import connected, pair
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -113,40 +111,6 @@ async def test_a_question_to_a_connected_client_is_refused_unless_it_answers() -
     async with connected(server, on_request) as client:
         await client.send_raw_request("initialize", hello)
         assert (await client.send_raw_request("tools/call", {"name": "x"}))["content"][0]["text"] == "1"
-
-
-@pytest.mark.anyio
-async def test_captured_messages_are_copies_in_order() -> None:
-    """What a handler changes afterwards does not show, and nothing stands in the way."""
-    ours, theirs = memory_pair()
-    reading, writing, log = capture_messages(ours.read_stream, ours.write_stream)
-    assert writing.encodes, "facts of the stream behind it are still there"
-    params: dict[str, Any] = {"a": [1]}
-    await writing.send(StreamMessage(JsonRpcNotification("x", params)))
-    params["a"].append(2)
-    await theirs.write_stream.send(StreamMessage({"jsonrpc": "2.0", "method": "y"}))
-    received = await reading.receive()
-    received.message["method"] = "changed"
-    assert log == [
-        CapturedMessage("out", {"jsonrpc": "2.0", "method": "x", "params": {"a": [1]}}),
-        CapturedMessage("in", {"jsonrpc": "2.0", "method": "y"}),
-    ]
-    await writing.aclose()
-    await reading.aclose()
-    with pytest.raises(anyio.ClosedResourceError):
-        await writing.send(StreamMessage(JsonRpcNotification("x")))
-    assert len(log) == 2, "what was not sent was not captured"
-
-
-def test_a_manual_clock_stands_still_until_it_is_advanced() -> None:
-    """Time in a test passes when the test says so."""
-    clock = ManualClock(5)
-    assert clock() == clock() == 5.0
-    assert clock.advance(1.5) == 6.5
-    assert clock() == 6.5
-    clock.advance(0)
-    with pytest.raises(ValueError, match="back"):
-        clock.advance(-1)
 
 
 def test_the_kit_names_what_it_has() -> None:

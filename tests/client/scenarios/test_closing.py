@@ -24,12 +24,12 @@ from tests.peers.scripted_http import Exchange, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
-PROGRAM = str(Path(__file__).with_name("server_program.py"))
+PROGRAM = str(Path(__file__).parents[1] / "server_program.py")
 MODES = ["auto", "legacy"]
 
 
 def program() -> StdioServer:
-    return StdioServer(sys.executable, [PROGRAM], env={"PYTHONPATH": str(Path(__file__).parents[2])})
+    return StdioServer(sys.executable, [PROGRAM], env={"PYTHONPATH": str(Path(__file__).parents[3])})
 
 
 def left_of(client: ClientCore) -> list[str]:

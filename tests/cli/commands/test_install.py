@@ -15,7 +15,7 @@ from ferrule.cli.hosts.places import HOSTS, read_servers
 from ferrule.client.jsonc import parse_jsonc
 from tests.cli.support import PROBE, ferrule
 
-CONFIGS = Path(__file__).parent / "configs"
+CONFIGS = Path(__file__).parents[1] / "configs"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the folders of hosts differ between platforms")
 
 PLACES = {

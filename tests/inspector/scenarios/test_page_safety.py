@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.inspector.conftest import Dev, Watched, watching
-from tests.inspector.test_page import choose, finished, go, press
+from tests.inspector.scenarios.test_page import choose, finished, go, press
 
 
 def call_hostile(watched: Watched, kind: str) -> str:

@@ -46,8 +46,8 @@ async def http(server: Server[Any]) -> AsyncIterator[str]:
 async def behind(carrier: str, tmp_path: Path, *eras: str) -> AsyncIterator[Any]:
     """A target whose sessions differ."""
     if carrier == "stdio":
-        program = str(Path(__file__).with_name("session_program.py"))
-        env = {"PYTHONPATH": str(Path(__file__).parents[2])}
+        program = str(Path(__file__).parents[1] / "session_program.py")
+        env = {"PYTHONPATH": str(Path(__file__).parents[3])}
         yield StdioServer(sys.executable, (program, str(tmp_path / "starts"), *eras), env=env)
     else:
         async with http(make_server(eras)) as url:

@@ -21,7 +21,7 @@ from ferrule.protocol.errors import RemoteError
 
 pytestmark = pytest.mark.anyio
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("engine_program.py")
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 
