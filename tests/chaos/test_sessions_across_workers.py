@@ -26,7 +26,7 @@ from ferrule import Context, MCPServer
 
 from ferrule.transports.asgi.legacy import shared
 
-shared._ALIVE_S, shared._BEAT_S = 2.0, 0.5  # so that a test need not wait for long to see a worker missed
+shared._HEARTBEAT_TTL_S, shared._HEARTBEAT_INTERVAL_S = 2.0, 0.5  # so that a dead worker is detected soon
 app = MCPServer("many", store=sys.argv[1])
 
 @app.tool

@@ -1,14 +1,14 @@
-"""The HTTP endpoint: one URL, both eras, as a plain ASGI callable.
+"""The HTTP endpoint: one URL for both eras, as an ASGI application.
 
-Order of judgement, cheapest and safest first: path, Origin and Host, method, content type and Accept, authentication,
-body size, JSON; then the era, decided anew for each request by its body and headers:
+Order of the checks, cheapest and safest first: path, Origin and Host, method, content type and Accept, authentication,
+body size, JSON. Then the era is determined for each request by its body and headers:
 
 ===================================================  ===================================================
 a POST whose                                         is
 ===================================================  ===================================================
 ``params._meta`` holds a key of the modern envelope  modern (one that names a legacy version: -32022)
 method is ``initialize``                             legacy; -32022 where only the modern era is served
-version header names a modern revision               modern (the ladder then says what is missing)
+version header names a modern revision               modern (its checks then report what is missing)
 method is ``server/discover``, without a session     modern
 version header is unknown, without a session         modern, -32022
 anything else                                        legacy
@@ -18,7 +18,7 @@ The callable starts its server's lifespan on first use, follows ASGI lifespan ev
 start again after a shutdown. It serves below any mounting prefix (``root_path``), with and without a slash at the end,
 never with a redirect.
 
-This function runs for every request. What is rare has a method of its own.
+``__call__`` runs for every request, so rare cases are in methods of their own.
 """
 
 import logging
@@ -59,11 +59,11 @@ _INVALID = int(JsonRpcErrorCode.INVALID_REQUEST)
 
 
 class _HeaderNames(dict[bytes, str]):
-    """Header names as text, each kept once: they recur with every request and stay with every open stream."""
+    """Header names as text, each stored once: they recur in every request and stay in memory with open streams."""
 
     def __missing__(self, name: bytes) -> str:
         text = name.decode("latin-1")
-        if len(self) < _MAX_NAMES and len(name) <= _MAX_NAME_BYTES:  # they come from outside
+        if len(self) < _MAX_NAMES and len(name) <= _MAX_NAME_BYTES:  # bounded, because clients choose the names
             self[name] = text
         return text
 
@@ -77,11 +77,11 @@ class HttpEndpoint(HttpGate):
     """The ASGI callable of one server.
 
     Args:
-        server: what is served.
+        server: the served server.
         options: the settings; ``None`` takes the defaults.
 
     Attributes:
-        modern, legacy: the two eras; ``legacy`` is ``None`` when it is turned off.
+        modern, legacy: the endpoints of the two eras; ``legacy`` is ``None`` if it is turned off.
     """
 
     def __init__(self, server: Server[Any], options: HttpOptions | None = None) -> None:
@@ -96,11 +96,11 @@ class HttpEndpoint(HttpGate):
             gauges.add("sessions", self.legacy, lambda side: len(side.sessions))
         route = options.path.rstrip("/")
         self._paths = {route, route + "/"}
-        # Raw (content type, Accept) pairs that were found good; bounded, because they come from outside.
+        # Raw (content type, Accept) pairs that passed; bounded, because clients choose them.
         self._known_media: set[tuple[str | None, str | None]] = set()
 
     def _legacy_endpoint(self, keep_alive: KeepAlive) -> "LegacyEndpoint | None":
-        """Return what serves the handshake revisions; ``None`` where they are turned off or do not exist any more."""
+        """Return the endpoint of the handshake revisions; ``None`` if they are turned off or were removed."""
         if not self.options.legacy or not HANDSHAKE_PROTOCOL_VERSIONS:
             return None
         # The one import of the legacy folder in this layer.
@@ -142,7 +142,7 @@ class HttpEndpoint(HttpGate):
             return
         message = await request.receive()
         if message["type"] != "http.request":
-            return  # the client has gone before it said anything
+            return  # the client disconnected before it sent a body
         body: bytes = message.get("body", b"")
         if message.get("more_body", False) or len(body) > self._max_body_bytes:
             whole = await self._read_body(request, body, message.get("more_body", False))
@@ -154,7 +154,7 @@ class HttpEndpoint(HttpGate):
         except DecodeError as error:
             await request.refuse(400, int(JsonRpcErrorCode.PARSE_ERROR), str(error))
             return
-        del message, body  # a listen request stays here for hours
+        del message, body  # a listen request stays open for hours: release the body
         if type(decoded) is dict:
             await self._dispatch(request, decoded, runtime)  # pyright: ignore[reportUnknownArgumentType]
         else:
@@ -163,7 +163,7 @@ class HttpEndpoint(HttpGate):
     # --- the era ----------------------------------------------------------------------------------------------------
 
     def _dispatch(self, request: IncomingRequest, message: dict[str, Any], runtime: Runtime) -> Awaitable[None]:
-        """Decide the era; what it returns serves the request when awaited."""
+        """Determine the era of a request; return an awaitable that serves it."""
         headers = request.headers
         state = self.life.state
         method, params = message.get("method"), message.get("params")
@@ -195,7 +195,7 @@ class HttpEndpoint(HttpGate):
         return request.refuse(400, _INVALID, "A client sends no responses in this era")
 
     async def _serve_array(self, request: IncomingRequest, body: Any, runtime: Runtime) -> None:
-        """A body that is no object: in one legacy revision an array of messages, elsewhere nothing."""
+        """Serve a body that is not an object: a batch in 2025-03-26, an error in all other revisions."""
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
         is_legacy = MCP_SESSION_ID_HEADER in request.headers or self.options.stateless
         if isinstance(body, list) and is_legacy and self.legacy and version not in self.server.modern_versions:
@@ -205,7 +205,7 @@ class HttpEndpoint(HttpGate):
         await request.refuse(400, _INVALID, what)
 
     async def _refuse_legacy(self, request: IncomingRequest, body: Mapping[str, Any]) -> None:
-        """A legacy message where only the modern era is served: say what would be understood."""
+        """Refuse a legacy message where only the modern era is served; the error lists the supported versions."""
         params: Any = body.get("params")
         requested: Any = cast("dict[str, Any]", params).get("protocolVersion") if isinstance(params, dict) else None
         await self._refuse_version(request, body, requested)
@@ -230,7 +230,7 @@ class HttpEndpoint(HttpGate):
             await send({"type": "websocket.close", "code": 1008})
 
     def _is_ours(self, scope: Mapping[str, Any]) -> bool:
-        """Return whether the path below the mounting prefix is this endpoint's; hosts differ in what ``path`` holds."""
+        """Return whether the path is this endpoint's; ASGI hosts differ in whether ``path`` includes ``root_path``."""
         path, root = scope["path"], scope.get("root_path", "").rstrip("/")
         return bool(root) and path.startswith(root) and path[len(root) :] in self._paths
 
@@ -287,11 +287,11 @@ class HttpEndpoint(HttpGate):
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def announce_drain(self) -> None:
-        """A shutdown will begin: the readiness check fails from now on. Requests are served as before."""
+        """Announce a shutdown: the readiness probe fails from now on. Requests are served as before."""
         self.health.is_draining = True
 
     async def drain(self) -> None:
-        """A shutdown has begun: end the streams as the protocol says; requests in flight may finish."""
+        """Begin the shutdown: end the streams in the protocol's way; requests in flight may finish."""
         await super().drain()
         self.announce_drain()
         self.modern.end_streams()
@@ -299,7 +299,7 @@ class HttpEndpoint(HttpGate):
             await self.legacy.end_streams()
 
     async def aclose(self) -> None:
-        """End the streams, forget the sessions and leave the server's lifespan. A later request starts anew."""
+        """End the streams and sessions and stop the server's lifespan. A later request starts it again."""
         await self.drain()
         await self._forget()
         await self.life.stop()

@@ -1,11 +1,11 @@
 """The handshake revisions over HTTP (2025-03-26 to 2025-11-25): sessions, POST, GET, DELETE.
 
 A POST is served in its own task, on the connection of its session; nothing is queued. JSON-RPC errors are answered
-200, because a legacy client reads 404 as "your session is gone" and would start over; refusals of the transport
-itself are 4xx.
+with status 200, because a legacy client takes 404 as the end of its session and would start a new one; refusals of the
+transport itself have a 4xx status.
 
-The era belongs to the session, and what a POST says about versions cannot change it. The version header only has to
-name *a* revision with sessions; which one holds was settled by the handshake.
+The revision belongs to the session and was negotiated by the handshake. The version header of a later POST only has to
+name *a* revision with sessions; it cannot change the revision.
 """
 
 import logging
@@ -84,7 +84,8 @@ class LegacyEndpoint:
         )
         self._life = life
         self._has_explained = False
-        # The last that were ended, expired or displaced here: their clients may still ask. Keys only.
+        # Ids of the last sessions that ended here, whose clients may still send requests; to explain the 404 in the
+        # log.
         self._ended: dict[str, None] = {}
         self._shared: SharedSessions | None = None
         if options.shared is not None and not options.stateless:
@@ -142,7 +143,7 @@ class LegacyEndpoint:
             await request.reply_empty(202)
 
     async def _save(self, session: LegacySession) -> None:
-        """Write what a request changed for the other workers, before its client gets the answer."""
+        """Store what a request changed, for the other workers, before its client gets the response."""
         if self._shared is None:
             return
         try:
@@ -187,7 +188,7 @@ class LegacyEndpoint:
             self._release(session)
 
     async def _share(self, session: LegacySession, outlet: Outlet, request: IncomingRequest, id: RequestId) -> bool:
-        """Write a new session for the other workers; if that fails, refuse it and return ``False``."""
+        """Store a new session for the other workers; if that fails, refuse the request and return ``False``."""
         if self._shared is None:
             return True
         try:
@@ -224,7 +225,10 @@ class LegacyEndpoint:
         body: Mapping[str, Any],
         runtime: Runtime,
     ) -> LegacyExchange:
-        """Return the exchange of a request and mark its id, which is free, as in use. Nothing is awaited here."""
+        """Return the exchange of a request and reserve its id.
+
+        Nothing is awaited, so no other request can take the id.
+        """
         id: RequestId = body["id"]
         can_ask = outlet.may_stream and not session.is_stateless
         context = request.context(session.session_id or None, can_send_request=can_ask)
@@ -236,7 +240,7 @@ class LegacyEndpoint:
     async def _run(
         self, session: LegacySession, exchange: LegacyExchange, body: Mapping[str, Any], *, opens_stream: bool = False
     ) -> bytes | None:
-        """Serve one request; the encoded answer, ``None`` when it was cancelled. Gives its id back at the end."""
+        """Serve one request and release its id; return the encoded response, or ``None`` if it was cancelled."""
         if exchange.runs_on_asyncio:
             return await self._handle(session, exchange, body, opens_stream)
         with anyio.CancelScope() as scope:
@@ -276,7 +280,7 @@ class LegacyEndpoint:
     async def _take(
         self, session: LegacySession, request: IncomingRequest, body: Mapping[str, Any], kind: str, runtime: Runtime
     ) -> None:
-        """A response or a notification."""
+        """Handle a response or a notification."""
         if kind == "response":
             if session.questions.answer(body):
                 return
@@ -386,7 +390,7 @@ class LegacyEndpoint:
                 return
             stream_id = last_event_id.rpartition("-")[0] if found is None else found.stream_id
             channel = session.channels.get(stream_id)
-            # The store drops idle streams first. A client that has seen the newest event of one has lost nothing.
+            # The store removes idle streams first. A client that has the newest event of one has lost nothing.
             if found is None and (channel is None or channel.last_event_id != last_event_id):
                 await request.refuse(400, _INVALID, "Nothing can be replayed after this Last-Event-ID")
                 return
@@ -396,7 +400,7 @@ class LegacyEndpoint:
                     return
                 await replay(store, session.session_id, last_event_id, reply)
                 channel = await session.open_get_stream(reply)
-            elif channel is None:  # it has ended: the rest of it, and no more
+            elif channel is None:  # the stream has ended: send its remaining events and close
                 await replay(store, session.session_id, last_event_id, reply)
                 await reply.close()
                 return
@@ -432,7 +436,7 @@ class LegacyEndpoint:
         try:
             await reply.write(b"")
             while not reply.is_over:
-                # First, so that what came before the end is read.
+                # Checked before reading, so that all events before the end are read.
                 lost = await shared.end_of_stream(session.session_id, stream_id, feeder)
                 found = await store.replay(session.session_id, last)
                 for event in () if found is None else found.events:
@@ -454,7 +458,7 @@ class LegacyEndpoint:
     # --- DELETE -----------------------------------------------------------------------------------------------------
 
     async def serve_delete(self, request: IncomingRequest) -> None:
-        """End a session at its client's wish."""
+        """Serve DELETE: end a session."""
         if self._options.stateless:
             await _method_not_allowed(request)
             return
@@ -501,7 +505,7 @@ class LegacyEndpoint:
         return session
 
     def _explain_unknown(self, session_id: str) -> None:
-        """Log once what an unknown session id may mean that has the form of those of this process."""
+        """Log once the possible causes of an unknown session id that has the form of this server's ids."""
         if self._has_explained or self._shared is not None or session_id in self._ended:
             return
         if len(session_id) == SESSION_ID_CHARS and not session_id.strip("0123456789abcdef"):
@@ -541,7 +545,7 @@ class LegacyEndpoint:
 
     def _release(self, session: LegacySession) -> None:
         self.sessions.release(session)
-        # The timer of a loop that is gone (serverless, tests) will never fire.
+        # The timer of a loop that was closed (serverless, tests) never fires.
         if self._sweeper is None or self._sweeping_on is None or not self._sweeping_on.is_live():
             self._arm_sweeper()
 
@@ -552,7 +556,7 @@ class LegacyEndpoint:
             self._sweeper = self._sweeping_on.call_later(max(wait_s, _MIN_SWEEP_S), self.sweep)
 
     def sweep(self) -> None:
-        """Forget the sessions whose idle time is over; runs by itself while there are idle sessions."""
+        """Remove the sessions whose idle time is over; a timer calls it while there are idle sessions."""
         self._sweeper = None
         self.sessions.sweep()
         self._arm_sweeper()
@@ -564,7 +568,7 @@ class LegacyEndpoint:
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, _ASSUMED_VERSION)
         if not is_handshake_version(version):
             return None
-        # Ready at once: if this client made a handshake, nothing was kept of it.
+        # Initialized already: a stateless server keeps nothing of a handshake.
         connection = Connection.from_envelope(version, None, {})
         connection.initialized.set()
         return LegacySession("", self._server, self._options, lifespan_state, request.principal, connection)
@@ -575,14 +579,14 @@ class LegacyEndpoint:
     # --- shutdown ---------------------------------------------------------------------------------------------------
 
     async def end_streams(self) -> None:
-        """The server is going down: end the GET streams; requests in flight run to their end."""
+        """End the GET streams during a shutdown; requests in flight may finish."""
         async with anyio.create_task_group() as group:
             for session in self.sessions:
                 if session.has_get_streams:
                     group.start_soon(session.close_get_streams)
 
     async def end_sessions(self) -> None:
-        """Forget every session."""
+        """End every session."""
         if self._shared is not None:
             self._shared.stop()
         if self._sweeper is not None:

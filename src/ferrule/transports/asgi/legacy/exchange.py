@@ -1,8 +1,8 @@
-"""The dispatch context of one legacy request over HTTP, and the outlet that the requests of one POST share.
+"""The dispatch context of one legacy request over HTTP, and the response that the requests of one POST share.
 
-An answer is JSON unless the handler sends a message before it. The first such message opens an event stream, and the
-answer is its last event. A client that disconnects does *not* cancel its request in the legacy era (2025-11-25,
-"Streamable HTTP"): the handler runs on. If the stream can be resumed, its messages wait for the client to come back.
+A response is JSON unless the handler sends a message before it. The first such message opens an event stream, and the
+response is its last event. A disconnect does *not* cancel a request in the legacy era (2025-11-25, "Streamable HTTP"):
+the handler continues. If the stream can be resumed, its messages are kept until the client reconnects.
 """
 
 import logging
@@ -36,15 +36,15 @@ class Outlet:
     Args:
         request: the POST.
         session: whose streams it uses.
-        keep_alive: looks after the stream, if it becomes one.
-        headers: more response headers (the session id of an initialize).
-        may_stream: ``False`` drops the messages that handlers send before they answer.
+        keep_alive: writes comments on the stream, if there is one.
+        headers: further response headers (the session id of an initialize).
+        may_stream: ``False`` drops the messages that handlers send before their result.
 
     Attributes:
         channel: the stream; ``None`` before the first message.
         client_is_gone: the client disconnected before that.
-        refusal: status and headers of an answer that is an HTTP refusal as well (missing scope), while there is no
-            stream; a batch answers 200.
+        refusal: status and headers of an error that is an HTTP refusal as well (missing scope), while there is no
+            stream; a batch gets 200.
     """
 
     __slots__ = (
@@ -84,12 +84,12 @@ class Outlet:
         """Return the stream of this response, opened now if this is its first message.
 
         Raises:
-            ConnectionClosed: the client has gone without ever having had a stream to come back to.
+            ConnectionClosed: the client disconnected before there was a stream that it could resume.
         """
         if self.channel is not None:
             return self.channel
         if self.client_is_gone:
-            raise ConnectionClosed("The client of this request has gone")
+            raise ConnectionClosed("The client of this request has disconnected")
         channel = self.channel = self.session.new_channel()
         self._reply = self._new_reply()
         await channel.open(self._reply, None if self.session.shared is None else self._announce_stream)
@@ -120,7 +120,7 @@ class Outlet:
             await self._request.reply(status, payload, [*(self.headers or ()), *headers])
 
     def watch(self, runtime: Runtime, grace_s: float) -> None:
-        """Notice a client that goes away while a handler waits; called once per handler, armed once."""
+        """Watch for the client's disconnect while a handler waits; called once per handler, armed once."""
         if self._watch is None:
             self._watch = DisconnectWatch(runtime, self._request.receive, grace_s, self._gone)
             self._watch.arm()
@@ -131,7 +131,7 @@ class Outlet:
         if channel is None:
             log.info("the client of a legacy request went away before anything was said; the request runs on")
             return
-        if self._reply is not None:  # the channel may be on another connection by now
+        if self._reply is not None:  # another connection may carry the stream already
             channel.lost(self._reply)
         if not channel.has_connection:
             self.session.lost_client(channel)
@@ -205,16 +205,16 @@ class LegacyExchange(ProgressSender):
             channel = await self.outlet.open()
             await channel.emit(encode_notification(method, params))
         except ConnectionClosed:
-            log.debug("dropped %s: the client has gone", method)
+            log.debug("dropped %s: the client has disconnected", method)
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Ask the client on this request's stream; it answers in a POST of its own.
+        """Send a request to the client on this request's stream and return its result, which arrives in another POST.
 
         Raises:
             ClientNotAskable: a stateless server, JSON-only answers, or the request has been answered.
-            ConnectionClosed: the client has gone, or the session ended.
+            ConnectionClosed: the client disconnected, or the session ended.
         """
         if not self.can_send_request:
             if self.finished or self.cancel_requested:
@@ -224,14 +224,14 @@ class LegacyExchange(ProgressSender):
         return await self.outlet.session.ask(channel, method, params, opts)
 
     def refuse(self, error: Exception) -> None:
-        """The answer is an error that has an HTTP form of its own, if it still can have one."""
+        """Set status and headers of an error that has an HTTP form, unless the response head was sent."""
         form = http_form_of(error)
         if form is not None:
             self.outlet.refusal = form
 
     @property
     def runs_on_asyncio(self) -> bool:
-        """Whether cancelling it means its bare task; elsewhere it needs a scope around it."""
+        """Whether it is cancelled by its task; on trio it needs a cancel scope."""
         return type(self._runtime) is AsyncioRuntime
 
     async def open_stream(self) -> None:
@@ -239,13 +239,13 @@ class LegacyExchange(ProgressSender):
         await self.outlet.open()
 
     async def close_stream(self, retry_ms: int | None = None) -> None:
-        """Close this request's connection while the handler works on; the client comes back for the rest (SEP-1699).
+        """Close this request's connection while the handler continues; the client reconnects for the rest (SEP-1699).
 
         Args:
-            retry_ms: when the client should come back; ``None`` takes the endpoint's option.
+            retry_ms: reconnection time for the client in milliseconds; ``None`` takes the endpoint's option.
 
         Raises:
-            NoBackChannel: the revision does not know polling, or the stream could not be resumed.
+            NoBackChannel: the revision has no polling, or the stream cannot be resumed.
         """
         session = self.outlet.session
         if not session.connection.revision.has_polling_streams or not self.outlet.may_stream or self.finished:
@@ -254,12 +254,12 @@ class LegacyExchange(ProgressSender):
         await channel.close_connection(retry_ms)
 
     def suspended(self) -> None:
-        """The handler waits for something: from here on it can be cancelled, and its client may go away."""
+        """Note that the handler waits: from now on it can be cancelled, and the client's disconnect is watched."""
         self.task = self._runtime.current_task()
         self.outlet.watch(self._runtime, self._grace_s)
 
     def cancel(self) -> None:
-        """The client no longer wants it, or the session is over."""
+        """Cancel the handler: the client cancelled the request, or the session ended."""
         if self.finished or self.cancel_requested:
             return
         self.cancel_requested = True

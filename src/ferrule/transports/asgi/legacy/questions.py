@@ -1,9 +1,8 @@
-"""Requests of a legacy server to its client, and the answers that come back in POSTs of their own.
+"""Requests of a legacy server to its client, whose responses arrive in separate POSTs.
 
-A question is sent on one stream, but the client posts the answer, so the table of open questions belongs to the
-session.
+A request is sent on one stream but its response is posted, so the table of pending requests belongs to the session.
 
-A caller that stops waiting (time-out, cancellation) sends the client a cancellation. An answer that still arrives is
+A caller that stops waiting (timeout, cancellation) sends the client a cancellation; a response that still arrives is
 dropped.
 """
 
@@ -32,10 +31,10 @@ MAX_OPEN = 256
 
 
 class ClientQuestions:
-    """The open questions of one session.
+    """The pending requests of one session to its client.
 
     Args:
-        last_id: where their ids begin, so that no two workers give the same.
+        last_id: their ids begin behind it, so that no two workers use the same id.
     """
 
     __slots__ = ("_ids", "_open")
@@ -48,7 +47,7 @@ class ClientQuestions:
         return len(self._open)
 
     def are_open(self, channel: object) -> bool:
-        """Return whether any was asked on this stream and waits."""
+        """Return whether a request on this stream is pending."""
         return any(asked_on is channel for asked_on, _ in self._open.values())
 
     async def ask(
@@ -59,16 +58,16 @@ class ClientQuestions:
         params: Mapping[str, Any] | None,
         opts: CallOptions | None,
     ) -> dict[str, Any]:
-        """Send a request through ``emit`` and wait for its answer.
+        """Send a request through ``emit``, wait for its response and return the result.
 
         Args:
-            emit: sends on the stream of the question.
-            channel: names that stream, for `fail`.
+            emit: sends on the stream of the request.
+            channel: id of that stream, for `fail`.
             method, params, opts: as ``Outbound.send_raw_request``.
 
         Raises:
             RemoteError, RequestTimeout, ConnectionClosed: as ``Outbound.send_raw_request``.
-            LocalError: too many wait already.
+            LocalError: too many requests are pending.
         """
         if len(self._open) >= MAX_OPEN:
             raise LocalError(f"{method} cannot be sent: {MAX_OPEN} questions wait for this client already")
@@ -95,7 +94,7 @@ class ClientQuestions:
         return cast("dict[str, Any]", question.result)
 
     def answer(self, message: Mapping[str, Any]) -> bool:
-        """Settle the question that a response answers; ``False`` when it answers none."""
+        """Complete the pending request of a response; return ``False`` if there is none."""
         id = message.get("id")
         found = None if (own := own_id(id)) is None else self._open.pop(own, None)
         if found is None:
@@ -112,7 +111,7 @@ class ClientQuestions:
         return True
 
     async def progress(self, params: Mapping[str, Any] | None) -> bool:
-        """Hand on progress that the client reports; ``False`` when it belongs to no open question."""
+        """Report progress to the pending request of its token; return ``False`` if there is none."""
         token = None if params is None else params.get("progressToken")
         found = None if (own := own_id(token)) is None else self._open.get(own)
         if found is None or params is None:
@@ -123,7 +122,7 @@ class ClientQuestions:
         return True
 
     def fail(self, error: LocalError, channel: object | None = None) -> None:
-        """Fail the questions of one stream, or all of them: no answer can come any more."""
+        """Fail the pending requests of one stream, or all of them, because no response can arrive any more."""
         for id, (asked_on, question) in list(self._open.items()):
             if channel is None or asked_on is channel:
                 del self._open[id]

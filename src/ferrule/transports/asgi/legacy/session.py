@@ -1,10 +1,10 @@
-"""One legacy session: its connection, what is in flight on it, its streams, and its open questions.
+"""One legacy session: its connection, its requests in flight, its streams, and the pending requests to the client.
 
-The session is the standing channel of its connection (``Outbound``): what the server says outside any request goes to
-a GET stream of the client, the newest one that is alive, and never to more than one.
+The session is the outbound channel of its connection (``Outbound``): messages of the server outside any request are
+sent on one GET stream of the client, the newest one that is connected (2025-11-25, "Streamable HTTP").
 
-An id in flight is reserved before anything is awaited and given back before the answer is sent, so that two requests
-never share it and a client may use it again the moment it has its answer.
+A request id is reserved before anything is awaited and released before the response is sent, so that two requests never
+share it, and a client may use it again as soon as it has the response.
 """
 
 import logging
@@ -43,11 +43,11 @@ MAX_IN_FLIGHT = 1024
 
 
 class InFlight(Protocol):
-    """A request of a session that is being served; `LegacyExchange` is it.
+    """A request in flight; implemented by `LegacyExchange`.
 
     Attributes:
         method: of the request.
-        outlet: the response that its answer goes into; the requests of a batch share one.
+        outlet: the HTTP response; the requests of a batch share one.
     """
 
     method: str
@@ -59,18 +59,18 @@ class InFlight(Protocol):
 
 
 class OtherWorkers(Protocol):
-    """What a session needs from the workers that share it; `SharedSessions` is it."""
+    """The other workers that share a session; implemented by `SharedSessions`."""
 
     async def publish(self, kind: str, session_id: str, content: Any = None) -> None:
-        """Send the other workers a message about a session."""
+        """Send a message about a session to the other workers."""
         ...
 
     async def stream_started(self, session_id: str, stream_id: str, requests: list[RequestId]) -> None:
-        """Let the others know that this worker writes a stream, with the answers to these requests."""
+        """Announce to the others that this worker writes a stream, which will have the responses to these requests."""
         ...
 
     async def stream_ended(self, session_id: str, stream_id: str) -> None:
-        """Let the others know that a stream of this worker has ended."""
+        """Announce to the others that a stream of this worker has ended."""
         ...
 
 
@@ -78,12 +78,12 @@ class LegacySession:
     """See the module.
 
     Attributes:
-        session_id: empty for the throw-away session of a stateless request.
-        in_use, idle_since_s: kept by the session table.
-        principal: who opened it; requests of anyone else are answered as if it did not exist.
-        in_flight: what is being served, by request id.
-        channels: the streams that can be continued, by stream id.
-        shared: what other workers know of it; ``None`` where there are none.
+        session_id: empty for the temporary session of a stateless request.
+        in_use, idle_since_s: maintained by the session table.
+        principal: opened the session; for requests of any other principal the session does not exist.
+        in_flight: requests in flight by id.
+        channels: the streams that can be resumed, by stream id.
+        shared: the sessions shared with other workers; ``None`` without other workers.
     """
 
     __slots__ = (
@@ -134,7 +134,7 @@ class LegacySession:
         self.shared: OtherWorkers | None = None
 
     def share(self, worker_id: str, shared: OtherWorkers) -> None:
-        """Other workers have this session too: its streams get names that none of them gives."""
+        """Share this session with other workers: its stream ids differ from those of all others."""
         self._stream_prefix = f"{worker_id}."
         self.shared = shared
 
@@ -145,9 +145,9 @@ class LegacySession:
 
     @property
     def questions(self) -> ClientQuestions:
-        """The requests to the client that wait for their answers."""
+        """The pending requests to the client."""
         if self._questions is None:
-            # Below 2**53, where every client's integers end, and apart from what other workers count.
+            # Below 2**53, the largest integer of clients in JavaScript, and in a range of this worker's own.
             self._questions = ClientQuestions(0 if self.shared is None else secrets.randbits(40) << 12)
         return self._questions
 
@@ -155,16 +155,16 @@ class LegacySession:
 
     @property
     def has_get_stream(self) -> bool:
-        """Whether the client listens on this worker."""
+        """Whether a GET stream of the client is connected to this worker."""
         return self._get_channel() is not None
 
     @property
     def has_get_streams(self) -> bool:
-        """Whether there is any to end, connected or not."""
+        """Whether there is a GET stream, connected or not."""
         return bool(self._get_channels)
 
     def new_channel(self, kind: str = "") -> ResumableStream:
-        """A stream that is not connected yet; ``kind`` begins its name."""
+        """Return a new stream that is not connected yet; its id begins with ``kind``."""
         store = None if self.is_stateless else self._options.event_store
         self._next_stream += 1
         channel = ResumableStream(
@@ -179,53 +179,53 @@ class LegacySession:
         return channel
 
     def forget_channel(self, channel: ResumableStream) -> None:
-        """The stream has ended; what was sent on it stays in the store."""
+        """Remove a stream that has ended; its events remain in the store."""
         self.channels.pop(channel.stream_id, None)
 
     async def open_get_stream(self, reply: EventStreamReply) -> ResumableStream:
-        """Start a stream for what the server says outside any request."""
+        """Start and return a GET stream, for messages outside any request."""
         channel = self.new_channel(GET_STREAM)
         if self.shared is not None:
             await self.shared.publish("get", self.session_id)
         channels = self._get_channels = self._get_channels or []
         for older in channels:
-            older.cut_write()  # to a client that has probably gone; what waits goes on the new stream
+            older.cut_write()  # its client has probably disconnected; its queued messages are sent on the new stream
         channels.append(channel)
         await channel.open(reply)
         while len(channels) > _MAX_GET_STREAMS or (len(channels) > 1 and not channels[0].has_connection):
             oldest = channels.pop(0)
             self.forget_channel(oldest)
             current_runtime().spawn(partial(oldest.finish, None))
-        if self.is_over:  # ended while it was opened
+        if self.is_over:  # the session ended while the stream was opened
             await self.close_get_streams()
         self.send_changes()
         return channel
 
     def lost_get_stream(self, channel: ResumableStream) -> None:
-        """The client of a GET stream has gone; the stream stays while it can be resumed."""
+        """Handle the disconnect of a GET stream; the stream is kept while it can be resumed."""
         if not channel.is_resumable and self._get_channels and channel in self._get_channels:
             self._get_channels.remove(channel)
         self.lost_client(channel)
 
     def lost_client(self, channel: ResumableStream) -> None:
-        """The client of a stream has gone: its questions fail, unless the client comes back for it in time."""
+        """Handle the disconnect of a stream: its pending requests fail unless the client reconnects in time."""
         if self._questions is None or not self._questions.are_open(channel):
             return
         if not channel.is_resumable:
-            self._questions.fail(ConnectionClosed("The client of this stream has gone"), channel)
+            self._questions.fail(ConnectionClosed("The client of this stream has disconnected"), channel)
             return
         losses, wait_s = channel.losses, self._options.resume_s + channel.retry_ms / 1000
 
         def give_up() -> None:
             if channel.losses == losses and not channel.has_connection and self._questions is not None:
-                self._questions.fail(ConnectionClosed(f"The client did not come back within {wait_s:g} s"), channel)
+                self._questions.fail(ConnectionClosed(f"The client did not reconnect within {wait_s:g} s"), channel)
 
         current_runtime().call_later(wait_s, give_up)
 
     async def ask(
         self, channel: ResumableStream, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None
     ) -> dict[str, Any]:
-        """Ask the client on one of its streams; see ``Outbound.send_raw_request``."""
+        """Send a request to the client on one of its streams; see ``Outbound.send_raw_request``."""
 
         async def emit(data: bytes) -> None:
             await channel.emit(data)
@@ -235,7 +235,7 @@ class LegacySession:
         return await self.questions.ask(emit, channel, method, params, opts)
 
     def _get_channel(self) -> ResumableStream | None:
-        """The stream for the next message: the newest with a client, else the newest that a client may come back to."""
+        """Return the GET stream for the next message: the newest connected one, else the newest resumable one."""
         channels = self._get_channels or ()
         for channel in reversed(channels):
             if channel.has_connection:
@@ -245,7 +245,7 @@ class LegacySession:
                 return channel
         return None
 
-    # --- Outbound: what is said outside any request -----------------------------------------------------------------
+    # --- Outbound: messages outside any request ----------------------------------------------------------------------
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification on the GET stream; without one it is dropped."""
@@ -259,15 +259,15 @@ class LegacySession:
         try:
             await channel.emit(encode_notification(method, params))
         except ConnectionClosed:
-            log.debug("dropped %s: the client has gone", method)
+            log.debug("dropped %s: the client has disconnected", method)
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Ask the client on its GET stream.
+        """Send a request to the client on its GET stream and return the result.
 
         Raises:
-            NoBackChannel: the client has none open.
+            NoBackChannel: the client has no GET stream.
         """
         channel = self._get_channel()
         if channel is None or not channel.has_connection:
@@ -277,7 +277,7 @@ class LegacySession:
     # --- changes ----------------------------------------------------------------------------------------------------
 
     def listen(self) -> None:
-        """Listen to what the server publishes from now on; the client is initialized."""
+        """Subscribe to the server's change notifications; called when the client is initialized."""
         server, connection = self._server, self.connection
         if connection.listener is not None or self.is_stateless or self.is_over:
             return
@@ -296,7 +296,7 @@ class LegacySession:
         return [kind for kind in ("tools", "prompts", "resources") if kind in changing]
 
     def send_changes(self) -> None:
-        """Send on what the listener holds, if the client has a stream for it; called whenever either changes."""
+        """Forward queued change notifications if the client has a GET stream; called when either changes."""
         listener = self.connection.listener
         if listener is None or self._is_sending_changes or self.is_over or self._get_channel() is None:
             return
@@ -309,7 +309,8 @@ class LegacySession:
                 for event in events:
                     await self.notify(event.method, event.params or None)
                 if listener.ended and not self.is_over:
-                    # Too many changes for one listener while the client had no stream: it got the newest. Listen on.
+                    # The listener overflowed while the client had no stream; the client got the newest changes.
+                    # Subscribe again.
                     uris = listener.filter.uris
                     self.connection.listener = self._server.bus.listen(self._filter(uris))
                     self.connection.listener.on_wake(self.send_changes)
@@ -319,7 +320,7 @@ class LegacySession:
     # --- its end ----------------------------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """The session is over (deleted, expired, displaced): stop everything that belongs to it."""
+        """Stop everything that belongs to the session, which was deleted, has expired or was displaced."""
         if self.is_over:
             return
         self.is_over = True
@@ -331,18 +332,21 @@ class LegacySession:
             self._questions.fail(ConnectionClosed("The session has ended"))
         for exchange in list(self.in_flight.values()):
             exchange.cancel()
-        # Thousands may expire at once, and most have nothing to clean up: no task for those.
+        # Thousands may expire together, and most have nothing to clean up: no task for those.
         if self.connection.opened_exit_stack is not None or self._next_stream:
             current_runtime().spawn(self._clean_up)
 
     async def _clean_up(self) -> None:
         await self.close_get_streams()
         await aclose_shielded(self.connection)
-        if self._options.event_store is not None and self.shared is None:  # others may still need them
+        if self._options.event_store is not None and self.shared is None:  # other workers may still need them
             await self._options.event_store.forget(self.session_id)
 
     async def close_get_streams(self) -> None:
-        """End the GET streams, side by side; requests in flight keep theirs. A client that does not read is left."""
+        """End the GET streams concurrently; those of requests in flight stay.
+
+        A client that does not read is abandoned.
+        """
         channels, self._get_channels = self._get_channels or [], None
         if not channels:
             return

@@ -1,10 +1,10 @@
-"""The table of live legacy sessions: how many there may be, and when an idle one is forgotten.
+"""The table of legacy sessions, bounded in number and idle time.
 
-The table knows nothing of HTTP or JSON-RPC. It counts what is in flight per session; a session with something in
-flight (a POST being served, an open GET stream) never expires, and its idle time starts when the last of them ends.
-Time comes from the ``clock`` argument; who calls `sweep` is the caller's business.
+The table has no knowledge of HTTP or JSON-RPC. It counts the uses of each session (a POST in flight, an open GET
+stream). A session in use never expires; its idle time starts with the end of the last use. Time comes from the
+``clock`` argument, and the caller calls `sweep`.
 
-Every ``acquire`` has exactly one ``release``, also when serving failed.
+Every ``acquire`` needs exactly one ``release``, also after an error.
 """
 
 import secrets
@@ -23,7 +23,7 @@ class TooManySessions(Exception):
 
 
 class TableEntry(Protocol):
-    """What the table keeps on a session."""
+    """The attributes of a session that the table maintains."""
 
     session_id: str
     in_use: int
@@ -34,18 +34,18 @@ _E = TypeVar("_E", bound=TableEntry)
 
 
 def new_session_id() -> str:
-    """128 random bits from the operating system as 32 hexadecimal digits (visible ASCII, as is demanded)."""
+    """Return a random session id: 128 bits as 32 hexadecimal digits (2025-11-25: visible ASCII, unguessable)."""
     return secrets.token_hex(16)
 
 
 class SessionTable(Generic[_E]):
-    """Live sessions by id, bounded in number and in idle time.
+    """Sessions by id, bounded in number and in idle time.
 
     Args:
-        max_sessions: at this number a new session takes the place of the one that has been idle longest.
-        idle_s: seconds after which an idle session is forgotten; ``None`` keeps it until it is deleted or displaced.
-        clock: monotonic seconds.
-        on_removed: called with each entry that leaves the table, for whatever reason, after it has left.
+        max_sessions: at this number a new session displaces the one that has been idle longest.
+        idle_s: seconds after which an idle session is removed; ``None`` keeps it until it is deleted or displaced.
+        clock: returns monotonic seconds.
+        on_removed: called with each entry after its removal, whatever the reason.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class SessionTable(Generic[_E]):
         return iter(list(self._entries.values()))
 
     def add(self, entry: _E) -> None:
-        """Register a session as in use once (``release`` it when the request that opened it ends).
+        """Add a session with one use; ``release`` it when the request that opened it ends.
 
         Raises:
-            TooManySessions: the table is full and no session in it is idle.
+            TooManySessions: the table is full and no session is idle.
         """
         self.sweep()
         if len(self._entries) >= self._max_sessions:
@@ -86,11 +86,11 @@ class SessionTable(Generic[_E]):
         self._entries[entry.session_id] = entry
 
     def get(self, session_id: str) -> _E | None:
-        """Return the session with this id, used or not; not a use of it."""
+        """Return the session with this id without counting a use; ``None`` if there is none."""
         return self._entries.get(session_id)
 
     def acquire(self, session_id: str) -> _E | None:
-        """Return the live session with this id, marked as in use; ``None`` when there is none or it has expired."""
+        """Return the session with this id and count a use; ``None`` if there is none or it has expired."""
         entry = self._entries.get(session_id)
         if entry is None:
             return None
@@ -103,14 +103,14 @@ class SessionTable(Generic[_E]):
         return entry
 
     def release(self, entry: _E) -> None:
-        """End one use; the last one starts the idle time."""
+        """End one use; the end of the last one starts the idle time."""
         entry.in_use -= 1
         if entry.in_use == 0 and self._entries.get(entry.session_id) is entry:
             entry.idle_since_s = self._clock()
             self._idle[entry.session_id] = entry
 
     def remove(self, session_id: str) -> _E | None:
-        """Forget a session, in use or not; ``None`` when it was not there."""
+        """Remove and return a session, in use or not; ``None`` if there is none."""
         entry = self._entries.pop(session_id, None)
         if entry is not None:
             self._idle.pop(session_id, None)
@@ -118,7 +118,7 @@ class SessionTable(Generic[_E]):
         return entry
 
     def sweep(self) -> None:
-        """Forget every session whose idle time is over."""
+        """Remove every session whose idle time is over."""
         while self._idle:
             entry = next(iter(self._idle.values()))
             if not self._has_expired(entry):
@@ -126,7 +126,7 @@ class SessionTable(Generic[_E]):
             self.remove(entry.session_id)
 
     def next_expiry_in_s(self) -> float | None:
-        """Return seconds until the next sweep has something to do; ``None`` when nothing can expire."""
+        """Return the seconds until the next session expires; ``None`` if no session can expire."""
         if self._idle_s is None or not self._idle:
             return None
         return max(0.0, next(iter(self._idle.values())).idle_since_s + self._idle_s - self._clock())

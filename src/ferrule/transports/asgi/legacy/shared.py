@@ -1,18 +1,19 @@
-"""Legacy sessions on several workers: each worker serves what it gets, and a store holds what all must know.
+"""Legacy sessions on several workers: any worker serves any request, and a store has the shared state.
 
 A session is opened on one worker. When another gets a request for it, it builds the session from its record: the
-handshake, the log level, the subscriptions, the state. Every request looks at the record once, so a session that was
-deleted elsewhere is gone here too, and writes it only when it changed. What cannot be rebuilt is sent to where it is
-waited for: the answer to a question, a cancellation, progress, a notification for the client's GET stream.
+handshake, the log level, the subscriptions, the state. Every request reads the record once, so a session that was
+deleted on another worker does not exist here either, and writes it only if it changed. Messages for a task of another
+worker are sent there over the channel: the response to a request of the server, a cancellation, progress, a
+notification for the client's GET stream.
 
-Streams are kept in the shared event store. One that a client resumes on another worker is followed there until the
-worker that feeds it has ended it, or has died; then the requests that died with it are answered with an error, or
-their client would come back for ever.
+Streams are kept in the shared event store. If a client resumes a stream on another worker, that worker forwards its
+events until the worker that writes the stream has ended it or has died. In the latter case the requests of that worker
+are answered with an error; without it the client would reconnect forever.
 
-A store that lost its data is told apart from a session that was ended: each worker writes a witness there, which only
-such a loss can remove. Then every worker writes back the sessions that it knows.
+A lost store must not be mistaken for deleted sessions. Each worker therefore writes a witness record, which only a loss
+of data can remove; after a loss every worker writes its sessions again.
 
-A request whose session has not changed costs one round trip to the store, the look at the record, and nothing else.
+A request whose session has not changed costs one round trip to the store.
 """
 
 import logging
@@ -44,12 +45,12 @@ __all__ = ["SharedSessions", "StreamWatch"]
 log = logging.getLogger("ferrule.http")
 
 _NEVER_IDLE_S: Final = 30 * 24 * 3600.0
-_ALIVE_S: Final = 8.0
-_BEAT_S: Final = 2.0
-"""How often a worker writes its sign of life, which holds for `_ALIVE_S`: longer than a store should be away."""
+_HEARTBEAT_TTL_S: Final = 8.0
+_HEARTBEAT_INTERVAL_S: Final = 2.0
+"""Seconds between two heartbeats. One is valid for `_HEARTBEAT_TTL_S`, longer than a short outage of the store."""
 _RETRY_S: Final = 0.3
 _SILENT_S: Final = 1.0
-"""A worker whose sign of life is missing for so long has died. After a longer outage it is there again by then."""
+"""A worker whose heartbeat is missing for so long is dead. After an outage of the store it is written again sooner."""
 _LIVE_STREAM_S: Final = 24 * 3600.0
 _LOOK_EVERY_S: Final = 0.1
 _WITNESS_S: Final = 24 * 3600.0
@@ -59,16 +60,16 @@ _RECOVERY_S: Final = 3.0
 
 
 class SharedSessions:
-    """What one endpoint knows of the sessions of all workers.
+    """One endpoint's access to the sessions of all workers.
 
     Args:
-        store: with sessions and a channel.
+        store: has session records and a channel.
         server, options: of the endpoint.
-        find: the session that is on this worker already.
-        drop: takes one off this worker, because it has ended elsewhere.
+        find: returns the session that this worker has already, or ``None``.
+        drop: removes a session from this worker, because it ended on another one.
 
     Attributes:
-        worker_id: this process, for the others.
+        worker_id: identifies this process for the others.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class SharedSessions:
         await self.save(session)
 
     async def save(self, session: LegacySession) -> None:
-        """Write the record, if it is not what was last read or written here."""
+        """Write the record if it differs from the one last read or written here."""
         if session.is_over or session.is_stateless:
             return
         try:
@@ -120,7 +121,7 @@ class SharedSessions:
         self._seen[session.session_id] = record
 
     async def look_up(self, session_id: str, lifespan_state: Any, principal: Any) -> LegacySession | None:
-        """Return a session in its newest shared state, kept by this worker from now on; ``None`` if there is none."""
+        """Return a session in its current shared state, and keep it on this worker; ``None`` if there is none."""
         self.start()
         record = await self._sessions.get(session_id, idle_s=self._idle_s)
         if record is None:
@@ -142,17 +143,17 @@ class SharedSessions:
         return session
 
     async def end(self, session_id: str) -> None:
-        """End a session on every worker, because its client ended it."""
+        """End a session on every worker after its client deleted it."""
         self._seen.pop(session_id, None)
         await self._sessions.delete(session_id)
         await self.publish("end", session_id)
 
     async def _recovered(self, session_id: str) -> bytes | None:
-        """Return the record that a store lost with all its data; ``None`` if it lost none or no worker has it."""
+        """Return a record that was lost with the store's data; ``None`` if no data was lost or no worker has it."""
         if await self._is_emptied():
             await self._restore()
-        # Also where this worker is too young to have a witness of its own. Asked again and again, because the channels
-        # of the others may not stand again yet.
+        # Also if this worker has no witness of its own yet. The request is repeated, because the other workers may not
+        # have reconnected their channels yet.
         while self._options.clock() < self._recovers_until_s:
             await self.publish("lost", "")
             await anyio.sleep(_LOOK_EVERY_S)
@@ -162,11 +163,11 @@ class SharedSessions:
         return None
 
     async def _is_emptied(self) -> bool:
-        """Whether what this worker wrote, to last for days, is gone: a store was started again without what it had."""
+        """Return whether this worker's witness is missing, although it lasts for days: the store has lost its data."""
         return self._has_witness and await self._blobs.get(self._witness) is None
 
     async def _restore(self) -> None:
-        """Write back what is known here. What each worker saw last, so the state in it may be an older one."""
+        """Write the sessions of this worker again. Their state may be older than the last one that was stored."""
         log.warning("the store has lost everything; the sessions known to this worker are written back")
         self._recovers_until_s = self._options.clock() + _RECOVERY_S
         await self._blobs.put(self._witness, b"1", ttl_s=_WITNESS_S)
@@ -174,7 +175,7 @@ class SharedSessions:
             await self._sessions.put(session_id, record, idle_s=self._idle_s)
 
     def forget(self, session_id: str) -> None:
-        """Drop what this worker remembers of a session; other workers may keep it."""
+        """Remove a session's cached record on this worker; other workers may keep theirs."""
         self._seen.pop(session_id, None)
 
     def _record(self, session: LegacySession) -> dict[str, Any]:
@@ -220,20 +221,20 @@ class SharedSessions:
         return session
 
     def mark(self, session: LegacySession) -> None:
-        """Give a session's streams and questions names that no other worker gives."""
+        """Set ids for a session's streams and requests that no other worker uses."""
         session.share(self.worker_id, self)
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
     async def publish(self, kind: str, session_id: str, content: Any = None) -> None:
-        """Send the other workers a message about a session; best effort, as everything over a channel."""
+        """Send a message about a session to the other workers; like all messages of a channel it may be lost."""
         try:
             await self._channel.send(encode([self.worker_id, "session", kind, session_id, content]))
         except OSError as error:
             log.warning("a message (%s) did not reach the other workers: %s", kind, error)
 
     def start(self) -> None:
-        """Start to listen to the other workers and to write the heartbeat; once per event loop."""
+        """Subscribe to the other workers' messages and start the heartbeat; once per event loop."""
         runtime = current_runtime()
         if self._runtime is runtime:
             return
@@ -243,7 +244,7 @@ class SharedSessions:
         self._heartbeat = runtime.spawn(self._write_heartbeat)
 
     def stop(self) -> None:
-        """Stop listening and stop the heartbeat."""
+        """Stop the subscription and the heartbeat."""
         self._runtime = None
         for task in (self._listener, self._heartbeat):
             if task is not None:
@@ -253,7 +254,7 @@ class SharedSessions:
         is_away = False
         while True:
             try:
-                await self._blobs.put(f"worker:{self.worker_id}", b"1", ttl_s=_ALIVE_S)
+                await self._blobs.put(f"worker:{self.worker_id}", b"1", ttl_s=_HEARTBEAT_TTL_S)
                 if await self._is_emptied():
                     await self._restore()
                 else:
@@ -265,7 +266,7 @@ class SharedSessions:
                 is_away = True
             else:
                 is_away = False
-            await anyio.sleep(_RETRY_S if is_away else _BEAT_S)
+            await anyio.sleep(_RETRY_S if is_away else _HEARTBEAT_INTERVAL_S)
 
     async def _restore_quietly(self) -> None:
         try:
@@ -278,7 +279,7 @@ class SharedSessions:
         try:
             sender, what, kind, session_id, content = cast("list[Any]", decode(message))
         except (DecodeError, ValueError, TypeError):
-            return  # not for us: others share the channel
+            return  # for another endpoint on the same channel
         if what != "session" or sender == self.worker_id:
             return
         if kind == "lost":
@@ -300,28 +301,30 @@ class SharedSessions:
             current_runtime().spawn(lambda: session.questions.progress(content))
         elif kind == "notice" and session.has_get_stream:
             current_runtime().spawn(lambda: session.notify(content[0], content[1]))
-        elif kind == "get":  # the client listens elsewhere now: no message may go to two streams
+        elif (
+            kind == "get"
+        ):  # the client has a newer GET stream on another worker; a message must not be sent on two streams
             current_runtime().spawn(session.close_get_streams)
 
     # --- streams ----------------------------------------------------------------------------------------------------
 
     async def stream_started(self, session_id: str, stream_id: str, requests: list[RequestId]) -> None:
-        """Note that this worker writes a stream from now on, with the answers to these requests."""
+        """Record that this worker writes a stream, which will have the responses to these requests."""
         await self._note_stream(session_id, stream_id, encode([self.worker_id, requests]), _LIVE_STREAM_S)
 
     async def stream_ended(self, session_id: str, stream_id: str) -> None:
-        """Note that a stream of this worker has ended."""
+        """Record that a stream of this worker has ended."""
         await self._note_stream(session_id, stream_id, b"", 60)
 
     async def _note_stream(self, session_id: str, stream_id: str, fed: bytes, ttl_s: float) -> None:
-        """Best effort: without it the client that has the stream is served, and one that lost it is not."""
+        """Write a stream's record. If that fails, only a client that reconnects to another worker is affected."""
         try:
             await self._blobs.put(f"stream:{session_id}:{stream_id}", fed, ttl_s=ttl_s)
         except OSError as error:
             log.warning("a stream cannot be resumed on other workers: %s", error)
 
     async def end_of_stream(self, session_id: str, stream_id: str, watch: "StreamWatch") -> list[RequestId] | None:
-        """``None`` while a worker that lives feeds a stream; then the requests that died with their worker, if any."""
+        """Return ``None`` while a worker writes the stream, then the requests that were lost with a dead worker."""
         fed = await self._blobs.get(f"stream:{session_id}:{stream_id}")
         if not fed:
             return []
@@ -329,19 +332,19 @@ class SharedSessions:
         return requests if watch.is_dead(await self._blobs.get(f"worker:{worker}") is None) else None
 
     async def wait_for_more(self) -> None:
-        """Wait between two looks at a stream that another worker writes."""
+        """Wait before the next check of a stream that another worker writes."""
         await anyio.sleep(_LOOK_EVERY_S)
 
 
 class StreamWatch:
-    """How long the worker that feeds a followed stream has been silent."""
+    """Measures how long the heartbeat of the worker that writes a forwarded stream has been missing."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._silent_since: float | None = None
 
     def is_dead(self, is_silent: bool) -> bool:
-        """Return whether the silence, seen once more or not any more, means the worker's death."""
+        """Note one check of the heartbeat; return whether the worker counts as dead."""
         if not is_silent:
             self._silent_since = None
             return False
@@ -351,7 +354,7 @@ class StreamWatch:
 
 
 def _plain(principal: Any) -> Any:
-    """Return a principal as every worker writes it; its identity, not all that is known of it."""
+    """Return a principal's identity as JSON values that are equal on every worker."""
     if principal is None or isinstance(principal, str | int):
         return principal
     facts = cast("Mapping[str, Any] | None", principal if isinstance(principal, Mapping) else None)

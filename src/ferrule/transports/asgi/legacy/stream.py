@@ -1,12 +1,11 @@
-"""One logical stream from a legacy server to its client, which may outlive the connection that carries it.
+"""One logical stream from a legacy server to its client, which may span several connections.
 
-Every message gets an event id from the session's store, so that a client that lost the connection can ask for the
-rest with ``Last-Event-ID``. Without a store there are no ids, and a lost connection is the end of the stream.
+Every message gets an event id from the session's store, so that a client that lost the connection can get the remaining
+ones with ``Last-Event-ID``. Without a store there are no ids, and the stream ends with its connection.
 
-Storing, writing and re-attaching happen under one lock. A message that is written while an older one is being
-replayed would arrive out of order, and the client's last id would skip what it never saw. A write to a client that
-does not read may wait as long as the server allows, so a new connection, and the end of the stream, end that
-write first.
+Storing, writing and resuming use one lock: a message that is written while older ones are replayed would arrive out of
+order, and the client's last event id would skip events that it never received. A write to a client that does not read
+may wait for long, so a new connection and the end of the stream end that write first.
 """
 
 import logging
@@ -30,18 +29,18 @@ class ResumableStream:
     """A resumable stream of one session.
 
     Args:
-        session_id, stream_id: where its events are kept.
+        session_id, stream_id: key of its events in the store.
         store: ``None`` makes a stream that cannot be resumed.
         retry_ms: reconnection time sent to the client with the first event and before a deliberate close.
         primes: begin each stream with an empty event that carries an id (2025-11-25, SEP-1699).
 
     Attributes:
-        last_event_id: id of the newest event that was stored; empty before the first.
+        last_event_id: id of the newest stored event; empty before the first.
         retry_ms: the last reconnection time sent to the client.
-        losses: how often its client has gone.
-        reply: the connection that carries it now; ``None`` while no client is connected.
-        is_finished: its last message is out.
-        was_opened: its first event (or its response head) is out.
+        losses: number of disconnects.
+        reply: its present connection; ``None`` while no client is connected.
+        is_finished: its last message was sent.
+        was_opened: its first event (or its response head) was sent.
     """
 
     __slots__ = (
@@ -77,7 +76,7 @@ class ResumableStream:
 
     @property
     def is_resumable(self) -> bool:
-        """Whether a client that lost it can come back for the rest."""
+        """Whether a client can resume it after a disconnect."""
         return self._store is not None
 
     @property
@@ -87,13 +86,13 @@ class ResumableStream:
 
     @property
     def can_deliver(self) -> bool:
-        """Whether a message sent now can still reach the client, at once or when it comes back."""
+        """Whether a message can still reach the client, now or after a reconnect."""
         if self.is_finished:
             return False
         return self.is_resumable or self.has_connection
 
     async def open(self, reply: EventStreamReply, before: Callable[[], Awaitable[object]] | None = None) -> None:
-        """Begin the stream on its first connection; what is sent meanwhile waits.
+        """Open the stream on its first connection; messages sent meanwhile are queued.
 
         Args:
             before: awaited before anything is sent.
@@ -105,19 +104,19 @@ class ResumableStream:
             await self._open()
 
     async def emit(self, data: bytes) -> None:
-        """Send one encoded message; a client that is away gets it when it comes back.
+        """Send one encoded message; a client that is not connected gets it after its reconnect.
 
         Raises:
-            ConnectionClosed: the client is away and the stream cannot be resumed.
+            ConnectionClosed: the client is not connected and the stream cannot be resumed.
         """
         async with self._lock:
             if not self.can_deliver:
-                raise ConnectionClosed("The client of this stream has gone")
+                raise ConnectionClosed("The client of this stream has disconnected")
             await self._open()
             await self._write(data)
 
     async def finish(self, data: bytes | None) -> None:
-        """Send the last message (``None``: there is none) and end the stream."""
+        """Send the last message (``None``: without one) and end the stream."""
         async with self._lock:
             if self.is_finished:
                 return
@@ -129,7 +128,7 @@ class ResumableStream:
                 await self._writing.run(reply.close(event))
 
     def give_up(self) -> None:
-        """End the stream although its client does not read: what it has not read is lost."""
+        """End the stream although its client does not read; unread events are lost."""
         self.is_finished = True
         self._writing.end()
         if self.reply is not None:
@@ -137,11 +136,11 @@ class ResumableStream:
             self.reply = None
 
     def cut_write(self) -> None:
-        """End a write that waits for its client to read; the client may come back for the rest on a new connection."""
+        """End a write that waits for the client; the client may resume the stream on a new connection."""
         self._writing.end()
 
     async def close_connection(self, retry_ms: int | None = None) -> None:
-        """End the connection but not the stream: the client comes back for the rest after ``retry_ms`` (SEP-1699).
+        """Close the connection but not the stream: the client reconnects after ``retry_ms`` milliseconds (SEP-1699).
 
         Raises:
             ConnectionClosed: the stream cannot be resumed, so closing would lose its messages.
@@ -157,12 +156,12 @@ class ResumableStream:
             await reply.close(b"retry: %d\n\n" % self.retry_ms)
 
     async def resume(self, reply: EventStreamReply, last_event_id: str) -> None:
-        """Continue on a new connection after what the client has seen; a connection it still had is closed."""
+        """Continue on a new connection behind the client's last event; an older connection is closed."""
         self.cut_write()
         async with self._lock:
             before, self.reply = self.reply, None
             if before is not None:
-                current_runtime().spawn(before.close)  # it may be dead, and closing it may take long
+                current_runtime().spawn(before.close)  # the old connection may be dead, and closing it may take long
             await replay(self._store, self._session_id, last_event_id, reply)
             if self.is_finished:
                 await reply.close()
@@ -171,7 +170,7 @@ class ResumableStream:
                 self.was_opened = True
 
     def lost(self, reply: EventStreamReply) -> None:
-        """The client of a connection has gone; another connection may carry the stream already."""
+        """Handle the disconnect of a connection; another one may carry the stream already."""
         reply.lose()
         self.losses += 1
         if self.reply is reply:
@@ -198,7 +197,7 @@ class ResumableStream:
             return encode_event(data)
         try:
             id = await self._store.append(self._session_id, self.stream_id, data)
-        except OSError as error:  # a connected client gets it all the same, but cannot resume from it
+        except OSError as error:  # a connected client still gets the event, but cannot resume behind it
             log.warning("an event of a stream could not be kept: %s", error)
             return encode_event(data, retry_ms=retry_ms)
         self.last_event_id = id
@@ -206,7 +205,7 @@ class ResumableStream:
 
 
 async def replay(store: Any, session_id: str, last_event_id: str, reply: EventStreamReply) -> None:
-    """Write on ``reply`` what followed an event; nothing when it is no longer known."""
+    """Write on ``reply`` the events behind an event; none if that one is no longer stored."""
     await reply.write(b"")
     found = await store.replay(session_id, last_event_id)
     for event in found.events if found is not None else ():

@@ -4,7 +4,7 @@ The steps: the checks of the request (`classify_inbound_request`), a connection 
 answer. Before the first event the status of an error comes from ``protocol.inbound.ERROR_CODE_HTTP_STATUS``; on a
 stream an error is the last event.
 
-A client that vanished gets nothing more for its request, but the handler's ``finally`` still runs and is waited for.
+After a disconnect nothing more is sent for the request, but the handler's ``finally`` still runs and is awaited.
 """
 
 import logging
@@ -42,10 +42,10 @@ class ModernEndpoint:
     """Serves the modern POSTs of one endpoint.
 
     Attributes:
-        keep_alive: looks after open streams.
-        grace_s: how long a handler may run before its client is watched.
-        is_ending: a shutdown has begun: a subscription ends as soon as it is made.
-        waiting: exchanges whose handler waits for something, so that a shutdown can end the streams among them.
+        keep_alive: writes comments on open streams.
+        grace_s: seconds that a handler may run before the client's disconnect is watched.
+        is_ending: a shutdown has begun: a new subscription ends immediately.
+        waiting: exchanges whose handler waits, so that a shutdown can end the streams among them.
     """
 
     def __init__(self, server: Server[Any], keep_alive: KeepAlive, grace_s: float) -> None:
@@ -60,7 +60,7 @@ class ModernEndpoint:
     def serve_request(
         self, request: IncomingRequest, body: dict[str, Any], runtime: Runtime, lifespan_state: Any
     ) -> Awaitable[None]:
-        """Judge one well-formed request (id and method checked, params an object); serve it when awaited."""
+        """Check one request (id, method and params have the right types already); the awaited result serves it."""
         server = self._server
         id, method = body["id"], body["method"]
         route = classify_inbound_request(
@@ -144,7 +144,7 @@ class ModernEndpoint:
         method: str,
         params: Mapping[str, Any],
     ) -> None:
-        """The same where a cancellation needs a scope to be caught by (trio)."""
+        """Serve a request on trio, where a cancellation needs a cancel scope."""
         from anyio import CancelScope
 
         with CancelScope() as scope:
@@ -188,7 +188,7 @@ class ModernEndpoint:
             await request.refuse(400, JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION, message, data=data)
             return
         exchange = ModernExchange(request, request.context(), None, params, runtime, self)
-        exchange.finish()  # nothing can be said back on the response to a notification
+        exchange.finish()  # the response to a notification has no body
         connection = Connection.from_envelope(version, None, {}, outbound=None)
         await attended(
             ServerRunner(self._server, connection, lifespan_state).on_notify(exchange, method, params), exchange
@@ -199,7 +199,7 @@ class ModernEndpoint:
     # --- shutdown ---------------------------------------------------------------------------------------------------
 
     def end_streams(self) -> None:
-        """The server is going down: subscriptions end with their result; other requests run to their end."""
+        """End subscriptions with their result during a shutdown; other requests may finish."""
         self.is_ending = True
         for exchange in list(self.waiting):
             if exchange.connection is not None:
@@ -215,6 +215,6 @@ def _is_our_cancel(exchange: ModernExchange, exc: BaseException) -> bool:
 
 
 def _settle_cancel(exchange: ModernExchange) -> None:
-    """Take back the cancellation, also one that the handler swallowed."""
+    """Undo the cancellation of the task, also if the handler absorbed it."""
     if exchange.task is not None and exchange.task.cancelling():
         exchange.task.uncancel()

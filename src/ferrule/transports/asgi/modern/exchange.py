@@ -39,13 +39,13 @@ log = logging.getLogger("ferrule.http")
 
 
 class ExchangeOwner(Protocol):
-    """What the exchanges of one endpoint share; `ModernEndpoint` is it.
+    """The state that the exchanges of one endpoint share; implemented by `ModernEndpoint`.
 
     Attributes:
         keep_alive: writes comments on open streams.
-        grace_s: seconds that a handler may run before its client is watched.
+        grace_s: seconds that a handler may run before the client's disconnect is watched.
         is_ending: a shutdown has begun.
-        waiting: exchanges whose handler waits for something.
+        waiting: exchanges whose handler waits.
     """
 
     keep_alive: KeepAlive
@@ -60,7 +60,7 @@ class ModernExchange(ProgressSender):
     Attributes:
         stream: the event stream; ``None`` before the first notification.
         connection: set by the endpoint.
-        cancel_requested: the client has gone.
+        cancel_requested: the client disconnected.
     """
 
     __slots__ = (
@@ -112,7 +112,7 @@ class ModernExchange(ProgressSender):
     # --- what the handler says --------------------------------------------------------------------------------------
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification on this request's own stream; after the answer, or to a client that has gone, drop it."""
+        """Send a notification on this request's stream; dropped after the response and after a disconnect."""
         if self.finished:
             log.debug("dropped %s: its request has been answered", method)
             return
@@ -126,7 +126,7 @@ class ModernExchange(ProgressSender):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Always refuses: a modern server asks by returning input requests.
+        """Raise: a modern server sends no requests; it returns input requests instead.
 
         Raises:
             NoBackChannel: always.
@@ -134,7 +134,10 @@ class ModernExchange(ProgressSender):
         raise NoBackChannel(f"{method} cannot be sent: in this era a server asks by returning input requests")
 
     async def answer(self, result: Any = None, *, error: Exception | None = None) -> None:
-        """Answer now although the handler still runs; what it returns, raises or says later is dropped."""
+        """Send the response now although the handler still runs.
+
+        Its later result, error and notifications are dropped.
+        """
         if self.finished:
             return
         self.finished = True
@@ -158,7 +161,7 @@ class ModernExchange(ProgressSender):
     # --- the client's end -------------------------------------------------------------------------------------------
 
     def suspended(self) -> None:
-        """The handler waits for something: from here on the client may vanish, or the server go down, meanwhile."""
+        """Note that the handler waits: from now on a disconnect is watched, and a shutdown can end a stream."""
         self.task = self._runtime.current_task()
         self._owner.waiting[self] = None
         if self._owner.is_ending and self.connection is not None:
@@ -167,7 +170,7 @@ class ModernExchange(ProgressSender):
         self._watch.arm()
 
     def cancel(self) -> None:
-        """The client has gone: cancel the handler, which runs in the task of this request."""
+        """Cancel the handler, which runs in the task of this request, after a disconnect."""
         if self.finished or self.cancel_requested:
             return
         self.cancel_requested = True
@@ -180,8 +183,10 @@ class ModernExchange(ProgressSender):
             self.scope.cancel()
 
     def finish(self) -> None:
-        """The handler has ended: nothing more is sent but the answer, and nothing is watched."""
+        """Note that the handler has ended: only the response is sent from now on, and nothing is watched."""
         self.finished = True
-        self.connection = None  # it holds us as its outbound channel; a cycle per request would be the collector's work
+        self.connection = (
+            None  # the connection refers to this exchange; without this each request would leave a reference cycle
+        )
         if self._watch is not None:
             self._watch.stop()
