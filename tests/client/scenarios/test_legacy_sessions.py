@@ -43,6 +43,35 @@ class Sessions:
             await exchange.result(TEXT)
 
 
+async def test_a_listing_that_was_lost_is_tried_again_by_the_next_call() -> None:
+    """The client lists the tools to find out whether ``{"result": …}`` is a wrapping. A connection that was lost then
+    says nothing about the tool, so that one bad moment must not change what every later call gives."""
+    lists: list[bool] = []
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.method == "GET":
+            await exchange.respond(405)
+        elif exchange.rpc_method == "tools/list":
+            lists.append(works[0])
+            if works[0]:
+                await exchange.result({"tools": [tool]})
+            else:
+                exchange.drop()
+        elif not await legacy_basics(exchange):
+            await exchange.result({"content": [], "structuredContent": {"result": 1}})
+
+    schema = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
+    tool = {"name": "count", "inputSchema": {"type": "object"}, "outputSchema": schema}
+    works = [False]
+    async with ScriptedServer(handler) as server, Client(server.url, mode="legacy") as client:
+        assert (await client.call_tool("count")).data == {"result": 1}
+        works[0] = True
+        assert (await client.call_tool("count")).data == 1
+        asked = len(lists)
+        assert (await client.call_tool("count")).data == 1
+    assert len(lists) == asked
+
+
 async def test_lost_session_is_renewed_once_by_all_callers() -> None:
     """Case 3: a restarted server answers 404; concurrent callers share one handshake and all succeed."""
     sessions = Sessions()

@@ -34,7 +34,7 @@ from ferrule.client.settings import (
 )
 from ferrule.client.targets import HttpTarget, InProcessTarget
 from ferrule.kernel.dispatch import OnProgress
-from ferrule.protocol.errors import RemoteError
+from ferrule.protocol.errors import RemoteError, RequestTimeout
 from ferrule.protocol.inbound import LOG_LEVEL_KEY
 from ferrule.stores.cache import CacheStore
 from ferrule.wire.codec import convert, encode_str
@@ -291,8 +291,11 @@ class ClientCalls(ClientCore):
         """Find out once whether ``{"result": …}`` is what a tool gave, or the wrapping of it: its schema tells."""
         try:
             await self._all_tools()
-        except (FerruleError, OSError) as error:
+        except (RemoteError, BadServerResponse, TooManyPages, RequestTimeout) as error:
             logger.debug("The tools of %s could not be listed: %s", self.label, error)
+        except (FerruleError, OSError) as error:  # nobody answered: the next call asks again
+            logger.debug("The tools of %s could not be listed now: %s", self.label, error)
+            return
         self.tool_metadata.note_unlisted(name)
 
     @property
