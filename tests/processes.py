@@ -15,8 +15,8 @@ import pytest
 START_LIMIT_S = 30.0
 
 _PORTS = range(20_000, 32_000)
-"""Below those that systems give to outgoing connections, which could otherwise take a port between two steps of a test;
-and with room for 10,000 more, where a cluster's bus listens."""
+"""Below those that systems give to outgoing connections (Linux from 32,768 on), which could otherwise take a port
+between two steps of a test."""
 
 
 _CHOICE = random.SystemRandom()
@@ -25,13 +25,19 @@ _CHOICE = random.SystemRandom()
 _MARK = f"/ferrule-tests-{secrets.token_hex(8)}"
 
 
-def free_port() -> int:
-    """A port that nothing listens on."""
+def free_port(*, and_above: int = 0) -> int:
+    """A port that nothing listens on.
+
+    Args:
+        and_above: of the port so much higher the same is true; the bus of a Redis cluster listens 10,000 above.
+    """
     while True:
-        port = _CHOICE.choice(_PORTS)
-        with socket.socket() as probe:
+        port = _CHOICE.choice(_PORTS[: len(_PORTS) - and_above])
+        with socket.socket() as probe, socket.socket() as above:
             try:
                 probe.bind(("127.0.0.1", port))
+                if and_above:
+                    above.bind(("127.0.0.1", port + and_above))
             except OSError:
                 continue
             return port

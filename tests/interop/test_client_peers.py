@@ -22,6 +22,7 @@ pytestmark = pytest.mark.anyio
 
 OFFICIAL = str(Path(__file__).parents[1] / "peers" / "mcp_server.py")
 ROOT = Path(__file__).parents[2]
+CACHE = Path(os.environ.get("FERRULE_CACHE", ROOT / ".cache"))
 
 
 @asynccontextmanager
@@ -107,7 +108,7 @@ async def test_official_server_over_http(peer_python: str) -> None:
 
 def python_server(name: str) -> str:
     """A program of the environment with published servers."""
-    folder = Path(os.environ.get("FERRULE_PEER_SERVERS_DIR", ROOT / ".cache" / "peer-servers" / "bin"))
+    folder = Path(os.environ.get("FERRULE_PEER_SERVERS_DIR", CACHE / "peer-servers" / "bin"))
     program = folder / (f"{name}.exe" if os.name == "nt" else name)
     if not program.exists():
         if os.environ.get("FERRULE_REQUIRE_PEERS"):

@@ -23,6 +23,7 @@ from ferrule.testing.contracts import (
     StoreContract,
     TaskStoreContract,
 )
+from tests.processes import free_port
 from tests.stores.own_redis import OwnRedis
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +41,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[list[OwnRedis
     try:
         for number in range(NODES):
             folder = tmp_path_factory.mktemp(f"node{number}")
-            nodes.append(OwnRedis(folder, "--cluster-enabled", "yes", "--save", "", "--cluster-node-timeout", "2000"))
+            options = ("--cluster-enabled", "yes", "--save", "", "--cluster-node-timeout", "2000")
+            nodes.append(OwnRedis(folder, *options, port=free_port(and_above=10_000)))
         clients = [Redis(port=node.port) for node in nodes]
         for number, client in enumerate(clients):
             share = range(SLOTS * number // NODES, SLOTS * (number + 1) // NODES)
