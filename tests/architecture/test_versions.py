@@ -158,6 +158,41 @@ def test_the_search_leaves_alone_the_revision_of_a_connection(source: str) -> No
     assert not list(tables_of_a_fixed_revision(ast.parse(source)))
 
 
+ERA_READERS = {
+    "kernel/connection.py": "a connection is bound to its era, and its classes of channels with it",
+    "client/connection/negotiation.py": "finds out the era of a server",
+    "client/connection/connector.py": "binds a session to the revision that was negotiated",
+    "client/core.py": "`Client.is_modern`, which programs ask",
+    "transports/asgi/endpoint.py": "binds a request over HTTP to the endpoint of its era",
+    "inspector/connection.py": "tells its page the era, which a user sees",
+    "cli/doctor/eras.py": "reports the eras of a server",
+    "testing/script.py": "`[modern]` and `[legacy]` in conversation files",
+}
+"""The modules that read ``is_modern``, and why; everywhere else the fact that is meant is asked by its name."""
+
+
+def reads_era(tree: ast.AST) -> bool:
+    """Return whether code asks for the era as such."""
+    return any(_name_of(node) == "is_modern" for node in ast.walk(tree))
+
+
+def test_the_era_is_read_only_where_it_is_bound_or_shown() -> None:
+    """Elsewhere a difference has a name of its own in the revision tables, which a later revision can set by itself."""
+    found = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if reads_era(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert {path for path in found if not path.startswith("wire/revisions/")} == ERA_READERS.keys()
+    assert len(ERA_READERS) <= 12
+
+
+@pytest.mark.parametrize("source", ["if connection.is_modern: pass", "is_modern = x", "def f(): return s.is_modern"])
+def test_the_search_finds_readers_of_the_era(source: str) -> None:
+    """A rule that cannot fail protects nothing."""
+    assert reads_era(ast.parse(source))
+
+
 def test_no_version_is_compared_outside_the_tables() -> None:
     """The next revision must cost one delta file, not a search through the source."""
     found = [

@@ -31,7 +31,7 @@ from ferrule.transports.http.errors import SessionLost
 from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.faults import ConvertError, FerruleError
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
-from ferrule.wire.revisions import project_params, read_params, read_result
+from ferrule.wire.revisions import Revision, project_params, read_params, read_result
 from ferrule.wire.types import DiscoverResult, Implementation, LoggingMessageNotificationParams, ServerCapabilities
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class ClientCore:
 
     async def _prepare_session(self, session: Session) -> None:
         """Set log level and subscriptions of a new session. A server that refuses them does not end the session."""
-        if session.is_modern:
+        if not session.revision.has_sessions:
             if self.log_level is not None:
                 session.meta = {**session.meta, LOG_LEVEL_KEY: self.log_level}
             return
@@ -331,7 +331,7 @@ class ClientCore:
             except SessionLost:
                 raise ConnectionClosed("The server forgot the new session at once") from None
         except RemoteError as error:
-            if error.code != JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION or not session.is_modern:
+            if error.code != JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION or session.revision.has_sessions:
                 raise
             switched = self._sessions.switch_revision(session, error)
             if switched is None:
@@ -393,8 +393,8 @@ class ClientCore:
 
     # -- requests and notifications of the server ---------------------------------------------------------------------
 
-    def _capabilities(self, is_modern: bool) -> dict[str, Any]:
-        found = self._questions.capabilities(is_modern=is_modern)
+    def _capabilities(self, revision: Revision) -> dict[str, Any]:
+        found = self._questions.capabilities(revision)
         if self._extensions:
             found["extensions"] = self._extensions
         return found

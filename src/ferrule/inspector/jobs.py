@@ -223,7 +223,9 @@ async def _follow(jobs: Jobs, job: Job, client: TracedClient, name: str) -> Any:
         jobs.publish(job)
 
     watching: BackgroundTask | None = None
-    if client.is_modern:  # the handle polls the state itself while it waits, so each state can be recorded there
+    if (
+        client.session.revision.has_extensions
+    ):  # the handle polls the state itself while it waits, so each state can be recorded there
         handle = job.handle = _WatchedTask(client, handle, on_state)
     else:
         watching = client.start_task(_poll(handle, on_state), "ferrule-inspector-task")

@@ -305,7 +305,7 @@ def _curl(
         lines += [f"# first, in another terminal:  ferrule run {shlex.quote(_typed(target))} --http", ""]
     session = connection.client.session
     credentials = _curl_credentials(target)
-    if session.is_modern:
+    if not session.revision.has_sessions:
         sent["_meta"] = {
             PROTOCOL_VERSION_KEY: session.version,
             CLIENT_INFO_KEY: {"name": "curl", "version": "1"},

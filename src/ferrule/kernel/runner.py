@@ -140,7 +140,7 @@ class ServerRunner(Generic[LifespanT]):
     ) -> HandlerResult:
         """As `on_request` without building the dict: what transports that encode use."""
         ctx = self._context(dctx, method, params)
-        if method == "initialize" and not self.connection.is_modern:
+        if method == "initialize" and self.connection.revision.has_sessions:
             return await self._initialize(ctx)
         try:
             result = await self.server.chain(_serve)(ctx)
@@ -254,7 +254,7 @@ async def _serve(ctx: ServerRequestContext[Any]) -> Any:
         raise InvalidRequest("initialize cannot stand for another request")
     if entry.extension is not None and method not in revision.requests:
         _require_extension(connection, entry.extension, method)
-    if LOG_LEVEL_KEY in ctx.meta and connection.is_modern:
+    if LOG_LEVEL_KEY in ctx.meta and not connection.revision.has_sessions:
         _check_log_level(ctx.meta[LOG_LEVEL_KEY])
     try:
         result = await entry.handler(
@@ -341,13 +341,13 @@ def _typed_params(revision: Revision, entry: HandlerEntry | None, ctx: ServerReq
 
 def _is_extended(entry: HandlerEntry, revision: Revision) -> bool:
     """Whether an extension brings a method back that other revisions have in their core: modern revisions only."""
-    return entry.extension is not None and revision.is_modern
+    return entry.extension is not None and revision.has_extensions
 
 
 def _require_extension(connection: Connection, extension: str, method: str) -> None:
     if declares_extension(connection.client_capabilities_raw, extension):
         return
-    if not connection.is_modern:  # there is no such error, and for this client no such method
+    if not connection.revision.has_extensions:  # there is no such error, and for this client no such method
         raise MethodNotFound(method)
     raise MissingRequiredClientCapability({"extensions": {extension: {}}})
 
@@ -506,7 +506,11 @@ def _with_forwarding(dispatcher: Dispatcher, runner: ServerRunner[Any]) -> OnNot
 
     def on_notify(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Coroutine[Any, Any, None]:
         taking = runner.on_notify(dctx, method, params)
-        if method == "notifications/initialized" and runner.connection.is_ready and not runner.connection.is_modern:
+        if (
+            method == "notifications/initialized"
+            and runner.connection.is_ready
+            and runner.connection.revision.has_sessions
+        ):
             # The one import of the legacy folder in this layer; no modern connection comes here.
             from ferrule.kernel.legacy.change_forwarder import start_forwarding
 

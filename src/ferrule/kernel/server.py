@@ -410,7 +410,7 @@ class Server(Generic[LifespanT]):
             bundle["completions"] = {}
         if self.announces_logging:
             bundle["logging"] = {}
-        if self.extensions and revision.is_modern:
+        if self.extensions and revision.has_extensions:
             bundle["extensions"] = {name: dict(settings) for name, settings in self.extensions.items()}
         for source in self.capability_sources:
             bundle.update(source(revision))

@@ -87,7 +87,7 @@ class ServerSession:
     def dispatch(self) -> DispatchContext:
         """The dispatch context of this message; it refuses questions where the era or the handshake forbids them."""
         connection = self.connection
-        if connection.is_modern or connection.handling_initialize:
+        if connection.revision.has_rounds or connection.handling_initialize:
             return GuardedDispatch(self._dispatch, connection)
         return self._dispatch
 
@@ -133,7 +133,7 @@ class ServerSession:
     @property
     def can_send_request(self) -> bool:
         """Whether `send_request` can work here."""
-        return self._dispatch.can_send_request and not self.connection.is_modern
+        return self._dispatch.can_send_request and not self.connection.revision.has_rounds
 
     # -- telling ----------------------------------------------------------------------------------------------
 
@@ -163,7 +163,8 @@ class ServerSession:
             ValueError: ``level`` is not one of `LOG_LEVELS`.
         """
         connection = self.connection
-        threshold: Any = self.meta.get(LOG_LEVEL_KEY) if connection.is_modern else connection.log_level or "debug"
+        has_level = connection.revision.has_sessions
+        threshold: Any = connection.log_level or "debug" if has_level else self.meta.get(LOG_LEVEL_KEY)
         # The level itself is judged also where no threshold was asked for.
         is_asked_for = isinstance(threshold, str)
         has_log = "notifications/message" in connection.revision.server_notifications
@@ -204,7 +205,7 @@ class ServerSession:
         connection = self.connection
         raw: dict[str, Any] | None = None if params is None else to_builtins(params)
         missing = missing_for_request(connection.client_capabilities_raw, method, raw)
-        if missing is not None and connection.is_modern:
+        if missing is not None and connection.revision.has_rounds:
             raise MissingRequiredClientCapability(missing)
         connection.check_may_ask(method)
         if missing is not None:

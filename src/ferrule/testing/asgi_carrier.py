@@ -133,7 +133,7 @@ class _AsgiCarrier:
         revision = self._revision
         if self._session_id is not None:
             lines[MCP_SESSION_ID_HEADER] = self._session_id
-        if revision.is_modern or (revision.requires_version_header and self._session_id is not None):
+        if not revision.has_sessions or (revision.requires_version_header and self._session_id is not None):
             lines[MCP_PROTOCOL_VERSION_HEADER] = revision.version
         if revision.mirrors_headers and is_mapping(message):
             lines |= _mirrored(message)

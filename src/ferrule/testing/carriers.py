@@ -145,11 +145,11 @@ async def _open_direct(server: Server[Any], revision: Revision) -> AsyncGenerato
     client, ours = DirectDispatcher.pair()
     async with server.lifespan() as state, anyio.create_task_group() as tasks:
         connection = Connection.for_loop(ours)
-        if revision.is_modern:
-            ours.serve(modern_on_request(server, state), _ignore)
-        else:
+        if revision.has_sessions:
             runner = ServerRunner(server, connection, state)
             ours.serve(runner.on_request, runner.on_notify)
+        else:
+            ours.serve(modern_on_request(server, state), _ignore)
         carrier = _DirectCarrier(client, tasks)
         client.serve(carrier.on_request, carrier.on_notify)
         yield carrier

@@ -31,6 +31,7 @@ from ferrule.testing.script import (
     ConversationSyntaxError,
     Step,
     load_conversation,
+    names_revision,
     parse_conversation,
 )
 from ferrule.wire.codec import encode_str
@@ -174,7 +175,7 @@ class _Run:
         self._timeout_s = timeout_s
         self._changes = changes
         self._headers: dict[str, str | None] = {}
-        modern = revision if self._revision.is_modern else LATEST_MODERN_VERSION
+        modern = LATEST_MODERN_VERSION if self._revision.has_sessions else revision
         self._envelope = {
             f"{_ENVELOPE}protocolVersion": modern,
             f"{_ENVELOPE}clientCapabilities": conversation.capabilities,
@@ -196,7 +197,7 @@ class _Run:
             raise failure
 
     async def _play_on(self, carrier: Carrier, steps: list[Step]) -> None:
-        if self.conversation.shakes_hands and not self._revision.is_modern:
+        if self.conversation.shakes_hands and self._revision.has_sessions:
             await self._shake_hands(carrier)
         at = 0
         while at < len(steps):
@@ -254,8 +255,13 @@ class _Run:
         if not is_mapping(message):
             return message
         completed: dict[str, Any] = {"jsonrpc": "2.0", **message}
-        wants_envelope = "method" in completed and "id" in completed and self.conversation.adds_envelope
-        if self._revision.is_modern and wants_envelope:
+        wants_envelope = (
+            not self._revision.has_sessions
+            and "method" in completed
+            and "id" in completed
+            and self.conversation.adds_envelope
+        )
+        if wants_envelope:
             params = completed.get("params", {})
             if is_mapping(params):
                 completed["params"] = {**params, "_meta": {**self._envelope, **params.get("_meta", {})}}
@@ -426,7 +432,7 @@ def _conditions(revisions: list[str], all_revisions: tuple[str, ...]) -> list[st
     if len(revisions) == len(all_revisions):
         return [""]
     for word in ("legacy", "modern"):
-        if revisions == [each for each in all_revisions if REVISIONS[each].is_modern == (word == "modern")]:
+        if revisions == [each for each in all_revisions if names_revision(word, each)]:
             return [f"[{word}]"]
     first, last = all_revisions.index(revisions[0]), all_revisions.index(revisions[-1])
     if len(revisions) == 1 or list(all_revisions[first : last + 1]) != revisions:

@@ -231,7 +231,7 @@ class SchemaOracle:
         code = message["error"]["code"]
         if code in _ERROR_DEFINITIONS and _ERROR_DEFINITIONS[code] in names:
             self._check(revision, _ERROR_DEFINITIONS[code], judged, message)
-        elif revision.is_modern and (code in (-32002, -32042) or -32099 <= code <= -32020):
+        elif revision.has_extensions and (code in (-32002, -32042) or -32099 <= code <= -32020):
             problem = f"code {code} is reserved and has no meaning in this revision (2026-07-28, basic, error codes)"
             raise SchemaViolation(revision.version, name, [problem], message)
 
@@ -247,7 +247,7 @@ class SchemaOracle:
         name = "JSONRPCResultResponse" if "JSONRPCResultResponse" in names else "JSONRPCResponse"
         asked = self._asked.pop((scope, _OPPOSITE[direction], message.get("id", 0)), None)
         method = method or (asked[0] if asked else None)
-        if revision.is_modern and direction == "client_to_server":
+        if revision.has_rounds and direction == "client_to_server":
             raise SchemaViolation(revision.version, name, ["clients send no responses in this revision"], message)
         self._check(revision, name, message, message)
         if method is None:

@@ -57,7 +57,14 @@ from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError, FerruleError
 from ferrule.wire.revisions import REVISIONS
 
-__all__ = ["Conversation", "ConversationSyntaxError", "Step", "load_conversation", "parse_conversation"]
+__all__ = [
+    "Conversation",
+    "ConversationSyntaxError",
+    "Step",
+    "load_conversation",
+    "names_revision",
+    "parse_conversation",
+]
 
 StepKind: TypeAlias = Literal["send", "send_raw", "expect", "close", "set_header", "drop_header", "status"]
 
@@ -239,7 +246,7 @@ def _choice(value: str, yes: str, no: str) -> bool:
 
 
 def _parse_revisions(words: Sequence[str]) -> tuple[str, ...]:
-    wanted = {version for word in words for version in REVISIONS if _is_in(word, version)}
+    wanted = {version for word in words for version in REVISIONS if names_revision(word, version)}
     if not wanted:
         raise ValueError("no revision is named")
     return tuple(version for version in REVISIONS if version in wanted)
@@ -248,10 +255,10 @@ def _parse_revisions(words: Sequence[str]) -> tuple[str, ...]:
 def _holds(part: str, revision: str, carrier: str) -> bool:
     if part.startswith("!"):
         return not _holds(part[1:], revision, carrier)
-    return part == carrier if part in CARRIERS else _is_in(part, revision)
+    return part == carrier if part in CARRIERS else names_revision(part, revision)
 
 
-def _is_in(word: str, version: str) -> bool:
+def names_revision(word: str, version: str) -> bool:
     """Return whether a word for one or more revisions names this one; by their order in the table, not by their text.
 
     Raises:

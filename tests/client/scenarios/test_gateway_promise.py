@@ -165,7 +165,7 @@ class Before(Client):
     async def _continue(self, method: str, params: Any, result: Any, *rest: Any) -> Any:
         return result
 
-    def _capabilities(self, is_modern: bool) -> dict[str, Any]:
+    def _capabilities(self, revision: Any) -> dict[str, Any]:
         found: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
         return {**found, "experimental": {"x": 1}, "xUnknown": {"y": 1}}
 

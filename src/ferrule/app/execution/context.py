@@ -177,7 +177,7 @@ class Context(InteractionMixin, Generic[LifespanT]):
             NoSession: a modern request; nothing could be found again.
         """
         connection = self.request.session.connection
-        if connection.is_modern:
+        if not connection.revision.has_sessions:
             from ferrule.app.errors import NoSession
 
             raise NoSession(

@@ -47,7 +47,7 @@ async def run_body(
         session.body_task = _look(session.loop) or _NO_TASK
     except RuntimeError:  # no asyncio here
         session.body_task = _NO_TASK
-    if session.connection.is_modern:
+    if session.connection.revision.has_rounds:
         params = request.params
         if params.request_state is not None or params.input_responses is not None:
             await _resume(request)
@@ -116,7 +116,7 @@ def rounds_of(request: ServerRequestContext[Any]) -> Rounds:
         from ferrule.app.rounds.settings import settings_of
 
         settings = settings_of(request.server)
-        if not session.connection.is_modern:
+        if not session.connection.revision.has_rounds:
             from ferrule.app.rounds.base import PushRounds
 
             session.rounds = PushRounds(request, settings, PushRounds.new_journal(settings))

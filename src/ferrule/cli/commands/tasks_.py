@@ -69,11 +69,11 @@ async def _tasks(connection: ConnectionOptions, action: str, task: str, given: d
     from ferrule.wire.jsonrpc import JsonRpcErrorCode
 
     async with connection.client(extensions={TASKS_EXTENSION: {}}, **connection.asking_later()) as client:
-        if action == "list" and client.is_modern:
+        if action == "list" and client.session.revision.has_extensions:
             raise Quit(
                 EXIT_REFUSED, "the modern era has no list of tasks: keep the ids that `ferrule call --task` prints"
             )
-        if action == "answer" and not client.is_modern:
+        if action == "answer" and not client.session.revision.has_extensions:
             raise Quit(EXIT_REFUSED, "in 2025-11-25 a task asks while it is waited for: ferrule tasks … wait TASK")
         try:
             if action == "list":

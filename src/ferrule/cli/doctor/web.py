@@ -254,7 +254,7 @@ async def _buffering(report: Report, probe: _Probe, target: Any, options: Mappin
     from ferrule.client.client import Client
     from ferrule.wire.revisions import REVISIONS
 
-    modern = next((version for version in worked if REVISIONS[version].is_modern), None)
+    modern = next((version for version in worked if "subscriptions/listen" in REVISIONS[version].requests), None)
     if modern is None:
         if not report.has("old-sse"):
             await _legacy_buffering(report, probe)

@@ -21,6 +21,7 @@ from ferrule.kernel.signatures import parameters_of
 from ferrule.protocol.errors import InternalError, InvalidParams, MCPError, MethodNotFound
 from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.faults import ConvertError
+from ferrule.wire.revisions import Revision
 from ferrule.wire.types import (
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -49,6 +50,9 @@ class ServerQuestion:
     protocol_version: str
     key: str | None
     meta: Mapping[str, Any]
+
+
+_ROOTS_CHANGED = "notifications/roots/list_changed"
 
 
 class SamplingRefused(MCPError):
@@ -88,15 +92,15 @@ class QuestionHandlers:
         if not self._modes or not self._modes <= {"form", "url"}:
             raise ValueError("elicitation_modes are 'form', 'url' or both")
 
-    def capabilities(self, *, is_modern: bool) -> dict[str, Any]:
-        """What to declare."""
+    def capabilities(self, revision: Revision) -> dict[str, Any]:
+        """Return what to declare to a server of ``revision``."""
         found: dict[str, Any] = {}
         if self._elicitation is not None:
             found["elicitation"] = {mode: {} for mode in sorted(self._modes)}
         if self._sampling is not None:
             found["sampling"] = {"tools": {}} if self._sampling_tools else {}
         if self._roots is not None:
-            found["roots"] = {} if is_modern else {"listChanged": True}
+            found["roots"] = {"listChanged": True} if _ROOTS_CHANGED in revision.notifications else {}
         return found
 
     async def answer(self, method: str, params: Mapping[str, Any] | None, question: ServerQuestion) -> dict[str, Any]:

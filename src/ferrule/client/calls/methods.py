@@ -396,7 +396,7 @@ class ClientCalls(ClientCore):
     async def ping(self, *, timeout_s: float | None = 10.0) -> None:
         """Find out whether the server answers: ``ping``, or in the modern era, which has none, ``server/discover``."""
         session = self._sessions.current or self._sessions.required()
-        await self.request("server/discover" if session.is_modern else "ping", timeout_s=timeout_s)
+        await self.request("ping" if "ping" in session.revision.requests else "server/discover", timeout_s=timeout_s)
 
     async def set_log_level(self, level: LoggingLevel | None) -> None:
         """Which log messages to get: ``logging/setLevel``, or in the modern era a level in every later request.
@@ -405,7 +405,7 @@ class ClientCalls(ClientCore):
         """
         self.log_level = level
         session = self.session
-        if not session.is_modern:
+        if session.revision.has_sessions:
             if level is not None:
                 await self._send_level(session, level)
             return

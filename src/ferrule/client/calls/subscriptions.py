@@ -33,6 +33,8 @@ ACKNOWLEDGE_S: Final = 30.0
 
 ChangeKind: TypeAlias = Literal["tools", "prompts", "resources", "resource", "gap", "other"]
 
+_LISTEN: Final = "subscriptions/listen"
+
 _KINDS: Final[Mapping[str, ChangeKind]] = {
     "notifications/tools/list_changed": "tools",
     "notifications/prompts/list_changed": "prompts",
@@ -309,7 +311,7 @@ class SubscriptionSet:
             return
         self._open.remove(subscription)
         session = self._host.session_now()
-        if session is None or session.is_modern:
+        if session is None or _LISTEN in session.revision.requests:
             return
         kept = self.uris()
         for uri in subscription.uris:
@@ -330,7 +332,7 @@ class SubscriptionSet:
             Whatever ended it.
         """
         session = await self._host.session_again()
-        if not session.is_modern:
+        if _LISTEN not in session.revision.requests:
             await self._run_legacy(session, subscription, wanted)
             return
         if self._lock is None:

@@ -165,7 +165,7 @@ class TaskHandle:
         if self._finished is not None:
             return self._finished
         with anyio.fail_after(timeout_s):
-            raw = await (self._poll_to_end() if self._client.is_modern else self._wait_for_end())
+            raw = await (self._poll_to_end() if self._client.session.revision.has_extensions else self._wait_for_end())
         self._finished = await self._client.called(self.tool, raw, self._result_type)
         return self._finished
 
@@ -176,7 +176,7 @@ class TaskHandle:
         try:
             await self._ask("tasks/cancel")
         except RemoteError as error:
-            if self._client.is_modern or not (await self.status()).is_over:
+            if self._client.session.revision.has_extensions or not (await self.status()).is_over:
                 raise
             logger.debug("The task %s is over already: %s", self.task_id, error)
 
@@ -294,7 +294,7 @@ class _Pause:
         self._client = client
         self._task_id = task_id
         self._is_first = True
-        self._may_listen = client.is_modern
+        self._may_listen = client.session.revision.has_extensions
         self._subscription: Subscription | None = None
 
     async def wait(self, poll_s: float) -> None:
@@ -405,7 +405,7 @@ class ClientTasks(ClientCalls):
             except RemoteError as error:
                 if not self._wants_task(error):
                     raise
-        if self.is_modern:  # what comes is driven by `_drive`
+        if self.session.revision.has_extensions:  # what comes is driven by `_drive`
             own: Mapping[str, Any] = options.get("meta") or {}
             meta = {**own, **self._task_meta()}
             raw = await super()._request_tool(params, {**options, "meta": meta})
@@ -421,7 +421,7 @@ class ClientTasks(ClientCalls):
 
     def _wants_task(self, error: RemoteError) -> bool:
         """Whether a server refused a call because it is none of a task."""
-        if not self.is_modern:
+        if not self.session.revision.has_extensions:
             return error.code == JsonRpcErrorCode.METHOD_NOT_FOUND and self._may_ask_for_task()
         if error.code != JsonRpcErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY:
             return False
@@ -429,7 +429,7 @@ class ClientTasks(ClientCalls):
 
     def _may_ask_for_task(self) -> bool:
         session = self.session
-        return not session.is_modern and bool(session.revision.task_methods) and self._has_legacy_tasks()
+        return not session.revision.has_extensions and bool(session.revision.task_methods) and self._has_legacy_tasks()
 
     async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:
         """Also for tasks, with the declaration that they need."""
@@ -460,7 +460,7 @@ class ClientTasks(ClientCalls):
 
     def _task_meta(self) -> dict[str, Any]:
         session = self.session
-        if not session.is_modern:
+        if not session.revision.has_extensions:
             return {}
         declared: Mapping[str, Any] = session.meta.get(CLIENT_CAPABILITIES_KEY) or {}
         own: Mapping[str, Any] = declared.get("extensions") or {}

@@ -133,7 +133,7 @@ class Connector:
         target: what to connect to (never a group).
         mode: ``"auto"``, ``"legacy"`` or a revision.
         client_info: name and version of this program.
-        capabilities: returns what to declare: ``capabilities(is_modern)``.
+        capabilities: returns what to declare: ``capabilities(revision)``.
         on_request, on_notify: take what the server sends.
         connect_timeout_s: bounds each step.
         probe_timeout_s: bounds the probe instead; ``None`` takes the transport's default if that is less.
@@ -145,7 +145,7 @@ class Connector:
     target: InProcessTarget | PairTarget | HttpTarget | StdioTarget
     mode: str
     client_info: Implementation
-    capabilities: Callable[[bool], dict[str, Any]]
+    capabilities: Callable[[Revision], dict[str, Any]]
     on_request: OnRequest
     on_notify: OnNotify
     connect_timeout_s: float
@@ -329,7 +329,7 @@ class Connector:
     async def _handshake(self, channel: ClientChannel, version: str) -> Outcome:
         params = {
             "protocolVersion": version,
-            "capabilities": self.capabilities(False),
+            "capabilities": self.capabilities(REVISIONS[version]),
             "clientInfo": to_builtins(self.client_info),
         }
         return await _outcome(channel, "initialize", params, self.connect_timeout_s, is_probe=False)
@@ -346,7 +346,7 @@ class Connector:
         revision = REVISIONS[version]
         return {
             PROTOCOL_VERSION_KEY: version,
-            CLIENT_CAPABILITIES_KEY: project_value(revision, ClientCapabilities, self.capabilities(True)),
+            CLIENT_CAPABILITIES_KEY: project_value(revision, ClientCapabilities, self.capabilities(revision)),
             CLIENT_INFO_KEY: project_value(revision, Implementation, to_builtins(self.client_info)),
         }
 
@@ -383,7 +383,7 @@ class Connector:
                 await channel.notify("notifications/initialized")
             if self.listens and isinstance(channel, StreamableHttp):
                 channel.start_listening()
-                if self.capabilities(False):
+                if self.capabilities(revision):
                     await channel.wait_listening(min(LISTEN_WAIT_S, self.connect_timeout_s))
         return session
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ferrule.kernel.connection import Connection
     from ferrule.kernel.dispatch import CallOptions, DispatchContext
     from ferrule.kernel.server import ServerRequestContext
+    from ferrule.wire.revisions import Revision
 
 __all__ = ["MAX_IDLE_SESSIONS", "MAX_SESSIONS", "BackendClient", "BackendSession", "BackendSessionPool"]
 
@@ -89,7 +90,7 @@ class BackendClient(ClientCalls):
         super()._set_up()
         self.declared = {}
 
-    def _capabilities(self, is_modern: bool) -> dict[str, Any]:
+    def _capabilities(self, revision: Revision) -> dict[str, Any]:
         return dict(self.declared)
 
     async def _on_request(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Any:
@@ -142,7 +143,7 @@ class BackendClient(ClientCalls):
 
     async def _prepare_session(self, session: Session) -> None:
         await super()._prepare_session(session)
-        if not session.is_modern:
+        if session.revision.has_sessions:
             for uri in list(self.backend.subscribed):
                 await session.channel.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
 

@@ -88,11 +88,15 @@ def proxy(target: Any, *, name: str | None = None, **options: Unpack[ClientOptio
 class _Facts:
     """What the backend announced at the first connection."""
 
-    is_modern: bool
     revision: Revision
     raw: Mapping[str, Any]
     info: Mapping[str, Any] | None
     capabilities: Mapping[str, Any]
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether the backend knows its clients by sessions."""
+        return self.revision.has_sessions
 
 
 class Proxy:
@@ -189,7 +193,7 @@ class Proxy:
         self.background = Background()
         await self._main.connect()
         self._take_over(server)
-        if self.facts.is_modern:
+        if not self.facts.has_sessions:
             await self.changes.follow(server)
 
     async def _close(self) -> None:
@@ -224,9 +228,9 @@ class Proxy:
         raw = behind.discovered
         meta = raw.get("_meta")
         stamp: Any = cast("Mapping[str, Any]", meta).get(META_SERVER_INFO) if isinstance(meta, Mapping) else None
-        info: Any = stamp if behind.is_modern else raw.get("serverInfo")
+        info: Any = raw.get("serverInfo") if behind.session.revision.has_sessions else stamp
         capabilities = cast("Mapping[str, Any]", behind.server_capabilities)
-        self._facts = _Facts(behind.is_modern, behind.session.revision, raw, info, capabilities)
+        self._facts = _Facts(behind.session.revision, raw, info, capabilities)
         if behind.server_info is not None and self._name is None:
             server.server_info = behind.server_info
             server.info_stamp = {META_SERVER_INFO: info}
@@ -254,7 +258,7 @@ class Proxy:
         if self._facts is None:
             return {}
         found = dict(self._facts.capabilities)
-        if revision.is_modern is not self._facts.is_modern:
+        if revision.has_sessions is not self._facts.has_sessions:
             found = {key: found[key] for key in _BOTH_ERAS if key in found}
         if not revision.has_completions_capability:
             found.pop("completions", None)
@@ -267,7 +271,7 @@ class Proxy:
         options: dict[str, Any] = {**self._options}
         if info is not None and options.get("client_info") is None:
             options["client_info"] = info
-        if self._facts is not None and options.get("mode", "auto") == "auto" and not self._facts.is_modern:
+        if self._facts is not None and options.get("mode", "auto") == "auto" and self._facts.has_sessions:
             options["mode"] = "legacy"  # the first connection has negotiated it
         options.update(cache=False, validate_output=False)
         client = BackendClient(self._target, **options)
@@ -284,7 +288,7 @@ class Proxy:
         if origin is not None:
             origin.set(ctx.transport)
         try:
-            if self.facts.is_modern:
+            if not self.facts.has_sessions:
                 raw = await self._to_modern(ctx, method, params)
             elif self.is_session(ctx.session.connection):
                 backend = await self.own_backend(ctx.session.connection)
@@ -322,8 +326,8 @@ class Proxy:
     async def _to_modern(self, ctx: ServerRequestContext[Any], method: str, params: dict[str, Any]) -> Any:
         """Forward to a modern backend: any connection will do, if its messages can be told apart."""
         connection = ctx.session.connection
-        level = ctx.meta.get(LOG_LEVEL_KEY) if connection.is_modern else connection.log_level or "debug"
-        if self.facts.capabilities.get("logging") is None and not connection.is_modern:
+        level = connection.log_level or "debug" if ctx.revision.has_sessions else ctx.meta.get(LOG_LEVEL_KEY)
+        if self.facts.capabilities.get("logging") is None and ctx.revision.has_sessions:
             level = None
         meta = meta_of(ctx)
         meta[CLIENT_CAPABILITIES_KEY] = _declared(connection)
@@ -336,7 +340,7 @@ class Proxy:
         backend = await self._pool.acquire("", {}, None, exclusive=True) if exclusive else self._main
         try:
             raw = await self._call_modern(backend, ctx, method, params, meta)
-            if connection.is_modern or raw.get("resultType") != "input_required":
+            if ctx.revision.has_rounds or raw.get("resultType") != "input_required":
                 return raw
 
             async def send(sent: dict[str, Any]) -> dict[str, Any]:
@@ -434,7 +438,7 @@ class Proxy:
 
     def is_session(self, connection: Connection) -> bool:
         """Return whether a connection is a legacy session; a legacy client of a stateless endpoint has none."""
-        return not connection.is_modern and connection.client_params is not None and not self._has_one_session
+        return connection.revision.has_sessions and connection.client_params is not None and not self._has_one_session
 
     async def own_backend(self, connection: Connection) -> BackendSession:
         """Return the session with the backend of one legacy client; it ends with the client's."""
@@ -510,7 +514,7 @@ class Proxy:
     async def set_level(self, ctx: ServerRequestContext[Any]) -> Any:
         """Serve ``logging/setLevel``: the backend gets it if it keeps a level for each session."""
         connection = ctx.session.connection
-        if self.facts.is_modern or not self.is_session(connection):
+        if not self.facts.has_sessions or not self.is_session(connection):
             return await builtin_set_level(typed(ctx))
         result = await self.forward(ctx)
         backend = await self.own_backend(connection)
@@ -541,7 +545,7 @@ class Proxy:
         """
         if not is_core_method(method):
             return True
-        if self._facts is None or connection.is_modern is not self._facts.is_modern:
+        if self._facts is None or connection.revision.has_sessions is not self._facts.has_sessions:
             return False
         return (method in connection.revision.requests) is (method in self._facts.revision.requests)
 
@@ -549,7 +553,7 @@ class Proxy:
         made = cast("dict[str, Any]", to_builtins(result))
         facts = self.facts
         for key, value in facts.raw.items():
-            if key not in _INTRODUCTION and (key not in made or ctx.revision.is_modern is facts.is_modern):
+            if key not in _INTRODUCTION and (key not in made or ctx.revision.has_sessions is facts.has_sessions):
                 made[key] = value
         if self._name is None and "serverInfo" in made and isinstance(facts.info, Mapping):
             made["serverInfo"] = {**{k: v for k, v in facts.info.items() if k not in _INFO}, **made["serverInfo"]}
@@ -558,7 +562,7 @@ class Proxy:
     async def take_notification(self, ctx: ServerRequestContext[Any]) -> None:
         """Forward a notification of a legacy client to a legacy backend, on the session of that client."""
         connection = ctx.session.connection
-        if self._facts is None or self._facts.is_modern or not self.is_session(connection):
+        if self._facts is None or not self._facts.has_sessions or not self.is_session(connection):
             return
         if ctx.method in _HANDLED:
             return

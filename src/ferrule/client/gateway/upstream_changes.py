@@ -60,7 +60,7 @@ class UpstreamChanges:
     def _is_unchecked(self, connection: Connection) -> bool:
         """Return whether to forward a subscription unchecked, because the backend announced none and answers itself."""
         proxy = self._proxy
-        return not proxy.server.resource_updates and proxy.is_session(connection) and not proxy.facts.is_modern
+        return not proxy.server.resource_updates and proxy.is_session(connection) and proxy.facts.has_sessions
 
     async def subscribe(self, ctx: ServerRequestContext[Any]) -> Any:
         """Serve ``resources/subscribe`` of a legacy client."""
@@ -75,7 +75,7 @@ class UpstreamChanges:
             return result
         stack = AsyncExitStack()
         try:
-            if self._proxy.facts.is_modern or not self._proxy.is_session(connection):
+            if not self._proxy.facts.has_sessions or not self._proxy.is_session(connection):
                 await stack.enter_async_context(self.forwarding(ctx, [uri]))
             else:
                 backend = await self._proxy.own_backend(connection)
@@ -155,7 +155,7 @@ class UpstreamChanges:
         """
         connection = ctx.session.connection
         async with AsyncExitStack() as stack:
-            if self._proxy.facts.is_modern:
+            if not self._proxy.facts.has_sessions:
                 for uri in uris:
                     await self._watch(uri)
                     stack.callback(self._start, self._unwatch, uri)

@@ -73,7 +73,7 @@ def rebuilt_context(record: TaskRecord, server: Any, lifespan_state: Any) -> Ser
     """Return the context of a task that another process began."""
     revision = REVISIONS[record.protocol_version]
     transport = TaskTransport(principal=record.principal)
-    if revision.is_modern:
+    if not revision.has_sessions:
         connection = Connection.from_envelope(record.protocol_version, record.client_info, record.capabilities)
     else:
         connection = Connection(NotifyOnly(None), revision)

@@ -207,7 +207,7 @@ class Tasks(Extension):
                 return await inner(ctx, arguments)
             if not is_asyncio():
                 return await self._serve_plainly(tool, inner, ctx, arguments)
-            if ctx.session.connection.is_modern:
+            if ctx.revision.has_extensions:
                 if tool.task == "required":
                     self.require(ctx)
                 elif not self.is_declared(ctx):
@@ -344,10 +344,10 @@ class Tasks(Extension):
 
     async def _get(self, ctx: ServerRequestContext[Any]) -> Any:
         record = await self.repository.seen_by(ctx, ctx.params.task_id)
-        return modern_task(record) if ctx.session.connection.is_modern else self._legacy.get(ctx, record)
+        return modern_task(record) if ctx.revision.has_extensions else self._legacy.get(ctx, record)
 
     async def _update(self, ctx: ServerRequestContext[Any]) -> EmptyResult:
-        if not ctx.session.connection.is_modern:
+        if not ctx.revision.has_extensions:
             raise MethodNotFound(ctx.method)
         await self.repository.seen_by(ctx, ctx.params.task_id)
         await self.answer(ctx.params.task_id, {key: ("answer", raw) for key, raw in ctx.params.input_responses.items()})
@@ -378,9 +378,9 @@ class Tasks(Extension):
     async def _cancel(self, ctx: ServerRequestContext[Any]) -> Any:
         task_id = ctx.params.task_id
         record = await self.repository.seen_by(ctx, task_id)
-        is_modern = ctx.session.connection.is_modern
+        by_extension = ctx.revision.has_extensions
         if record.is_over:
-            if is_modern:
+            if by_extension:
                 return EmptyResult()
             raise InvalidParams(f"The task is {record.status} already")
 
@@ -398,7 +398,7 @@ class Tasks(Extension):
         self.repository.notify(task_id)
         if was_queued and not self.executor.is_local:
             await self._scheduler.withdraw(record)
-        return EmptyResult() if is_modern else self._legacy.cancelled(ctx, record)
+        return EmptyResult() if by_extension else self._legacy.cancelled(ctx, record)
 
     async def _grant(self, ctx: ServerRequestContext[Any], wanted: Any) -> tuple[Any, Iterable[tuple[str, str]]]:
         """Task ids in a listen filter: those that exist and are the caller's."""

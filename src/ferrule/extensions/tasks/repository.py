@@ -340,7 +340,7 @@ def owner_of(ctx: ServerRequestContext[Any]) -> str:
     if principal is not None:
         return f"principal:{principal}"
     connection = ctx.session.connection
-    if connection.is_modern:
+    if not connection.revision.has_sessions:
         return ""
     if connection.session_id is not None:
         return f"session:{connection.session_id}"

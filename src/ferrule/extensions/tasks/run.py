@@ -121,9 +121,9 @@ class TaskRun:
         transport = ctx.transport
         self._dispatch = TaskDispatch(self, dispatch, transport)
         connection = ctx.session.connection
-        self.legacy = None if connection.is_modern else connection
+        self.legacy = connection if connection.revision.has_sessions else None
         self.is_elsewhere = dispatch is None
-        if connection.is_modern:  # its own ends with the request
+        if self.legacy is None:  # its own ends with the request
             connection = Connection.from_envelope(
                 connection.protocol_version,
                 connection.client_info_raw,

@@ -176,9 +176,9 @@ class StreamableHttp:
         self._base.update({name.lower(): value for name, value in (headers or {}).items()})
 
     @property
-    def is_modern(self) -> bool:
-        """Which era was settled; the legacy rules hold until then."""
-        return self.version is not None and REVISIONS[self.version].is_modern
+    def is_stateless(self) -> bool:
+        """Whether the revision in use has no sessions over HTTP; false until one is settled."""
+        return self.version is not None and REVISIONS[self.version].http == "stateless"
 
     @property
     def is_closed(self) -> bool:
@@ -202,7 +202,7 @@ class StreamableHttp:
             raise ConnectionClosed(f"The connection to {self._where} is closed")
         options = opts or {}
         flight = Flight(self._ids.next(), method, options)
-        headers, is_modern = self._headers_for(method, params, cast("HttpCallOptions", options).get("headers"))
+        headers, is_stateless = self._headers_for(method, params, cast("HttpCallOptions", options).get("headers"))
         if flight.on_progress is not None or flight.resets:
             params = with_token(params, flight.id)
         body = encode_request(flight.id, method, params)
@@ -218,7 +218,7 @@ class StreamableHttp:
         finally:
             del self._flights[flight.id]
             is_withdrawn = not is_answered and flight.stray is None
-            if is_withdrawn and not is_modern and method != "initialize" and not self._is_closed:
+            if is_withdrawn and not is_stateless and method != "initialize" and not self._is_closed:
                 self._background.start(self._withdraw(flight.id), "ferrule-withdraw")
         if not is_answered:
             if flight.stray is not None:
@@ -377,7 +377,7 @@ class StreamableHttp:
 
     async def _resume_or_fail(self, flight: Flight) -> Mapping[str, Any]:
         reader = flight.reader
-        if reader is not None and reader.last_event_id and not self.is_modern:
+        if reader is not None and reader.last_event_id and not self.is_stateless:
             return await self._resume(reader, flight)
         raise ConnectionClosed(
             f"The server at {self._where} ended the stream of {flight.method} without an answer"
@@ -465,7 +465,7 @@ class StreamableHttp:
 
     async def _take_all(self, message: Any, flight: Flight | None) -> Mapping[str, Any] | None:
         """Act on a message, or on each of an array of them (2025-03-26); what answers ``flight`` is returned."""
-        if not _is_batch(message) or self.is_modern:
+        if not _is_batch(message) or self.is_stateless:
             return await self._take(message, flight)
         answer = None
         for one in message:
@@ -524,7 +524,7 @@ class StreamableHttp:
             logger.error("The handling of %s failed", method, exc_info=failure_of(error, asked))
 
     async def _serve(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
-        if self.is_modern:
+        if self.is_stateless:
             logger.warning("Ignored %s from %s: servers of this revision send no requests", method, self._where)
             return
         if len(self._served) < MAX_SERVED:
@@ -607,7 +607,7 @@ class StreamableHttp:
             flight.reason = ConnectionClosed(f"The connection to {self._where} was closed during {flight.method}")
             flight.scope.cancel()
         session_id, self.session_id = self.session_id, None
-        if session_id is not None and not self.is_modern:
+        if session_id is not None and not self.is_stateless:
             await self._end_session(session_id)
 
     async def _end_session(self, session_id: str) -> None:

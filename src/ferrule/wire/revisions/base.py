@@ -77,6 +77,10 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         version: the string on the wire.
         is_modern: every request carries its envelope and there is no handshake (2026-07-28 on).
+        has_sessions: a connection begins with a handshake and keeps state between requests, such as the log level;
+            without sessions each request carries its envelope in ``_meta``.
+        has_rounds: servers ask their client in results (`InputRequiredResult`), and never by requests of their own.
+        has_extensions: both sides declare extensions in their capabilities, and a server may demand one.
         requests: client to server. The result type is the complete one; see ``input_required_methods``.
         notifications: client to server.
         server_requests: server to client; empty in modern revisions.
@@ -111,6 +115,9 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
 
     version: str
     is_modern: bool
+    has_sessions: bool
+    has_rounds: bool
+    has_extensions: bool
     requests: RequestTable
     notifications: NotificationTable
     server_requests: RequestTable

@@ -56,6 +56,9 @@ _STATUS = MappingProxyType({"notifications/tasks/status": TaskStatusNotification
 REVISION = Revision(
     version="2025-11-25",
     is_modern=False,
+    has_sessions=True,
+    has_rounds=False,
+    has_extensions=False,
     requests=merge(
         LISTS_AND_CALLS,
         TASK_METHODS,

@@ -27,6 +27,9 @@ __all__ = ["REVISION"]
 REVISION = Revision(
     version="2026-07-28",
     is_modern=True,
+    has_sessions=False,
+    has_rounds=True,
+    has_extensions=True,
     requests=merge(
         LISTS_AND_CALLS,
         {
