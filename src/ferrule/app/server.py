@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ferrule.app.components.mounting import Mount
     from ferrule.app.results.encoders import Encoder, EncoderName
     from ferrule.app.rounds.sealing import StateKey
+    from ferrule.app.search.tools import ToolSearchMode
     from ferrule.auth.server.resource_server import ResourceServer
     from ferrule.auth.server.verifiers import TokenVerifier
     from ferrule.kernel.dispatch import OnProgress
@@ -108,6 +109,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
         max_result_bytes: larger tool results become an error result.
         max_threads: maximum number of sync functions that run at the same time; further ones wait.
         page_size: entries on a page of a list; ``None`` for all.
+        tool_search: ``True``: list three tools that find, describe and call the others in place of all tools;
+            ``"auto"``: where there are more than 60. All tools can still be called by their names.
         mask_errors: hide unexpected exceptions from the peer; ``False`` shows their type and text.
         logging: announce the logging capability (`Context.log`); ``None``: if some function takes a `Context`.
         state_keys: secrets of at least 32 bytes that seal the state between the rounds of a call, newest first; the
@@ -159,6 +162,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         max_result_bytes: int = DEFAULT_MAX_RESULT_BYTES,
         max_threads: int = DEFAULT_MAX_THREADS,
         page_size: int | None = None,
+        tool_search: ToolSearchMode = False,
         mask_errors: bool = True,
         logging: bool | None = None,
         state_keys: Iterable[StateKey | bytes | str] | None = None,
@@ -201,6 +205,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
             tool_defaults=ToolDefaults(schema, encoder_for(text), max_result_bytes, mask_errors),
         )
         attach_application(self.lowlevel, self)
+        if tool_search:
+            self.tools.offer_search(tool_search)
         if logging is None:
             self.lowlevel.uses_logging = self._uses_context
         opened = open_store(store) if isinstance(store, str) else store

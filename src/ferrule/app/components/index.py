@@ -217,6 +217,8 @@ class ComponentIndex(Generic[ComponentT]):
         cursor: str | None,
         page_size: int | None,
         make: Callable[[list[ComponentT], str | None, Revision], Any],
+        *,
+        shown: Callable[[], list[ComponentT] | None] | None = None,
     ) -> Encoded:
         """Return one page of the list as encoded JSON; pages are cached.
 
@@ -225,6 +227,8 @@ class ComponentIndex(Generic[ComponentT]):
             cursor: as the client sent it; ``None`` for the first page.
             page_size: maximum number of members on a page; ``None`` for all.
             make: function from the members, the next cursor and the revision to the result.
+            shown: function that returns the members that are listed; ``None`` from it, or in its place, for all. It
+                depends on the members alone, since pages are cached until they change.
 
         Raises:
             InvalidParams: the cursor is not one of this server's.
@@ -233,7 +237,8 @@ class ComponentIndex(Generic[ComponentT]):
             self.before_read()
         server, connection = ctx.server, ctx.session.connection
         hints = server.cache_hints
-        members: Collection[ComponentT] = self.live.values()
+        chosen = None if shown is None else shown()
+        members: Collection[ComponentT] = self.live.values() if chosen is None else chosen
         visible: tuple[int, ...] | None = None
         if self.is_guarded:
             members = [member for member in members if member.guard is None or member.guard.is_visible(ctx)]

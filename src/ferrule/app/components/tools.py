@@ -59,6 +59,7 @@ from ferrule.wire.types import (
 if TYPE_CHECKING:
     from ferrule.app.authorization.guards import Guard
     from ferrule.app.components.mount_path import MountPath
+    from ferrule.app.search.tools import ToolSearch, ToolSearchMode
 
 __all__ = ["Run", "ToolComponent", "ToolSet"]
 
@@ -377,11 +378,13 @@ class ToolSet:
     Attributes:
         index: the tools by name.
         unchecked: tools whose types used an undefined name when they were registered.
+        search: what is listed in place of too many tools; ``None`` where all are listed.
     """
 
     def __init__(self, settings: SetSettings, on_change: Callable[[], None], defaults: ToolDefaults) -> None:
         self.index: ComponentIndex[ToolComponent] = ComponentIndex("tool", on_change, settings.is_private)
         self.unchecked: list[ToolComponent] = []
+        self.search: ToolSearch | None = None
         self._defaults = defaults
         self._server = settings.server
         self._threads = settings.threads
@@ -398,6 +401,13 @@ class ToolSet:
             SignatureError: the function cannot be served.
             RegistrationError: the name is taken or malformed, or a schema cannot be used.
         """
+        component = self._make(function, options)
+        self.index.guard(component)
+        self.index.add(component.name, component)
+        self.serve()
+        return component
+
+    def _make(self, function: Callable[..., Any], options: ToolOptions) -> ToolComponent:
         spec = compile_function(function, allow_keywords=options.input_schema is not None)
         if spec.kind not in ("sync", "async"):
             raise SignatureError("a generator cannot be a tool; return a list", function=spec.name)
@@ -405,10 +415,14 @@ class ToolSet:
         check_name(name)
         component = ToolComponent(spec, name, options, self._defaults, self._threads)
         self._check(component)
-        self.index.guard(component)
-        self.index.add(name, component)
-        self.serve()
         return component
+
+    def offer_search(self, mode: ToolSearchMode) -> None:
+        """List three tools that find, describe and call the others, always or where there are too many to list."""
+        from ferrule.app.search.tools import ToolSearch
+
+        self.search = ToolSearch(self, self._make, mode)
+        self.serve()
 
     def serve(self) -> None:
         """Register the handlers of ``tools/list`` and ``tools/call``, unless they are."""
@@ -491,14 +505,27 @@ class ToolSet:
 
     def _call(self, ctx: ServerRequestContext[Any]) -> Awaitable[Any]:
         params = ctx.params
-        tool = self.index.live.get(params.name)
+        return self.call_as(ctx, params.name, params.arguments)
+
+    def call_as(self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, Any] | None) -> Awaitable[Any]:
+        """Call a tool as the request itself, with its guard, and not within another tool's call.
+
+        Raises:
+            InvalidParams: there is none that the sender of the request may see.
+        """
+        tool = self.index.live.get(name)
         if tool is None:
-            tool = self.index.look_again(params.name)
+            tool = self._found_otherwise(name)
             if tool is None:
-                raise self.index.unknown(params.name, ctx)
+                raise self.index.unknown(name, ctx)
         if tool.guard is not None:
-            return self._call_guarded(ctx, tool, params.arguments)
-        return tool.run(ctx, params.arguments)
+            return self._call_guarded(ctx, tool, arguments)
+        return tool.run(ctx, arguments)
+
+    def _found_otherwise(self, name: str) -> ToolComponent | None:
+        """Return a tool that is registered only now, or one of the search."""
+        tool = self.index.look_again(name)
+        return self.search.find(name) if tool is None and self.search is not None else tool
 
     async def _call_guarded(
         self, ctx: ServerRequestContext[Any], tool: ToolComponent, arguments: dict[str, Any] | None
@@ -510,7 +537,8 @@ class ToolSet:
         return await tool.run(ctx, arguments)
 
     async def _list(self, ctx: ServerRequestContext[Any]) -> Encoded:
-        return self.index.page(ctx, ctx.params.cursor, self._page_size, _tools_page)
+        shown = None if self.search is None else self.search.listed
+        return self.index.page(ctx, ctx.params.cursor, self._page_size, _tools_page, shown=shown)
 
 
 def _tools_page(members: list[ToolComponent], next_cursor: str | None, revision: Revision) -> ListToolsResult:

@@ -1,0 +1,1 @@
+"""Search over many tools: a list of three tools in place of a list that no model can read."""
