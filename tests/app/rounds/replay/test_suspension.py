@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -308,7 +309,8 @@ class SlowBlobs:
 async def test_a_real_cancellation_while_the_state_is_sealed_stands(app):
     """The store is slow, and the client goes away in that moment."""
     blobs = SlowBlobs()
-    settings_of(app).blobs, settings_of(app).inline_state_bytes = blobs, 10
+    settings_of(app).blobs = blobs
+    settings_of(app).state = replace(settings_of(app).state, inline_bytes=10)
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -326,7 +328,8 @@ async def test_a_real_cancellation_while_the_state_is_sealed_stands(app):
 async def test_a_body_that_ends_while_the_state_is_sealed_still_gives_the_round(app):
     """The round was decided; losing the reply would lose the call."""
     blobs = SlowBlobs()
-    settings_of(app).blobs, settings_of(app).inline_state_bytes = blobs, 10
+    settings_of(app).blobs = blobs
+    settings_of(app).state = replace(settings_of(app).state, inline_bytes=10)
     go_on = asyncio.Event()
     asks = iter([True, False])
 
