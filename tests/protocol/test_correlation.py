@@ -41,6 +41,7 @@ def test_what_equals_an_id_in_python_is_none_on_the_wire(id: Any) -> None:
         (1, 1), ("1", 1), (1.0, 1), (0, 0), ("0", 0), (2**53, 2**53), (-0.0, 0),
         (True, None), (None, None), (1.5, None), (math.inf, None), (math.nan, None), ("", None), ("x", None),
         ("1.0", None), (" 1", None), ("+1", None), ("\u0661", None), ("9" * 5000, None), ([1], None), ({}, None),
+        ("9" * 18, 10**18 - 1), ("9" * 19, None),
     ],
     ids=repr,
 )  # fmt: skip

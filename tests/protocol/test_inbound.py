@@ -16,9 +16,11 @@ from ferrule.protocol.inbound import (
     LOG_LEVEL_KEY,
     NAME_PARAMS,
     PROTOCOL_VERSION_KEY,
+    InboundLadderRejection,
     InboundModernRoute,
     classify_inbound_request,
     has_modern_envelope,
+    http_status,
 )
 from ferrule.types import LATEST_MODERN_VERSION
 
@@ -75,3 +77,84 @@ def test_the_table_of_mirrored_names_cannot_be_changed() -> None:
     """Extensions pass their own."""
     with pytest.raises(TypeError):
         NAME_PARAMS["tasks/get"] = "taskId"  # type: ignore[index]
+
+
+MODERN = {PROTOCOL_VERSION_KEY: LATEST_MODERN_VERSION, CLIENT_CAPABILITIES_KEY: {}}
+
+
+def call(method: str = "tools/call", meta: Any = MODERN, **params: Any) -> dict[str, Any]:
+    return {"method": method, "params": {"_meta": meta, **params}}
+
+
+def headers(
+    method: str = "tools/call", name: str | None = None, version: str = LATEST_MODERN_VERSION
+) -> dict[str, str]:
+    named = {} if name is None else {"mcp-name": name}
+    return {"mcp-protocol-version": version, "mcp-method": method, **named}
+
+
+def refused(body: dict[str, Any], **options: Any) -> tuple[int, str]:
+    found = classify_inbound_request(body, **options)
+    assert isinstance(found, InboundLadderRejection)
+    return found.code, found.message
+
+
+@pytest.mark.parametrize("missing", [PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY])
+def test_each_required_key_of_the_envelope_is_asked_for_by_its_name(missing: str) -> None:
+    """The other one is no substitute."""
+    code, message = refused(call(meta={key: value for key, value in MODERN.items() if key != missing}))
+    assert code == -32602
+    assert message == f"params._meta must carry {missing}"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"mcp-protocol-version": None}, "The MCP-Protocol-Version header is missing"),
+        ({"mcp-protocol-version": "0"}, "The MCP-Protocol-Version header differs from the version in params._meta"),
+        ({"mcp-protocol-version": "9"}, "The MCP-Protocol-Version header differs from the version in params._meta"),
+        ({"mcp-method": None}, "The Mcp-Method header is missing"),
+        ({"mcp-method": "a"}, "The Mcp-Method header differs from the method in the body"),
+        ({"mcp-method": "z"}, "The Mcp-Method header differs from the method in the body"),
+        ({"mcp-name": None}, "The Mcp-Name header is missing"),
+        ({"mcp-name": "a"}, "The Mcp-Name header differs from params.name"),
+        ({"mcp-name": "z"}, "The Mcp-Name header differs from params.name"),
+        ({"mcp-name": "=?base64?YQ==?="}, "The Mcp-Name header differs from params.name"),
+        ({"mcp-name": "=?base64?eg==?="}, "The Mcp-Name header differs from params.name"),
+    ],
+)
+def test_a_header_that_contradicts_the_body_is_refused(changed: dict[str, str | None], message: str) -> None:
+    """Proxies route by headers, so that both must say the same (2026-07-28, Streamable HTTP); values around the
+    right one are tried on both sides."""
+    sent = {**headers(name="echo"), **changed}
+    found = refused(call(name="echo"), headers={key: value for key, value in sent.items() if value is not None})
+    assert found == (-32020, message)
+
+
+@pytest.mark.parametrize("name", ["echo", " echo\t", "=?base64?ZWNobw==?="])
+def test_headers_that_agree_with_the_body_are_taken(name: str) -> None:
+    """White space around a value belongs to HTTP, and any text may be encoded."""
+    sent = {key: f" {value}\t" for key, value in headers().items()} | {"mcp-name": name}
+    assert classify_inbound_request(call(name="echo"), headers=sent) == InboundModernRoute(
+        LATEST_MODERN_VERSION, None, {}
+    )
+
+
+def test_a_method_without_a_name_needs_no_name_header() -> None:
+    """Only three methods of the specification are mirrored, and those of extensions."""
+    body, sent = call("tasks/get", taskId="t"), headers("tasks/get")
+    assert isinstance(classify_inbound_request(body, headers=sent), InboundModernRoute)
+    assert refused(body, headers=sent, name_params={"tasks/get": "taskId"})[1] == "The Mcp-Name header is missing"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (-32700, 400), (-32600, 400), (-32602, 400), (-32020, 400), (-32021, 400), (-32022, 400), (-32601, 404),
+        (-32603, 200), (-32000, 200), (1, 200),
+    ],
+)  # fmt: skip
+def test_the_status_of_a_modern_error_is_that_of_the_specification(code: int, status: int) -> None:
+    """2026-07-28, Streamable HTTP: what is not prescribed is the caller's default."""
+    assert http_status(code) == status
+    assert http_status(code, 500) == (500 if status == 200 else status)

@@ -197,3 +197,114 @@ def test_malformed_schemas_raise_nothing_else() -> None:
         '{"$ref": "#/a/b/0", "a": {"b": [true]}, "not": true, "if": null, "dependencies": {"a": ["b"]}}',
     ):
         assert SchemaWork(json.loads(text)).evaluations({"a": [1]})
+
+
+COSTLY = doubling(40)["$defs"]["n40"]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "value"),
+    [
+        ({"not": COSTLY}, 1),
+        ({"if": COSTLY}, 1),
+        ({"then": COSTLY}, 1),
+        ({"else": COSTLY}, 1),
+        ({"allOf": [{}, COSTLY]}, 1),
+        ({"anyOf": [{}, COSTLY]}, 1),
+        ({"oneOf": [{}, COSTLY]}, 1),
+        ({"dependentSchemas": {"a": COSTLY}}, {"a": 1}),
+        ({"dependencies": {"a": COSTLY}}, {"a": 1}),
+        ({"properties": {"a": COSTLY}}, {"a": 1}),
+        ({"patternProperties": {"a": COSTLY}}, {"a": 1}),
+        ({"additionalProperties": COSTLY}, {"a": 1}),
+        ({"unevaluatedProperties": COSTLY}, {"a": 1}),
+        ({"propertyNames": COSTLY}, {"a": 1}),
+        ({"items": COSTLY}, [1]),
+        ({"items": [COSTLY]}, [1]),
+        ({"prefixItems": [COSTLY]}, [1]),
+        ({"additionalItems": COSTLY}, [1]),
+        ({"unevaluatedItems": COSTLY}, [1]),
+        ({"contains": COSTLY}, [1]),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_every_keyword_with_subschemas_is_counted(keywords: dict[str, Any], value: Any) -> None:
+    """One that is left out would be the way to hold the process."""
+    work = SchemaWork({"$defs": doubling(40)["$defs"], **keywords})
+    with pytest.raises(SchemaTooCostly):
+        work.evaluations(value)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "several"),
+    [
+        ("properties", True),
+        ("patternProperties", True),
+        ("additionalProperties", False),
+        ("items", False),
+        ("prefixItems", True),
+        ("contains", False),
+    ],
+)
+def test_choices_that_double_are_counted_in_every_direction(keyword: str, several: bool) -> None:
+    """Two ways to the same part: as many evaluations as the value is deep asks for, and no more for a shallow one."""
+    again = {"$ref": "#/$defs/a"}
+    below: Any = {"n": again} if several else again
+    if keyword == "prefixItems":
+        below = [again]
+    way = {keyword: below}
+    work = SchemaWork({"$defs": {"a": {"anyOf": [way, dict(way)]}}, "$ref": "#/$defs/a"})
+
+    def value(depth: int) -> Any:
+        found: Any = 1
+        for _ in range(depth):
+            found = [found] if "tems" in keyword or keyword == "contains" else {"n": found}
+        return found
+
+    assert 2**5 <= work.evaluations(value(5)) < 2**9
+    assert 2**7 <= work.evaluations(value(7)) < 2**11
+    with pytest.raises(SchemaTooCostly, match="evaluations"):
+        work.evaluations(value(60))
+
+
+def test_names_of_members_are_counted_with_the_schema_of_names() -> None:
+    """Also where the count needs the value."""
+    way = {"properties": {"n": {"$ref": "#/$defs/a"}}, "propertyNames": {"allOf": [{}] * 50}}
+    work = SchemaWork({"$defs": {"a": {"anyOf": [way, {"properties": way["properties"]}]}}, "$ref": "#/$defs/a"})
+    assert work.evaluations({"b": 1, "c": 1}) - work.evaluations({"b": 1}) >= 50
+
+
+@pytest.mark.parametrize("value", ["x" * 16_000, ["x" * 16_000], {"x" * 16_000: 1}, {"a": ["x" * 16_000]}])
+def test_texts_count_by_their_length_where_there_are_patterns(value: Any) -> None:
+    """A pattern reads every character; without one, a text is one value. Within the factor that the count promises."""
+    with_patterns = SchemaWork({"pattern": "a$", "propertyNames": {}, "items": {}, "additionalProperties": {}})
+    assert 500 <= with_patterns.evaluations(value) <= 10_000
+    assert SchemaWork({"items": {}, "additionalProperties": {}}).evaluations(value) < 20
+
+
+@pytest.mark.parametrize("number", [10**4000, -(10**4000)])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_long_number_counts_by_its_length(number: int, inside: bool) -> None:
+    """Alone as well as among others."""
+    found = SchemaWork({"items": {}}).evaluations([number] if inside else number)
+    assert 10_000 < found < 10_000_000
+
+
+def test_long_texts_of_numbers_without_patterns_are_one_value() -> None:
+    """Only what reads them takes longer."""
+    assert SchemaWork({"items": {"type": "string"}}).evaluations(["1" * 100_000] * 100) < 1000
+
+
+def test_enumerations_of_objects_cost_more_than_those_of_texts() -> None:
+    """Comparing texts is eight times as fast as an evaluation, comparing objects visits each of their values."""
+    plain = SchemaWork({"enum": [str(n) for n in range(800)]}).evaluations("x")
+    objects = SchemaWork({"enum": [{"a": n} for n in range(800)]}).evaluations("x")
+    assert 50 <= plain <= 200
+    assert objects >= 1600
+
+
+def test_a_schema_of_the_draft_itself_counts_as_a_large_one() -> None:
+    """It is not in the document, but validators know it."""
+    known = SchemaWork({"$ref": "https://json-schema.org/draft/2020-12/schema"}).evaluations(1)
+    assert known >= 50
+    assert SchemaWork({"$ref": "https://elsewhere.test/schema"}).evaluations(1) <= 2

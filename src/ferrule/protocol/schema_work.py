@@ -236,7 +236,7 @@ class _Index:
                 node = node[int(key)]
             else:
                 return []
-        return [node]
+        return [] if node is None else [node]
 
 
 def _joined(base: str, reference: str) -> str:
