@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
+from ferrule.kernel.builtin import granted_filter
+from ferrule.kernel.changes.bus import Event, ListenFilter
 from ferrule.kernel.connection import Connection
+from ferrule.kernel.dispatch import TransportContext
 from ferrule.kernel.runner import ServerRunner
 from ferrule.kernel.server import Server
 from ferrule.protocol.errors import InvalidParams, MethodNotFound
-from ferrule.types import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
-from tests.kernel.harness import DRIVERS, FakeDispatch, handshake, initialize, request, serving
+from ferrule.types import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS, SubscriptionFilter
+from ferrule.wire.revisions import REVISIONS
+from tests.kernel.harness import DRIVERS, FakeDispatch, handshake, initialize, request, serving, settled
 from tests.seed.test_kernel import legacy_runner, modern_runner
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
@@ -90,3 +95,103 @@ async def test_what_arrives_before_the_handshake_is_refused_however_soon_that_fo
     assert answers[2]["result"] == {}
     assert "result" in answers[3]
     assert answers[4]["error"]["code"] == -32601
+
+
+def publishing() -> Server[Any]:
+    """A server whose resource ``r://secret`` only Ada may see."""
+    server: Server[Any] = Server("s", resource_updates=True)
+    server.resource_visibility = lambda principal: lambda uri: principal == "ada" or uri != "r://secret"
+    return server
+
+
+SENDERS = [
+    (TransportContext("http", is_network=True, principal="ada"), ["r://open", "r://secret"]),
+    (TransportContext("http", is_network=True, principal="bob"), ["r://open"]),
+    (TransportContext("http", is_network=True), ["r://open"]),
+    (TransportContext("stdio"), ["r://open", "r://secret"]),
+]
+
+
+@pytest.mark.parametrize(("transport", "heard"), SENDERS)
+async def test_a_legacy_subscriber_gets_changes_of_what_it_may_see(
+    transport: TransportContext, heard: list[str]
+) -> None:
+    """Off the network the peer owns the process and may see all."""
+    server = publishing()
+    served, dctx = legacy_runner(server)
+    dctx.transport = transport
+    with server.bus.listen(ListenFilter()) as listener:
+        served.connection.listener = listener
+        for uri in ("r://open", "r://secret"):
+            assert await served.on_request(dctx, "resources/subscribe", {"uri": uri}) == {}
+        for uri in ("r://open", "r://secret", "r://other"):
+            server.bus.deliver(Event.resource_updated(uri))
+        assert [event.params["uri"] for event in listener.drain()] == heard
+
+
+@pytest.mark.parametrize(("transport", "heard"), SENDERS)
+async def test_a_modern_listener_gets_changes_of_what_it_may_see(transport: TransportContext, heard: list[str]) -> None:
+    """The request that listens says who listens."""
+    server = publishing()
+    served, dctx = modern_runner(server)
+    dctx.transport = transport
+    wanted = {"notifications": {"resourceSubscriptions": ["r://open", "r://secret"]}}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(served.on_request, dctx, "subscriptions/listen", wanted)
+        await settled()
+        for uri in ("r://open", "r://secret", "r://other"):
+            server.bus.deliver(Event.resource_updated(uri))
+        await settled()
+        tasks.cancel_scope.cancel()
+    sent = [params["uri"] for method, params in dctx.told if method == "notifications/resources/updated"]
+    assert sent == heard
+
+
+async def test_a_listener_keeps_the_rule_it_was_given_first() -> None:
+    """A later subscription over the same connection does not widen what it may see."""
+    server = publishing()
+    served, dctx = legacy_runner(server)
+    with server.bus.listen(ListenFilter()) as listener:
+        served.connection.listener = listener
+        for principal in ("bob", "ada"):
+            dctx.transport = TransportContext("http", is_network=True, principal=principal)
+            await served.on_request(dctx, "resources/subscribe", {"uri": "r://secret"})
+        server.bus.deliver(Event.resource_updated("r://secret"))
+        assert listener.drain() == []
+
+
+@pytest.mark.parametrize(
+    ("uris", "is_taken"),
+    [
+        ([f"r://{n}" for n in range(10_000)], True),
+        ([f"r://{n}" for n in range(10_001)], False),
+        (["r://" + "x" * 7996], True),
+        (["r://" + "x" * 7997], False),
+        (["r://" + f"{n:04}" + "x" * 7992 for n in range(131)], True),
+        (["r://" + f"{n:04}" + "x" * 7992 for n in range(132)], False),
+    ],
+    ids=["10000", "10001", "8000 characters", "8001 characters", "1 MiB in all", "more in all"],
+)
+async def test_what_a_peer_has_remembered_is_bounded(uris: list[str], is_taken: bool) -> None:
+    """In number, in the length of one and in that of all; the same for a connection and for one listener."""
+    server: Server[Any] = Server("s", resource_updates=True)
+    served, dctx = legacy_runner(server)
+    revision = REVISIONS[LATEST_MODERN_VERSION]
+    wanted = SubscriptionFilter(resource_subscriptions=uris)
+    with server.bus.listen(ListenFilter()) as listener:
+        served.connection.listener = listener
+        if is_taken:
+            assert granted_filter(server, wanted, revision)[0] == {"resourceSubscriptions": uris}
+        else:
+            with pytest.raises(InvalidParams):
+                granted_filter(server, wanted, revision)
+        if len(uris) > 1000:
+            listener.filter.uris |= set(uris[:-1])
+            uris = uris[-1:]
+        try:
+            for uri in uris:
+                await served.on_request(dctx, "resources/subscribe", {"uri": uri})
+        except InvalidParams:
+            assert not is_taken
+        else:
+            assert is_taken

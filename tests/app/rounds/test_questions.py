@@ -231,3 +231,14 @@ def test_answers_are_judged_as_arguments_are(wanted):
     for bad in ({"n": True}, {"n": 3.5}, {"n": "x"}, {"n": 3, "on": 1}, {"n": None}):
         with pytest.raises(MisfitAnswer):
             accepted(wanted, bad)
+
+
+@dataclass
+class Choice:
+    size: Literal["S", "M"] | None = "M"
+
+
+@pytest.mark.parametrize(("content", "size"), [({"size": None}, None), ({}, "M"), ({"size": "S"}, "S")])
+def test_null_is_a_value_where_the_type_has_it(content: dict[str, Any], size: str | None) -> None:
+    """And is not the same as leaving the field out, which means the default."""
+    assert accepted(Choice, content).data == Choice(size)

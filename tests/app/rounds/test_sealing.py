@@ -123,3 +123,38 @@ def test_held_states_are_bounded_in_bytes() -> None:
     for token in tokens[:40]:
         with pytest.raises(StateUnknownKey):
             held.open(token)
+
+
+def test_a_token_of_another_version_is_not_taken_for_one_of_ours() -> None:
+    """Even where the key is known: what follows has another form then."""
+    ring = AeadSealer([OLD])
+    token = ring.seal(1)
+    raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    assert raw[0] == 1
+    for version in (0, 2, 255):
+        other = base64.urlsafe_b64encode(bytes([version]) + raw[1:]).decode().rstrip("=")
+        with pytest.raises(StateUnknownKey):
+            ring.open(other)
+
+
+def test_a_token_that_was_cut_is_refused_wherever_it_was() -> None:
+    """Also before the end of its nonce, which the cipher would complain of otherwise."""
+    ring = AeadSealer([OLD])
+    token = ring.seal("x")
+    raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    for length in range(len(raw)):
+        with pytest.raises(StateTampered):
+            ring.open(base64.urlsafe_b64encode(raw[:length]).decode().rstrip("="))
+
+
+def test_a_held_state_is_kept_for_its_whole_time_and_makes_room_after_it() -> None:
+    """Expired ones go first, whether or not there are too many."""
+    now = [0.0]
+    held = InMemorySealer(max_states=10, max_bytes=25, ttl_s=10, clock=lambda: now[0])
+    first = held.seal("x" * 10)
+    now[0] = 9.9
+    assert held.open(first) == "x" * 10
+    second = held.seal("y" * 10)
+    now[0] = 10.0
+    third = held.seal("z" * 10)
+    assert (held.open(second), held.open(third)) == ("y" * 10, "z" * 10)

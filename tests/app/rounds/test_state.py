@@ -10,7 +10,7 @@ import pytest
 from ferrule import Context, MCPServer
 from ferrule.app.rounds.sealing import StateKey
 from ferrule.stores.blobs import MemoryBlobs
-from ferrule.stores.marks import MemoryMarks
+from ferrule.stores.marks import Mark, MemoryMarks
 from ferrule.stores.store import Store, open_store
 from tests.app.rounds.driving import KEY, Call, accept, outcome, served, settings_of
 from tests.app.support import ask
@@ -235,3 +235,50 @@ async def test_the_state_works_in_another_process_with_the_same_key():
 async def test_a_state_without_a_meaning_here_is_refused_everywhere(app):
     """A method that never asks ignores what it did not issue: the field does not exist there."""
     assert await ask(app, "tools/list", {"requestState": "x"})
+
+
+class RecordingBlobs(MemoryBlobs):
+    """Remembers for how long values are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ttls: list[float] = []
+
+    async def put(self, key: str, value: bytes, *, ttl_s: float) -> None:
+        self.ttls.append(ttl_s)
+        await super().put(key, value, ttl_s=ttl_s)
+
+
+class RecordingMarks(MemoryMarks):
+    """Remembers for how long marks are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ttls: list[float] = []
+
+    async def begin(self, key: str, *, ttl_s: float) -> Mark:
+        self.ttls.append(ttl_s)
+        return await super().begin(key, ttl_s=ttl_s)
+
+
+@pytest.mark.parametrize(("max_s", "kept_s"), [(1000, 600), (200, 200)])
+async def test_the_store_keeps_a_large_state_as_long_as_its_token_is_good(max_s: float, kept_s: float) -> None:
+    """Not longer, so that calls which are never finished cost no memory for ever."""
+    app = asking(served(inline_state_bytes=50))
+    settings = settings_of(app)
+    settings.clock, settings.blobs = lambda: 1000.0, RecordingBlobs()
+    settings.state = replace(settings.state, max_s=max_s)
+    await Call(app).send()
+    assert settings.blobs.ttls == [kept_s]
+
+
+async def test_a_used_state_is_remembered_as_long_as_it_could_be_used_again() -> None:
+    """From when it was used: the rest of its time."""
+    app = asking(served(single_use_states=True, store=None))
+    settings = settings_of(app)
+    now = [1000.0]
+    settings.clock, settings.used_states = lambda: now[0], RecordingMarks()
+    call = await Call(app).send()
+    now[0] += 100
+    await call.send({})
+    assert settings.used_states.ttls == [500.0]

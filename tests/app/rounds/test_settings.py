@@ -1,0 +1,49 @@
+"""ferrule.app.rounds.settings: defaults that the documentation promises, and keys that processes share."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from ferrule.app.rounds.errors import StateUnknownKey
+from ferrule.app.rounds.settings import RoundsSettings, StateSettings
+
+
+def test_the_defaults_are_those_of_the_documentation() -> None:
+    """A day and ten minutes for states, 64 KiB that travel, 32 rounds, a second to unwind."""
+    state = StateSettings()
+    assert (state.ttl_s, state.max_s, state.inline_bytes, state.is_single_use) == (600, 86_400, 65_536, False)
+    settings = RoundsSettings()
+    assert (settings.max_rounds, settings.grace_s, settings.replay_wait_s, settings.step_wait_s) == (32, 1, 1, 30)
+    assert settings.used_states is None
+
+
+def test_processes_that_share_a_key_open_each_others_states() -> None:
+    """Workers of one command get one, so that any of them may continue a call."""
+    first, second = RoundsSettings(), RoundsSettings()
+    with pytest.raises(StateUnknownKey):
+        second.sealer.open(first.sealer.seal(1))
+    for settings in (first, second):
+        settings.share_key(b"k" * 32)
+    assert second.sealer.open(first.sealer.seal(1)) == 1
+    assert not first.uses_process_key
+
+
+def test_a_shared_key_does_not_replace_configured_ones() -> None:
+    """The operator's keys may be those of other machines, too."""
+    configured = RoundsSettings(state=StateSettings(keys=["o" * 32]))
+    token = configured.sealer.seal(1)
+    configured.share_key(b"k" * 32)
+    assert configured.sealer.open(token) == 1
+    assert RoundsSettings(state=StateSettings(keys=["o" * 32])).sealer.open(configured.sealer.seal(2)) == 2
+
+
+def test_a_missing_configuration_is_logged_once_and_only_if_there_is_none(caplog: pytest.LogCaptureFixture) -> None:
+    """A shared key is one."""
+    alone, shared = RoundsSettings(), RoundsSettings()
+    shared.share_key(b"k" * 32)
+    with caplog.at_level(logging.WARNING):
+        for settings in (alone, alone, shared):
+            settings.warn_of_keys()
+    assert len(caplog.records) == 1
