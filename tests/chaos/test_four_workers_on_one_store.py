@@ -155,8 +155,8 @@ async def all_expires(store: str) -> None:
     """Nothing of what the run left stays for ever."""
     if store.startswith("sqlite"):
         with closing(sqlite3.connect(store.removeprefix("sqlite:///"))) as connection:
-            names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE name GLOB 'ferrule_*'")]
-            tables = [name for name in names if not name.endswith(("_expiry", "_owner", "_lease", "_clock"))]
+            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'ferrule_*'")
+            tables = [name for (name,) in found if name not in ("ferrule_clock", "ferrule_task_counts")]
             assert len(tables) == 8
             for table in tables:
                 assert connection.execute(f"SELECT count(*) FROM {table} WHERE expires_at IS NULL").fetchone() == (0,)

@@ -13,8 +13,8 @@ Rule a newcomer would break: a record that has expired does not exist, whether o
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 from msgspec import Struct
@@ -135,8 +135,33 @@ def same_or_refused(found: StoredTask, task: StoredTask) -> StoredTask:
     return found
 
 
+class _Kept:
+    """A record, and its place among those of its owner."""
+
+    __slots__ = ("leased_until", "newer", "older", "task")
+
+    def __init__(self, task: StoredTask, leased_until: float, older: _Kept | None) -> None:
+        self.task = task
+        self.leased_until: float | None = leased_until
+        self.older = older
+        self.newer: _Kept | None = None
+
+
+class _Owned:
+    """The records of one owner, linked in the order in which they were added: any of them leaves in one step."""
+
+    __slots__ = ("count", "newest")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.newest: _Kept | None = None
+
+
 class MemoryTasks:
     """Records of one process.
+
+    No operation looks at more records than it gives; adding and leasing also keep two heaps in order, of the ends of
+    lives and of leases.
 
     Args:
         clock: seconds since the epoch, for tests. The usual one cannot be set.
@@ -144,10 +169,10 @@ class MemoryTasks:
 
     def __init__(self, *, clock: Callable[[], float] = steady_time) -> None:
         self._clock = clock
-        self._tasks: dict[str, StoredTask] = {}
-        self._leases: dict[str, float] = {}
-        self._owned: dict[str, dict[str, None]] = {}
+        self._tasks: dict[str, _Kept] = {}
+        self._owned: dict[str, _Owned] = {}
         self._expiry: list[tuple[float, str]] = []
+        self._leases: list[tuple[float, str]] = []
 
     def __len__(self) -> int:
         self._sweep()
@@ -158,77 +183,111 @@ class MemoryTasks:
         self._sweep()
         found = self._tasks.get(task.task_id)
         if found is not None:
-            return same_or_refused(found, task)
+            return same_or_refused(found.task, task)
         if len(self._tasks) >= max_tasks:
             raise TooManyTasks(owner=False)
-        if task.owner and len(self._owned.get(task.owner, ())) >= max_per_owner:
+        owned = self._owned.get(task.owner)
+        if task.owner and (0 if owned is None else owned.count) >= max_per_owner:
             raise TooManyTasks(owner=True)
         now = self._clock()
         stored = as_added(task, now)
         if stored.expires_at <= now:
             return stored
-        self._tasks[task.task_id] = stored
+        kept = _Kept(stored, now + lease_s, None if owned is None else owned.newest)
+        self._tasks[task.task_id] = kept
         if task.owner:
-            self._owned.setdefault(task.owner, {})[task.task_id] = None
-        self._leases[task.task_id] = now + lease_s
-        heapq.heappush(self._expiry, (stored.expires_at, task.task_id))
+            if owned is None:
+                owned = self._owned[task.owner] = _Owned()
+            elif owned.newest is not None:
+                owned.newest.newer = kept
+            owned.newest = kept
+            owned.count += 1
+        heappush(self._expiry, (stored.expires_at, task.task_id))
+        self._lease(kept, now + lease_s)
         return stored
 
     async def get(self, task_id: str) -> StoredTask | None:
         """See `TaskStore`."""
         found = self._tasks.get(task_id)
-        return None if found is None or found.expires_at <= self._clock() else found
+        return None if found is None or found.task.expires_at <= self._clock() else found.task
 
     async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
         """See `TaskStore`."""
-        found = await self.get(task.task_id)
-        if found is None or found.version != task.version or not found.is_open:
+        kept = self._tasks.get(task.task_id)
+        now = self._clock()
+        if kept is None or kept.task.expires_at <= now:
             return None
-        stored = self._tasks[task.task_id] = replace(
-            found, version=found.version + 1, is_open=task.is_open, body=task.body
-        )
+        found = kept.task
+        if found.version != task.version or not found.is_open:
+            return None
+        kept.task = replace(found, version=found.version + 1, is_open=task.is_open, body=task.body)
         if not task.is_open:
-            self._leases.pop(task.task_id, None)
+            kept.leased_until = None
         elif lease_s is not None:
-            self._leases[task.task_id] = self._clock() + lease_s
-        return stored
+            self._lease(kept, now + lease_s)
+        return kept.task
 
     async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
         """See `TaskStore`."""
         self._sweep()
-        ids = list(reversed(self._owned.get(owner, {})))
-        start = 0
+        owned = self._owned.get(owner)
+        kept = None if owned is None else owned.newest
         if after is not None:
-            try:
-                start = ids.index(after) + 1
-            except ValueError:
-                raise KeyError(after) from None
-        return [self._tasks[task_id] for task_id in ids[start : start + limit]]
+            last = self._tasks.get(after)
+            if last is None or not owner or last.task.owner != owner:
+                raise KeyError(after)
+            kept = last.older
+        tasks: list[StoredTask] = []
+        while kept is not None and len(tasks) < limit:
+            tasks.append(kept.task)
+            kept = kept.older
+        return tasks
 
     async def claim(self, *, lease_s: float, limit: int) -> list[StoredTask]:
         """See `TaskStore`."""
         self._sweep()
         now = self._clock()
-        lost = [(until, task_id) for task_id, until in self._leases.items() if until <= now]
-        ids = [task_id for _, task_id in heapq.nsmallest(limit, lost)]
-        for task_id in ids:
-            self._leases[task_id] = now + lease_s
-        return [self._tasks[task_id] for task_id in ids]
+        claimed: list[_Kept] = []
+        while len(claimed) < limit and self._leases and self._leases[0][0] <= now:
+            until, task_id = heappop(self._leases)
+            kept = self._tasks.get(task_id)
+            if kept is not None and kept.leased_until == until:
+                kept.leased_until = None  # or another entry of the same time would give it again
+                claimed.append(kept)
+        for kept in claimed:
+            self._lease(kept, now + lease_s)
+        return [kept.task for kept in claimed]
+
+    def _lease(self, kept: _Kept, until: float) -> None:
+        kept.leased_until = until
+        heappush(self._leases, (until, kept.task.task_id))
+        if len(self._leases) > 2 * len(self._tasks) + 64:  # entries of leases that were renewed, or ended
+            self._leases = [
+                (kept.leased_until, task_id) for task_id, kept in self._tasks.items() if kept.leased_until is not None
+            ]
+            heapify(self._leases)
 
     def _sweep(self) -> None:
         now = self._clock()
         while self._expiry and self._expiry[0][0] <= now:
-            _, task_id = heapq.heappop(self._expiry)
-            task = self._tasks.get(task_id)
-            if task is None or task.expires_at > now:
-                continue
-            del self._tasks[task_id]
-            self._leases.pop(task_id, None)
-            owned = self._owned.get(task.owner)
-            if owned is not None:
-                owned.pop(task_id, None)
-                if not owned:
-                    del self._owned[task.owner]
+            self._forget(self._tasks.pop(heappop(self._expiry)[1]))
         if not self._tasks:  # an emptied dict keeps the room of its fullest hour, a cleared one does not
-            for emptied in (self._tasks, self._leases, self._owned):
+            for emptied in (self._tasks, self._owned, self._leases):
                 emptied.clear()
+
+    def _forget(self, kept: _Kept) -> None:
+        kept.leased_until = None
+        owned = self._owned.get(kept.task.owner)
+        if owned is None:
+            return
+        older, newer = kept.older, kept.newer
+        if older is not None:
+            older.newer = newer
+        if newer is not None:
+            newer.older = older
+        else:
+            owned.newest = older
+        kept.older = kept.newer = None
+        owned.count -= 1
+        if not owned.count:
+            del self._owned[kept.task.owner]

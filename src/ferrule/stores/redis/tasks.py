@@ -17,15 +17,35 @@ __all__ = ["RedisTasks"]
 _OWNER_IS_FULL: Final = 2
 _EXISTS: Final = 3
 
-# Scripts get the names of all keys that they touch, so that a cluster can route them. ``all`` and ``leases`` are
-# sorted sets of task ids, by expiry and by the end of the lease, both in milliseconds. They and ``owned``
-# live as long as the record in them that lives longest. What takes memory is written before anything is cleaned up: a
-# full Redis refuses the first write of a script and no later one.
+# Scripts get the names of all keys that they touch, so that a cluster can route them. ``all`` and ``leases`` are sorted
+# sets of task ids, by expiry and by the end of the lease, both in milliseconds. ``owned`` and ``lives`` hold those of one
+# owner, by the order of adding and by expiry: the second counts the first, and tells which of its members have expired.
+# These sets live as long as the record in them that lives longest. What takes memory is written before anything is
+# cleaned up: a full Redis refuses the first write of a script that needs memory, and no later one.
+
+_FORGET_EXPIRED: Final = """
+local function forget_expired(owned, lives, all)
+  if redis.call('ZCARD', owned) ~= redis.call('ZCARD', lives) then -- release 0.1 wrote no lives
+    for _, id in ipairs(redis.call('ZRANGE', owned, 0, -1)) do
+      redis.call('ZADD', lives, redis.call('ZSCORE', all, id) or 0, id)
+    end
+    local left = redis.call('PTTL', owned)
+    if left > 0 then redis.call('PEXPIRE', lives, left) end
+  end
+  while true do
+    local gone = redis.call('ZRANGEBYSCORE', lives, '-inf', now, 'LIMIT', 0, 1000)
+    if #gone == 0 then return end
+    redis.call('ZREM', owned, unpack(gone))
+    redis.call('ZREM', lives, unpack(gone))
+  end
+end
+"""
 
 _ADD: Final = (
     NOW
+    + _FORGET_EXPIRED
     + """
-local task, owned, all, leases = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local task, owned, lives, all, leases = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local id, owner, created, life, lease, body = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local found = redis.call('HMGET', task, 'version', 'owner', 'created', 'body', 'expires')
 if found[1] then
@@ -33,32 +53,44 @@ if found[1] then
   return 3
 end
 if redis.call('ZCOUNT', all, '(' .. now, '+inf') >= tonumber(ARGV[7]) then return 1 end
-local gone, count = {}, 0
 if owner ~= '' then
-  for _, old in ipairs(redis.call('ZRANGE', owned, 0, -1)) do
-    local ends = redis.call('ZSCORE', all, old)
-    if ends and tonumber(ends) > now then count = count + 1 else gone[#gone + 1] = old end
-  end
-  if count >= tonumber(ARGV[8]) then return 2 end
+  forget_expired(owned, lives, all)
+  if redis.call('ZCARD', lives) >= tonumber(ARGV[8]) then return 2 end
 end
 local expires = string.format('%.0f', now + life)
 if life <= 0 then return expires end
 redis.call('HSET', task, 'owner', owner, 'version', 1, 'created', created, 'expires', expires, 'open', 1, 'body', body)
 redis.call('PEXPIREAT', task, expires)
 redis.call('ZREMRANGEBYSCORE', all, '-inf', now)
-for _, old in ipairs(gone) do redis.call('ZREM', owned, old) end
 redis.call('ZADD', all, expires, id)
 redis.call('ZADD', leases, now + lease, id)
 local keys = {all, leases}
 if owner ~= '' then
   local last = redis.call('ZREVRANGE', owned, 0, 0, 'WITHSCORES')
   redis.call('ZADD', owned, (last[2] or 0) + 1, id)
-  keys[3] = owned
+  redis.call('ZADD', lives, expires, id)
+  keys[3], keys[4] = owned, lives
 end
 for _, key in ipairs(keys) do
   if redis.call('PTTL', key) < life then redis.call('PEXPIREAT', key, expires) end
 end
 return expires
+"""
+)
+
+_PAGE: Final = (
+    NOW
+    + _FORGET_EXPIRED
+    + """
+local owned, lives, all = KEYS[1], KEYS[2], KEYS[3]
+local after, below = ARGV[1], ARGV[2]
+forget_expired(owned, lives, all)
+if after ~= '' then
+  local place = redis.call('ZSCORE', owned, after)
+  if not place then return nil end
+  below = '(' .. place
+end
+return redis.call('ZREVRANGEBYSCORE', owned, below, '-inf', 'WITHSCORES', 'LIMIT', 0, ARGV[3])
 """
 )
 
@@ -110,12 +142,13 @@ class RedisTasks:
     def _task(self, task_id: str) -> str:
         return self._server.key("tasks", "task", task_id)
 
-    def _owned(self, owner: str) -> str:
-        return self._server.key("tasks", "owner", digest(owner))
+    def _of(self, owner: str) -> tuple[str, str]:
+        name = digest(owner)
+        return self._server.key("tasks", "owner", name), self._server.key("tasks", "lives", name)
 
     async def add(self, task: StoredTask, *, lease_s: float, max_tasks: int, max_per_owner: int) -> StoredTask:
         """See `TaskStore`."""
-        keys = [self._task(task.task_id), self._owned(task.owner), self._all, self._leases]
+        keys = [self._task(task.task_id), *self._of(task.owner), self._all, self._leases]
         values: list[Any] = [
             task.task_id,
             task.owner,
@@ -133,21 +166,8 @@ class RedisTasks:
 
     async def get(self, task_id: str) -> StoredTask | None:
         """See `TaskStore`."""
-        found: Any = await self._server.run(
-            lambda client: client.hmget(self._task(task_id), "owner", "version", "created", "expires", "open", "body")
-        )
-        if found[1] is None:
-            return None
-        owner, version, created, expires, is_open, body = found
-        return StoredTask(
-            task_id=task_id,
-            owner=owner.decode(),
-            version=int(version),
-            created_at=float(created),
-            expires_at=int(expires) / 1000,
-            is_open=is_open == b"1",
-            body=body,
-        )
+        found: Any = await self._server.run(lambda client: client.hmget(self._task(task_id), *_FACTS))
+        return _read(task_id, found)
 
     async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
         """See `TaskStore`."""
@@ -167,38 +187,63 @@ class RedisTasks:
         )
 
     async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
-        """See `TaskStore`."""
-        owned = self._owned(owner)
-        start = 0
-        if after is not None:
-            rank: int | None = await self._server.run(lambda client: client.zrevrank(owned, after))
-            if rank is None or await self.get(after) is None:
-                raise KeyError(after)
-            start = rank + 1
+        """See `TaskStore`. Two round trips; more when records of the page expire between them."""
+        keys = [*self._of(owner), self._all]
         tasks: list[StoredTask] = []
-        while len(tasks) < limit:
-            ids = await self._ids(owned, start, limit)
-            if not ids:
-                break
-            start += len(ids)
-            for task_id in ids:
-                found = await self.get(task_id)
-                if found is not None and len(tasks) < limit:
-                    tasks.append(found)
-        return tasks
-
-    async def _ids(self, owned: str, start: int, limit: int) -> list[str]:
-        found: list[bytes] = await self._server.run(lambda client: client.zrevrange(owned, start, start + limit - 1))
-        return [task_id.decode() for task_id in found]
+        cursor, below = after or "", "+inf"
+        while True:
+            values = [cursor, below, max(limit - len(tasks), 0)]
+            found: list[bytes] | None = await self._server.run(
+                lambda client, values=values: client.eval(_PAGE, len(keys), *keys, *values)  # type: ignore[misc]
+            )
+            if found is None:
+                raise KeyError(after)
+            ids = found[::2]
+            read = await self._found(ids)
+            tasks += read
+            if len(read) == len(ids):
+                return tasks
+            cursor, below = "", f"({found[-1].decode()}"
 
     async def claim(self, *, lease_s: float, limit: int) -> list[StoredTask]:
-        """See `TaskStore`."""
+        """See `TaskStore`. Two round trips."""
         ids: list[bytes] = await self._server.run(
             lambda client: client.eval(_CLAIM, 2, self._leases, self._all, milliseconds(lease_s), limit)
         )
-        tasks: list[StoredTask] = []
-        for task_id in ids:
-            found = await self.get(task_id.decode())
-            if found is not None and found.is_open:  # not ended or expired in the meantime
-                tasks.append(found)
-        return tasks
+        return [task for task in await self._found(ids) if task.is_open]  # not ended or expired in the meantime
+
+    async def _found(self, ids: list[bytes]) -> list[StoredTask]:
+        """Those of these records that have not expired, read in one round trip."""
+        if not ids:
+            return []
+        names = [task_id.decode() for task_id in ids]
+
+        async def read(client: Any) -> list[Any]:
+            pipeline = client.pipeline(transaction=False)
+            for task_id in names:
+                pipeline.hmget(self._task(task_id), *_FACTS)
+            rows: list[Any] = await pipeline.execute()
+            return rows
+
+        rows = await self._server.run(read)
+        read_tasks = (_read(task_id, row) for task_id, row in zip(names, rows, strict=True))
+        return [task for task in read_tasks if task is not None]
+
+
+_FACTS: Final = ("owner", "version", "created", "expires", "open", "body")
+
+
+def _read(task_id: str, row: Any) -> StoredTask | None:
+    """What `_FACTS` of a record say; ``None`` when there is none (any more)."""
+    owner, version, created, expires, is_open, body = row
+    if version is None:
+        return None
+    return StoredTask(
+        task_id=task_id,
+        owner=owner.decode(),
+        version=int(version),
+        created_at=float(created),
+        expires_at=int(expires) / 1000,
+        is_open=is_open == b"1",
+        body=body,
+    )

@@ -64,6 +64,21 @@ CREATE TABLE IF NOT EXISTS ferrule_tasks (
 CREATE INDEX IF NOT EXISTS ferrule_tasks_owner ON ferrule_tasks (owner, number);
 CREATE INDEX IF NOT EXISTS ferrule_tasks_expiry ON ferrule_tasks (expires_at);
 CREATE INDEX IF NOT EXISTS ferrule_tasks_lease ON ferrule_tasks (leased_until) WHERE leased_until IS NOT NULL;
+CREATE TABLE IF NOT EXISTS ferrule_task_counts (owner TEXT PRIMARY KEY, tasks INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO ferrule_task_counts
+    SELECT '', count(*) FROM ferrule_tasks WHERE NOT EXISTS (SELECT 1 FROM ferrule_task_counts) HAVING count(*) > 0
+    UNION ALL
+    SELECT owner, count(*) FROM ferrule_tasks
+    WHERE owner <> '' AND NOT EXISTS (SELECT 1 FROM ferrule_task_counts) GROUP BY owner;
+CREATE TRIGGER IF NOT EXISTS ferrule_tasks_added AFTER INSERT ON ferrule_tasks BEGIN
+    INSERT INTO ferrule_task_counts VALUES ('', 1) ON CONFLICT (owner) DO UPDATE SET tasks = tasks + 1;
+    INSERT INTO ferrule_task_counts SELECT NEW.owner, 1 WHERE NEW.owner <> ''
+        ON CONFLICT (owner) DO UPDATE SET tasks = tasks + 1;
+END;
+CREATE TRIGGER IF NOT EXISTS ferrule_tasks_deleted AFTER DELETE ON ferrule_tasks BEGIN
+    UPDATE ferrule_task_counts SET tasks = tasks - 1 WHERE owner = '' OR owner = OLD.owner;
+    DELETE FROM ferrule_task_counts WHERE (owner = '' OR owner = OLD.owner) AND tasks <= 0;
+END;
 CREATE TABLE IF NOT EXISTS ferrule_sessions (
     session_id TEXT PRIMARY KEY, expires_at REAL NOT NULL, value BLOB NOT NULL
 );
@@ -88,6 +103,9 @@ CREATE TABLE IF NOT EXISTS ferrule_clock (
 );
 """
 """Every row has an expiry. An open task is one that has a lease, run out or not.
+
+How many tasks there are, in all (under no name) and of each owner, is counted as they come and go, by triggers: any
+process may add and delete them, one of release 0.1 too.
 
 The clock's one row says when the machine was started, in seconds since the epoch, and what time it was when somebody
 last looked.

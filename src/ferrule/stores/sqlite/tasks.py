@@ -33,9 +33,9 @@ class SqliteTasks:
                 found = _find(connection, task.task_id, now)
                 if found is not None:
                     return same_or_refused(found, task)
-                if _count(connection, "1") >= max_tasks:
+                if _count(connection, "") >= max_tasks:
                     raise TooManyTasks(owner=False)
-                if task.owner and _count(connection, "owner = ?", task.owner) >= max_per_owner:
+                if task.owner and _count(connection, task.owner) >= max_per_owner:
                     raise TooManyTasks(owner=True)
                 connection.execute(
                     f"INSERT INTO ferrule_tasks ({_COLUMNS}) VALUES (?, ?, 1, ?, ?, ?, ?)",
@@ -118,9 +118,10 @@ def _find(connection: sqlite3.Connection, task_id: str, now: float) -> StoredTas
     return None if found is None else _task(found)
 
 
-def _count(connection: sqlite3.Connection, where: str, *values: Any) -> int:
-    count: int = connection.execute(f"SELECT count(*) FROM ferrule_tasks WHERE {where}", values).fetchone()[0]
-    return count
+def _count(connection: sqlite3.Connection, owner: str) -> int:
+    """How many records an owner has; of ``""`` all."""
+    row: Any = connection.execute("SELECT tasks FROM ferrule_task_counts WHERE owner = ?", (owner,)).fetchone()
+    return 0 if row is None else row[0]
 
 
 def _task(row: Any) -> StoredTask:
