@@ -18,8 +18,8 @@ _OWNER_IS_FULL: Final = 2
 _EXISTS: Final = 3
 
 # Scripts get the names of all keys that they touch, so that a cluster can route them. ``all`` and ``leases`` are sorted
-# sets of task ids, by expiry and by the end of the lease, both in milliseconds. ``owned`` and ``lives`` hold those of one
-# owner, by the order of adding and by expiry: the second counts the first, and tells which of its members have expired.
+# sets of task ids, by expiry and by the end of the lease, both in milliseconds. ``owned`` and ``lives`` hold those of
+# one owner, by the order of adding and by expiry: the second counts the first and tells which of them have expired.
 # These sets live as long as the record in them that lives longest. What takes memory is written before anything is
 # cleaned up: a full Redis refuses the first write of a script that needs memory, and no later one.
 
