@@ -7,6 +7,7 @@ called and the public members of classes. Annotations are left out: how Python p
 
 from __future__ import annotations
 
+import ast
 import difflib
 import enum
 import importlib
@@ -14,6 +15,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 MODULES = (
@@ -77,8 +79,19 @@ def _options(target: Callable[..., Any], parameter: inspect.Parameter) -> list[s
     written = str(parameter.annotation)
     if parameter.kind is not inspect.Parameter.VAR_KEYWORD or not written.startswith("Unpack["):
         return []
-    named = vars(sys.modules[target.__module__]).get(written[len("Unpack[") : -1])  # None where only checkers import it
-    return [] if named is None else list(named.__annotations__)
+    return _keys(sys.modules[target.__module__], written[len("Unpack[") : -1])
+
+
+def _keys(module: ModuleType, name: str) -> list[str]:
+    """The keys of a `TypedDict` that a module defines, be it for type checkers only, or that stands in ``keywords``."""
+    known = vars(module).get(name)
+    if known is None and module.__package__ == "ferrule.app.components":
+        known = vars(importlib.import_module("ferrule.app.components.keywords")).get(name)
+    if known is not None:
+        return list(known.__annotations__)
+    found = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.ClassDef)]
+    body = [line for node in found if node.name == name for line in node.body]
+    return [ast.unparse(line.target) for line in body if isinstance(line, ast.AnnAssign)]
 
 
 def _members(cls: type) -> Iterator[str]:

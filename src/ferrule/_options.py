@@ -41,13 +41,13 @@ def check_options(what: str, given: Mapping[str, Any], known: type[Any], *also: 
     Args:
         what: the subject of the sentence, such as ``"A tool"``.
         given: options by name.
-        known: the TypedDict of those that exist.
+        known: the TypedDict, or the Struct, of those that exist.
         also: further names that exist, for the suggestion.
 
     Raises:
         TypeError: one of them does not; the closest that does is named.
     """
-    names = [*also, *known.__annotations__]
+    names = [*also, *getattr(known, "__struct_fields__", known.__annotations__)]
     for name in given:
         if name not in names:
             raise TypeError(_refusal(what, name, names))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import inspect
+import pickle
 from typing import Any
 
 import anyio
@@ -97,6 +100,19 @@ def test_the_facts_of_a_transport_have_defaults() -> None:
     assert (facts.is_network, facts.principal, dict(facts.headers), facts.client) == (False, None, {}, None)
     assert HttpContext().is_network
     assert not StdioContext().is_network
+
+
+def test_the_facts_of_a_transport_are_a_frozen_dataclass() -> None:
+    """Though no code was generated for it; those of stdio too."""
+    facts = StdioContext(principal="ann")
+    assert (facts.kind, facts.can_send_request, facts.principal) == ("stdio", True, "ann")
+    assert dataclasses.replace(facts, can_send_request=False) == StdioContext(can_send_request=False, principal="ann")
+    assert facts != TransportContext("stdio", principal="ann")
+    assert repr(facts).startswith("StdioContext(kind='stdio', can_send_request=True, is_network=False, principal='ann'")
+    assert copy.copy(facts) == facts == pickle.loads(pickle.dumps(facts))
+    for change in (lambda: setattr(facts, "kind", "x"), lambda: delattr(facts, "kind")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            change()
 
 
 @pytest.mark.anyio

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 import pytest
@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from ferrule.wire.codec import convert, decode, encode
 from ferrule.wire.faults import ConvertError
-from ferrule.wire.struct import UNSET, OpenBundle, WireStruct, convert_unknown_kinds, decode_hook
+from ferrule.wire.struct import (
+    UNSET,
+    OpenBundle,
+    Value,
+    WireStruct,
+    convert_unknown_kinds,
+    decode_hook,
+    refuses_as_a_dataclass,
+)
 
 
 class Inner(OpenBundle):
@@ -308,3 +316,51 @@ def test_a_deep_value_is_refused_and_not_crashed_on() -> None:
         deep = {"type": "box", "parts": [deep]}
     with pytest.raises(ConvertError, match="deep"):
         convert({"shapes": [deep]}, Drawing)
+
+
+if TYPE_CHECKING:
+    Unknown = str
+
+
+class Point(Value, frozen=True):
+    x: int
+    y: int = 2
+    names: list[Unknown] = msgspec.field(default_factory=list)
+
+
+class Named(Point, frozen=True, kw_only=True):
+    name: str = ""
+
+
+@refuses_as_a_dataclass
+class Refusing(Value, frozen=True):
+    x: int
+
+
+def test_a_value_behaves_like_a_frozen_dataclass() -> None:
+    """Which it replaces; types that only checkers know stay as they are written."""
+    fields = {field.name: field for field in dataclasses.fields(Named)}
+    assert [(name, field.type, field.kw_only) for name, field in fields.items()] == [
+        ("x", "int", False),
+        ("y", "int", False),
+        ("names", "list[Unknown]", False),
+        ("name", "str", True),
+    ]
+    assert fields["x"].default is dataclasses.MISSING
+    assert fields["y"].default == 2
+    assert fields["names"].default_factory is list
+    assert dataclasses.replace(Named(1, name="a"), y=3) == Named(1, 3, name="a")
+    assert dataclasses.asdict(Point(1)) == {"x": 1, "y": 2, "names": []}
+    assert dataclasses.is_dataclass(Point)
+    assert repr(Point(1)) == "Point(x=1, y=2, names=[])"
+    with pytest.raises(AttributeError):
+        Point(1).x = 2
+
+
+def test_assigning_to_a_value_can_raise_what_a_dataclass_raises() -> None:
+    """Where that was promised."""
+    value = Refusing(1)
+    for change in (lambda: setattr(value, "x", 2), lambda: delattr(value, "x")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            change()
+    assert dataclasses.replace(value, x=2) == Refusing(2)

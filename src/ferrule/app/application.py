@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 if TYPE_CHECKING:
-    from ferrule.app.components.options import PromptKeywords, ResourceKeywords, ToolKeywords
+    from ferrule.app.components.keywords import PromptKeywords, ResourceKeywords, ToolKeywords
     from ferrule.kernel.dispatch import OnProgress
     from ferrule.kernel.server import Server, ServerRequestContext
     from ferrule.stores.store import Store

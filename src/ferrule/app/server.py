@@ -478,16 +478,18 @@ class MCPServer(ComponentRegistry[LifespanT]):
             StoreUrlError: the store cannot be used at its URL.
         """
         self.check()
-        from ferrule.transports.hosting.options import HttpRunOptions, StdioOptions
-
         given = cast("dict[str, Any]", options)
         if transport == "stdio":
             from ferrule.transports.stdio.server import run_stdio
 
-            check_options('run("stdio")', given, StdioOptions)
+            if given:
+                from ferrule.transports.hosting.options import StdioOptions
+
+                check_options('run("stdio")', given, StdioOptions)
             run_stdio(self.lowlevel, **given)
         elif transport == "http":
             from ferrule.app.serving.http import serve_http, serve_workers
+            from ferrule.transports.hosting.options import HttpRunOptions
 
             check_options('run("http")', given, HttpRunOptions, "host", "port", "workers")
             if workers > 1:
@@ -520,15 +522,17 @@ class MCPServer(ComponentRegistry[LifespanT]):
             StoreUrlError: the store cannot be used at its URL.
         """
         self.check()
-        from ferrule.transports.hosting.options import HttpRunOptions, StdioOptions
-
         given = cast("dict[str, Any]", options)
         if transport == "stdio":
             from ferrule.transports.stdio.server import serve_stdio
 
-            check_options('run_async("stdio")', given, StdioOptions)
+            if given:
+                from ferrule.transports.hosting.options import StdioOptions
+
+                check_options('run_async("stdio")', given, StdioOptions)
             await serve_stdio(self.lowlevel, **given)
         elif transport == "http":
+            from ferrule.transports.hosting.options import HttpRunOptions
             from ferrule.transports.hosting.running import serve_endpoint
 
             check_options('run_async("http")', given, HttpRunOptions, "host", "port")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Any, cast
 
 import anyio
@@ -33,13 +32,13 @@ from ferrule.wire.revisions import (
     project_params,
     read_value,
 )
+from ferrule.wire.struct import Value
 from ferrule.wire.types import ClientCapabilities, Implementation, InitializeParams, ServerCapabilities
 
 __all__ = ["Connection", "GuardedDispatch", "InitializationOptions", "NotifyOnly", "OnceEvent", "unguarded"]
 
 
-@dataclass(frozen=True, slots=True)
-class InitializationOptions:
+class InitializationOptions(Value, frozen=True):
     """The identity and capabilities that a server announces, in either era."""
 
     server_info: Implementation

@@ -8,10 +8,21 @@ typed `TransportContext` per transport, never as raw carrier metadata.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, runtime_checkable
+from dataclasses import FrozenInstanceError, dataclass, field
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    runtime_checkable,
+)
 
 import anyio
+from msgspec import Struct
 
 from ferrule.kernel.concurrency.cancellation import Interruptible
 from ferrule.protocol.correlation import ProgressGate, progress_token
@@ -46,7 +57,18 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def _frozen_dataclass(kind: type[T]) -> type[T]:
+    """Make a frozen dataclass of a class that has written its methods out; others are compiled at each start."""
+    made = dataclass(slots=True, init=False, repr=False, eq=False)(kind)
+    cast("Any", made).__dataclass_params__.frozen = True  # so that dataclasses that are subclasses can be, and must be
+    return made
+
+
+@_frozen_dataclass
 class TransportContext:
     """Facts of the transport that carried a message. A transport with more facts subclasses it.
 
@@ -68,24 +90,71 @@ class TransportContext:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
     client: tuple[str, int] | None = field(default=None, kw_only=True)
 
+    def __init__(
+        self,
+        kind: str = "stream",
+        can_send_request: bool = True,
+        *,
+        is_network: bool = False,
+        principal: Any = None,
+        headers: Mapping[str, str] | None = None,
+        client: tuple[str, int] | None = None,
+    ) -> None:
+        write = object.__setattr__
+        write(self, "kind", kind)
+        write(self, "can_send_request", can_send_request)
+        write(self, "is_network", is_network)
+        write(self, "principal", principal)
+        write(self, "headers", {} if headers is None else headers)
+        write(self, "client", client)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in self._facts())})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._facts() == other._facts() if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(value for _, value in self._facts()))
+
+    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
+        for name, value in state[1].items():
+            object.__setattr__(self, name, value)
+
+    def _facts(self) -> list[tuple[str, Any]]:
+        return [(name, getattr(self, name)) for name in self.__dataclass_fields__]
+
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+        def __delattr__(self, name: str) -> None:
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
+
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
 """Called with ``(progress, total, message)`` for a request in flight."""
 
 
-class CallOptions(TypedDict, total=False):
-    """Options of one outbound request.
+# As a class its annotations would be compiled at each start of a process.
+CallOptions = TypedDict(  # noqa: UP013
+    "CallOptions",
+    {
+        "timeout_s": float | None,
+        "on_progress": OnProgress | None,
+        "reset_on_progress": bool,
+        "max_total_s": float | None,
+    },
+    total=False,
+)
+"""Options of one outbound request.
 
-    timeout_s: seconds to wait for the answer; none by default. On expiry the peer is told (`notifications/cancelled`).
-    on_progress: asks the peer for progress and receives it.
-    reset_on_progress: each progress restarts ``timeout_s``.
-    max_total_s: absolute cap in seconds beside ``reset_on_progress``.
-    """
-
-    timeout_s: float | None
-    on_progress: OnProgress | None
-    reset_on_progress: bool
-    max_total_s: float | None
+timeout_s: seconds to wait for the answer; none by default. On expiry the peer is told (`notifications/cancelled`).
+on_progress: asks the peer for progress and receives it.
+reset_on_progress: each progress restarts ``timeout_s``.
+max_total_s: absolute cap in seconds beside ``reset_on_progress``.
+"""
 
 
 class Outbound(Protocol):
@@ -159,8 +228,7 @@ class Dispatcher(Outbound, Protocol):
         ...
 
 
-@dataclass(slots=True)
-class StreamMessage:
+class StreamMessage(Struct):
     """What a stream pair carries: one message with its transport facts.
 
     Attributes:

@@ -34,6 +34,7 @@ from ferrule.wire.revisions import (
     Revision,
     has_server_notification,
 )
+from ferrule.wire.struct import Value
 from ferrule.wire.types import META_SERVER_INFO, Icon, Implementation, ServerCapabilities
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class ComponentServer(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False, repr=False, eq=False)
 class ServerRequestContext(Generic[LifespanT_co]):
     """One inbound request or notification.
 
@@ -109,6 +110,43 @@ class ServerRequestContext(Generic[LifespanT_co]):
     transport: TransportContext
     server: Server[Any]
     component_server: ComponentServer | None = None
+
+    # Written out, because a dataclass would compile them at each start of a process.
+
+    def __init__(
+        self,
+        session: ServerSession,
+        lifespan_context: LifespanT_co,
+        method: str,
+        params: Any,
+        request_id: RequestId | None,
+        meta: Mapping[str, Any],
+        protocol_version: str,
+        transport: TransportContext,
+        server: Server[Any],
+        component_server: ComponentServer | None = None,
+    ) -> None:
+        self.session = session
+        self.lifespan_context = lifespan_context
+        self.method = method
+        self.params = params
+        self.request_id = request_id
+        self.meta = meta
+        self.protocol_version = protocol_version
+        self.transport = transport
+        self.server = server
+        self.component_server = component_server
+
+    def __repr__(self) -> str:
+        return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in self._parts())})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._parts() == other._parts() if type(other) is type(self) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _parts(self) -> list[tuple[str, Any]]:
+        return [(name, getattr(self, name)) for name in self.__dataclass_fields__]
 
     @property
     def revision(self) -> Revision:
@@ -149,8 +187,7 @@ GrantTopics: TypeAlias = Callable[[ServerRequestContext[Any], Any], Awaitable[tu
 wire shape (``None`` for nothing), and the ``(method, topic)`` pairs of the events that it stands for."""
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerEntry:
+class HandlerEntry(Value, frozen=True):
     """One registered handler.
 
     Attributes:
@@ -185,13 +222,15 @@ def check_lifespan(lifespan: object) -> None:
         )
 
 
-class _Display(TypedDict, total=False):
-    """Options of `Server` that went into its `Implementation`."""
+if TYPE_CHECKING:  # at run time its annotations would be compiled
 
-    title: str | None
-    description: str | None
-    website_url: str | None
-    icons: Iterable[Icon] | None
+    class _Display(TypedDict, total=False):
+        """Options of `Server` that went into its `Implementation`."""
+
+        title: str | None
+        description: str | None
+        website_url: str | None
+        icons: Iterable[Icon] | None
 
 
 def _identity(name: str | Implementation, version: str | None, display: _Display) -> Implementation:
@@ -223,7 +262,7 @@ def _identity(name: str | Implementation, version: str | None, display: _Display
     )
 
 
-_DISPLAY: Final = frozenset(_Display.__annotations__)
+_DISPLAY: Final = frozenset({"title", "description", "website_url", "icons"})
 
 
 @asynccontextmanager

@@ -7,10 +7,10 @@ never stand on interim ones. A hint that a handler set itself wins.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from ferrule.wire.revisions import REVISIONS, Revision
+from ferrule.wire.struct import Value
 
 __all__ = ["CACHEABLE_METHODS", "DEFAULT_CACHE_HINT", "CacheHint", "hint_for"]
 
@@ -18,8 +18,7 @@ CACHEABLE_METHODS: Final = frozenset[str]().union(*(revision.cacheable_methods f
 """The methods with cacheable results in some revision; `Revision.cacheable_methods` says it for a connection."""
 
 
-@dataclass(frozen=True, slots=True)
-class CacheHint:
+class CacheHint(Value, frozen=True):
     """How long a result may be reused, and by whom.
 
     Args:

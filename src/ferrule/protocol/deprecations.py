@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Final
+
+from ferrule.wire.struct import Value
 
 __all__ = ["DEPRECATED", "Deprecation", "ProtocolDeprecationWarning", "warn_deprecated"]
 
@@ -13,8 +14,7 @@ class ProtocolDeprecationWarning(DeprecationWarning):
     """A feature of the protocol is deprecated; it keeps working for as long as revisions have it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deprecation:
+class Deprecation(Value, frozen=True):
     """One deprecated feature.
 
     Attributes:

@@ -10,13 +10,13 @@ handshake revision; the client then decides whether it can live with that.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ferrule.protocol.errors import InvalidParams
 from ferrule.wire.codec import convert
 from ferrule.wire.faults import ConvertError
 from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
+from ferrule.wire.struct import Value
 from ferrule.wire.types import InitializeParams
 
 __all__ = [
@@ -28,8 +28,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Negotiation:
+class Negotiation(Value, frozen=True):
     """What one `initialize` settled.
 
     Attributes:

@@ -15,7 +15,6 @@ Source: 2026-07-28, "Base protocol" (`_meta`), "Versioning", "Streamable HTTP" (
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ from ferrule.wire.headers import (
 )
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS
+from ferrule.wire.struct import Value, refuses_as_a_dataclass
 from ferrule.wire.types.base import (
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
@@ -87,8 +87,8 @@ _DICT: Final = frozenset({dict})
 _REQUIRED_KEYS: Final = (PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY)
 
 
-@dataclass(frozen=True, slots=True)
-class InboundModernRoute:
+@refuses_as_a_dataclass
+class InboundModernRoute(Value, frozen=True):
     """Every rung passed.
 
     Attributes:
@@ -102,8 +102,8 @@ class InboundModernRoute:
     client_capabilities: Any
 
 
-@dataclass(frozen=True, slots=True)
-class InboundLadderRejection:
+@refuses_as_a_dataclass
+class InboundLadderRejection(Value, frozen=True):
     """The first rung that failed: what to answer.
 
     Attributes:

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final, Literal, Protocol
+
+from ferrule.wire.struct import Value
 
 __all__ = ["Mark", "MemoryMarks", "OneTimeMarks", "TooManyMarks"]
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Value, frozen=True):
     """The state of a key.
 
     Attributes:

@@ -9,19 +9,23 @@ any number of machines share. More schemes are one line in
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import field
 
 from ferrule.stores.blobs import BlobStore, MemoryBlobs
 from ferrule.stores.cache import CacheStore, MemoryCacheStore
 from ferrule.stores.channel import Channel
-from ferrule.stores.events import EventStore
 from ferrule.stores.marks import MemoryMarks, OneTimeMarks
 from ferrule.stores.rates import MemoryRateLimits, RateLimitStore
 from ferrule.stores.sessions import SessionStore
 from ferrule.stores.tasks import MemoryTasks, TaskStore
 from ferrule.wire.faults import FerruleError
+from ferrule.wire.struct import Value
+
+if TYPE_CHECKING:
+    from ferrule.stores.events import EventStore
 
 __all__ = ["OpenStore", "Store", "StoreUrlError", "open_store", "register_scheme"]
 
@@ -38,8 +42,7 @@ def _nothing_to_check() -> None:
     """What a store that may be away for a while has to look at before a server starts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Value, frozen=True):
     """Everything that is kept in one place.
 
     Attributes:

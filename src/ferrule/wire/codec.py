@@ -16,18 +16,18 @@ Bytes are bounded before they come here, by framing and by the HTTP endpoint. A 
 
 from __future__ import annotations
 
-import json
 import re
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from math import isinf
-from pathlib import PurePath
 from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
 from ferrule.wire.faults import ConvertError, DecodeError, EncodeError
 from ferrule.wire.nesting import MAX_DEPTH, is_deeper
+from ferrule.wire.patterns import pattern
 from ferrule.wire.struct import convert_unknown_kinds, decode_hook
 
 __all__ = [
@@ -48,16 +48,17 @@ Encoded = msgspec.Raw
 
 _TOO_DEEP = f"The message is nested more than {MAX_DEPTH} levels deep"
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
-_PATH = re.compile(r"^(?P<reason>.*?) - at `(?P<path>[^`]*)`$", re.DOTALL)
+_SURROGATE = pattern("[\ud800-\udfff]")
+_SURROGATE_ESCAPE = pattern(rb"\\u[dD][89a-fA-F]")
+_PATH = pattern(r"^(?P<reason>.*?) - at `(?P<path>[^`]*)`$", re.DOTALL)
 
 
 def _encode_hook(value: Any) -> Any:
     """Return the JSON shape of what msgspec does not know by itself."""
     if isinstance(value, str):  # subclasses: msgspec takes the exact type only
         return str.__str__(value)
-    if isinstance(value, PurePath):
+    paths = sys.modules.get("pathlib")  # no path exists where nobody has imported it
+    if paths is not None and isinstance(value, paths.PurePath):
         return str(value)
     if isinstance(value, int):
         return int(value)
@@ -258,6 +259,8 @@ def _may_hold_surrogates(data: bytes | bytearray | memoryview | str, error: Exce
 
 def _decode_with_surrogates(data: bytes | bytearray | memoryview | str) -> Any:
     """Return the slow path of `decode`: the standard library reads lone surrogates, msgspec does not."""
+    import json
+
     try:
         text = data if isinstance(data, str) else bytes(data).decode()
         return _without_surrogates(json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float))

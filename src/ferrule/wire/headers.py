@@ -12,15 +12,15 @@ Nothing here trusts a header: a value that matches the body is still only what t
 
 from __future__ import annotations
 
-import re
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from ferrule.wire.faults import DecodeError, EncodeError, FerruleError
 from ferrule.wire.json_types import is_list, is_mapping
+from ferrule.wire.patterns import pattern
+from ferrule.wire.struct import Value
 
 __all__ = [
     "LAST_EVENT_ID_HEADER",
@@ -55,12 +55,12 @@ _ANNOTATION = "x-mcp-header"
 _SENTINEL_START, _SENTINEL_END = "=?base64?", "?="
 _SAFE_INTEGER = 2**53 - 1
 
-_PLAIN = re.compile(r"(?![ ])[\x20-\x7e]*(?<![ ])")
-_READABLE = re.compile(r"[\t\x20-\x7e]*")
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_INTEGER = re.compile(r"(-?[0-9]{1,17})(?:\.0+)?")
-_NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_PLAIN = pattern(r"(?![ ])[\x20-\x7e]*(?<![ ])")
+_READABLE = pattern(r"[\t\x20-\x7e]*")
+_TOKEN = pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_INTEGER = pattern(r"(-?[0-9]{1,17})(?:\.0+)?")
+_NUMBER = pattern(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
+_SURROGATE = pattern("[\ud800-\udfff]")
 
 # Where a JSON Schema holds further schemas, other than the one way that an annotation may be reached.
 _SCHEMA_KEYWORDS = (
@@ -89,8 +89,7 @@ class InvalidHeaderAnnotation(FerruleError, ValueError):
         self.path = path
 
 
-@dataclass(frozen=True, slots=True)
-class ParamHeader:
+class ParamHeader(Value, frozen=True):
     """One annotated parameter of a tool.
 
     Attributes:

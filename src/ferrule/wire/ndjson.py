@@ -9,16 +9,15 @@ The rule a newcomer would break: never join what is held before the line is comp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ferrule.wire.chunks import ChunkBuffer
+from ferrule.wire.struct import Value
 
 __all__ = ["Frame", "FrameTooLong", "LineFramer"]
 
 
-@dataclass(frozen=True, slots=True)
-class FrameTooLong:
+class FrameTooLong(Value, frozen=True):
     """Stands in the place of a line that passed the limit; the rest of that line is dropped as it arrives.
 
     It is reported as soon as the limit is passed and not at the newline, so that a peer which never sends one still

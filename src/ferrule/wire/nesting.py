@@ -10,8 +10,9 @@ that do, pairs are taken away a level at a time by calls that each look at the w
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from ferrule.wire.patterns import pattern
 
 __all__ = ["MAX_DEPTH", "is_deeper"]
 
@@ -21,8 +22,8 @@ MAX_DEPTH: Final = 512
 _OPEN: Final = ord("(")
 _ALIKE: Final = bytes(_OPEN if char in b"[{" else ord(")") if char in b"]}" else char for char in range(256))
 _REST: Final = bytes(char for char in range(256) if char not in b'[{]}"')
-_TEXT: Final = re.compile(rb'"[^"]*"?')
-_RUN: Final = re.compile(rb"\(+|\)+")
+_TEXT: Final = pattern(rb'"[^"]*"?')
+_RUN: Final = pattern(rb"\(+|\)+")
 
 
 def is_deeper(data: bytes | bytearray, limit: int = MAX_DEPTH) -> bool:

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, TypeAlias, TypeGuard
 
+from msgspec import Struct
+
 from ferrule.wire.faults import EncodeError, FerruleError
 from ferrule.wire.json_types import is_mapping
+from ferrule.wire.patterns import pattern
 
 __all__ = [
     "MAX_STATES",
@@ -69,8 +71,7 @@ class UriTemplateError(FerruleError, ValueError):
         self.position = position
 
 
-@dataclass(frozen=True, slots=True)
-class _Operator:
+class _Operator(Struct, frozen=True):
     """One row of the table in RFC 6570, appendix A, and what a raw character of a matched value may not be."""
 
     first: str
@@ -92,24 +93,20 @@ _OPERATORS: dict[str, _Operator] = {
     "&": _Operator("&", "&", True, "=", False, "#&"),
 }
 
-_SPEC = re.compile(
-    r"(?P<name>(?:\w|%[0-9A-Fa-f]{2})+(?:\.(?:\w|%[0-9A-Fa-f]{2})+)*)(?P<mod>\*|:[1-9]\d{0,3})?", re.ASCII
-)
-_TOKEN = re.compile(r"%[0-9A-Fa-f]{2}|.", re.DOTALL)
-_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_NOT_UNRESERVED = re.compile(r"[^A-Za-z0-9\-._~]+")
-_NOT_RESERVED = re.compile(r"(%[0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]")
+_SPEC = pattern(r"(?P<name>(?:\w|%[0-9A-Fa-f]{2})+(?:\.(?:\w|%[0-9A-Fa-f]{2})+)*)(?P<mod>\*|:[1-9]\d{0,3})?", re.ASCII)
+_TOKEN = pattern(r"%[0-9A-Fa-f]{2}|.", re.DOTALL)
+_ESCAPES = pattern(r"(?:%[0-9A-Fa-f]{2})+")
+_NOT_UNRESERVED = pattern(r"[^A-Za-z0-9\-._~]+")
+_NOT_RESERVED = pattern(r"(%[0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]")
 
 
-@dataclass(frozen=True, slots=True)
-class _Variable:
+class _Variable(Struct, frozen=True):
     name: str
     explode: bool
     prefix: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Expression:
+class _Expression(Struct, frozen=True):
     operator: _Operator
     variables: tuple[_Variable, ...]
 
@@ -337,8 +334,8 @@ def _escape(text: str, allows_reserved: bool) -> str:
     return _NOT_UNRESERVED.sub(lambda found: _percent(found[0]), text)
 
 
-_NORMAL = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]*")
-_ONE_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_NORMAL = pattern(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]*")
+_ONE_ESCAPE = pattern(r"%([0-9A-Fa-f]{2})")
 
 
 def normal_uri(uri: str) -> str:
@@ -366,8 +363,7 @@ def _percent(text: str) -> str:
 # --- matching ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Capture:
+class _Capture(Struct, frozen=True):
     """Where a piece of the URI comes from, which says how to read it."""
 
     variable: _Variable

@@ -7,14 +7,8 @@ from typing import Any
 import pytest
 
 from ferrule import MCPServer
-from ferrule.app.components.options import (
-    PromptKeywords,
-    PromptOptions,
-    ResourceKeywords,
-    ResourceOptions,
-    ToolKeywords,
-    ToolOptions,
-)
+from ferrule.app.components.keywords import PromptKeywords, ResourceKeywords, ToolKeywords
+from ferrule.app.components.options import PromptOptions, ResourceOptions, ToolOptions
 
 KINDS = [(ToolOptions, ToolKeywords), (ResourceOptions, ResourceKeywords), (PromptOptions, PromptKeywords)]
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Component", "OptionsT", "SetSettings"]
 
-OptionsT = TypeVar("OptionsT", bound="ComponentOptions")
+if TYPE_CHECKING:
+    OptionsT = TypeVar("OptionsT", bound="ComponentOptions")
+else:
+    OptionsT = TypeVar("OptionsT")  # a bound in quotes would be compiled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,10 @@ _MAX_CACHED_PAGES = 32
 _MAX_SHOWN_CHARS = 200
 
 
-ComponentT = TypeVar("ComponentT", bound="Component[Any]")
+if TYPE_CHECKING:
+    ComponentT = TypeVar("ComponentT", bound="Component[Any]")
+else:
+    ComponentT = TypeVar("ComponentT")  # a bound in quotes would be compiled
 
 
 def shown_name(name: str) -> str:

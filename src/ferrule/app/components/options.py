@@ -1,18 +1,18 @@
 """Options of tools, resources and prompts; `MCPServer.tool`, `MCPServer.resource` and `MCPServer.prompt` describe them.
 
-`ToolOptions`, `ResourceOptions` and `PromptOptions` are frozen values, which registering carries whole. `ToolKeywords`,
-`ResourceKeywords` and `PromptKeywords` are the same options as keyword arguments of the decorators and of ``add_…``.
+`ToolOptions`, `ResourceOptions` and `PromptOptions` are frozen values, which registering carries whole. As keyword
+arguments of the decorators and of ``add_…`` the same options are in `ferrule.app.components.keywords`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from ferrule.app.results.result_plan import DEFAULT_MAX_RESULT_BYTES
+from ferrule.wire.struct import Value
 
 if TYPE_CHECKING:
     from ferrule.app.authorization.guards import Allow, Scopes
@@ -22,13 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ComponentOptions",
-    "PromptKeywords",
     "PromptOptions",
-    "ResourceKeywords",
     "ResourceOptions",
     "TaskSupport",
     "ToolDefaults",
-    "ToolKeywords",
     "ToolOptions",
 ]
 
@@ -36,8 +33,7 @@ TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 """``"optional"``: a call of the tool may become a task; ``"required"``: it must; ``"forbidden"``: it cannot."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolDefaults:
+class ToolDefaults(Value, frozen=True):
     """Options of a server for all of its tools.
 
     Attributes:
@@ -94,60 +90,3 @@ class ResourceOptions(ComponentOptions, frozen=True, kw_only=True, eq=False):
 
 class PromptOptions(ComponentOptions, frozen=True, kw_only=True, eq=False):
     """Options of one prompt; see `MCPServer.prompt`."""
-
-
-class ToolKeywords(TypedDict, total=False):
-    """The options of `ToolOptions` as keyword arguments."""
-
-    name: str | None
-    title: str | None
-    description: str | None
-    annotations: ToolAnnotations | Mapping[str, Any] | None
-    icons: list[Icon] | None
-    meta: dict[str, Any] | None
-    tags: Iterable[str]
-    scopes: Scopes
-    allow: Allow | None
-    schema: SchemaMode | None
-    input_schema: Mapping[str, Any] | None
-    output_schema: Mapping[str, Any] | None
-    structured: bool
-    text: EncoderName | Encoder | None
-    max_result_bytes: int | None
-    timeout_s: float | None
-    max_concurrent: int | None
-    task: TaskSupport
-    task_after_s: float | None
-    resumable: bool
-
-
-class ResourceKeywords(TypedDict, total=False):
-    """The options of `ResourceOptions` as keyword arguments."""
-
-    name: str | None
-    title: str | None
-    description: str | None
-    mime_type: str | None
-    size: int | None
-    annotations: Annotations | None
-    icons: list[Icon] | None
-    meta: dict[str, Any] | None
-    tags: Iterable[str]
-    scopes: Scopes
-    allow: Allow | None
-    guard_paths: bool
-    ttl_ms: int | None
-    cache_scope: Literal["public", "private"] | None
-
-
-class PromptKeywords(TypedDict, total=False):
-    """The options of `PromptOptions` as keyword arguments."""
-
-    name: str | None
-    title: str | None
-    description: str | None
-    icons: list[Icon] | None
-    meta: dict[str, Any] | None
-    tags: Iterable[str]
-    scopes: Scopes
-    allow: Allow | None

@@ -14,12 +14,9 @@ from ferrule._options import check_options
 from ferrule.app.components.completion import CompletionSet
 from ferrule.app.components.component import SetSettings
 from ferrule.app.components.options import (
-    PromptKeywords,
     PromptOptions,
-    ResourceKeywords,
     ResourceOptions,
     ToolDefaults,
-    ToolKeywords,
     ToolOptions,
 )
 from ferrule.app.components.prompts import PromptComponent, PromptSet
@@ -35,6 +32,7 @@ if TYPE_CHECKING:
 
     from ferrule.app.authorization.guards import Protection
     from ferrule.app.components.index import ComponentIndex
+    from ferrule.app.components.keywords import PromptKeywords, ResourceKeywords, ToolKeywords
     from ferrule.kernel.server import Server
 
 __all__ = ["ComponentRegistry"]
@@ -149,7 +147,7 @@ class ComponentRegistry(Generic[LifespanT]):
 
     def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolKeywords]) -> ToolComponent:
         """Return the component of a function registered as a tool; for the options and errors see `tool`."""
-        check_options("A tool", options, ToolKeywords)
+        check_options("A tool", options, ToolOptions)
         component = self.tools.add(function, ToolOptions(**options))
         self._added_tool(component)
         return component
@@ -201,7 +199,7 @@ class ComponentRegistry(Generic[LifespanT]):
         self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceKeywords]
     ) -> ResourceComponent:
         """Return the component of a function registered as a resource; for the options and errors see `resource`."""
-        check_options("A resource", options, ResourceKeywords)
+        check_options("A resource", options, ResourceOptions)
         component = self.resources.add(uri, function, ResourceOptions(**options))
         if component.template is not None:
             self.completions.notice(component.spec)
@@ -251,7 +249,7 @@ class ComponentRegistry(Generic[LifespanT]):
 
     def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptKeywords]) -> PromptComponent:
         """Return the component of a function registered as a prompt; for the options and errors see `prompt`."""
-        check_options("A prompt", options, PromptKeywords)
+        check_options("A prompt", options, PromptOptions)
         component = self.prompts.add(function, PromptOptions(**options))
         self.completions.notice(component.spec)
         return component

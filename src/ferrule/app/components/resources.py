@@ -30,6 +30,7 @@ from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import InternalError, MCPError, ResourceNotFound
 from ferrule.wire.codec import Encoded, encode_str
 from ferrule.wire.json_types import is_array, is_object
+from ferrule.wire.patterns import pattern
 from ferrule.wire.revisions import Revision
 from ferrule.wire.types import (
     InputRequiredResult,
@@ -50,8 +51,8 @@ __all__ = ["ResourceComponent", "ResourceSet", "is_safe_path"]
 
 logger = logging.getLogger("ferrule.app")
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_DRIVE = re.compile(r"[A-Za-z]:")
+_SCHEME = pattern(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_DRIVE = pattern(r"[A-Za-z]:")
 
 
 class ResourceComponent(Component[ResourceOptions]):

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from msgspec import Struct
 
 from ferrule.app.errors import SignatureError
 from ferrule.app.execution.context import Context
 from ferrule.app.execution.current import current_request
 from ferrule.app.signatures.function import FunctionSpec, compile_function
 from ferrule.app.signatures.introspection import FunctionKind
+from ferrule.wire.struct import Value
 
 if TYPE_CHECKING:
     from ferrule.app.execution.threads import WorkerThreads
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Dependency", "Depends", "check_plan", "inject"]
 
 
-@dataclass(frozen=True, slots=True)
-class Dependency:
+class Dependency(Value, frozen=True):
     """A parameter's mark; made by `Depends`.
 
     Attributes:
@@ -54,8 +55,7 @@ def Depends(function: Callable[..., Any], *, thread: bool = False) -> Any:  # no
     return Dependency(function, thread)
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     """One dependency of a plan: where its value goes and where its arguments come from."""
 
     call: Callable[..., Any]

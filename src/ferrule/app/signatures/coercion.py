@@ -26,6 +26,7 @@ from ferrule.app.signatures.shapes import FieldShape, Shape, flat_members, json_
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError, FerruleError
 from ferrule.wire.json_types import is_array, is_object
+from ferrule.wire.patterns import pattern
 
 if TYPE_CHECKING:
     from ferrule.app.signatures.function import FunctionSpec
@@ -37,7 +38,7 @@ _MAX_NAME_CHARS = 60
 _MAX_PARTS = 2_000
 """Parts of one argument that are looked at one by one for what is wrong."""
 
-_GOT = re.compile(r"^Expected `(?P<expected>[^`]*)`(?P<rest>.*), got `(?P<got>[^`]*)`$", re.DOTALL)
+_GOT = pattern(r"^Expected `(?P<expected>[^`]*)`(?P<rest>.*), got `(?P<got>[^`]*)`$", re.DOTALL)
 _EXAMPLES = {
     "RFC3339 encoded datetime": "expected a date and a time, such as `2026-07-28T09:30:00Z`",
     "RFC3339 encoded date": "expected a date, such as `2026-07-28`",
@@ -46,7 +47,7 @@ _EXAMPLES = {
     "Invalid UUID": "expected a UUID, such as `123e4567-e89b-12d3-a456-426614174000`",
 }
 """What msgspec says of a text of a certain form -> what to send instead."""
-_PROBLEM = re.compile(r"(?:^|; )`([^`]*)`: ")
+_PROBLEM = pattern(r"(?:^|; )`([^`]*)`: ")
 _WORDS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from ferrule.app.signatures import adapters
+from ferrule.wire.patterns import pattern
 
 __all__ = [
     "FieldShape",
@@ -29,9 +30,9 @@ __all__ = [
 
 NoneType = type(None)
 
-_PATH = re.compile(r"^(?P<reason>.*?) - at `\$(?P<path>[^`]*)`(?P<outer>(?: - at `\$[^`]*`)*)$", re.DOTALL)
-_KEY = re.compile(r"^(?P<reason>.*?) - at `key` in `\$(?P<path>[^`]*)`(?P<outer>(?: - at `\$[^`]*`)*)$", re.DOTALL)
-_OUTER = re.compile(r" - at `\$([^`]*)`")
+_PATH = pattern(r"^(?P<reason>.*?) - at `\$(?P<path>[^`]*)`(?P<outer>(?: - at `\$[^`]*`)*)$", re.DOTALL)
+_KEY = pattern(r"^(?P<reason>.*?) - at `key` in `\$(?P<path>[^`]*)`(?P<outer>(?: - at `\$[^`]*`)*)$", re.DOTALL)
+_OUTER = pattern(r" - at `\$([^`]*)`")
 
 Kind = Literal["any", "scalar", "enum", "literal", "array", "tuple", "map", "object", "union", "custom"]
 

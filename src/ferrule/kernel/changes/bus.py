@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from threading import get_ident
 from typing import Any, Final
 
 import anyio
+from msgspec import field
 
 from ferrule.kernel.concurrency.spawner import is_asyncio
+from ferrule.wire.struct import Value
 from ferrule.wire.uri_template import normal_uri
 
 __all__ = [
@@ -48,8 +49,7 @@ RESOURCE_UPDATED: Final = "notifications/resources/updated"
 """The notification that says that a resource changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Value, frozen=True):
     """Something that changed.
 
     Attributes:
@@ -60,7 +60,10 @@ class Event:
 
     method: str
     topic: str
-    params: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def __hash__(self) -> int:
+        return hash((self.method, self.topic))
 
     @classmethod
     def list_changed(cls, kind: str) -> Event:

@@ -24,7 +24,6 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,11 +73,13 @@ _BLIND_PAUSE_S: Final = 0.005
 """The pause where the system does not tell what the peer has read."""
 
 
-@dataclass(frozen=True, slots=True)
 class StdioContext(TransportContext):
     """Facts of the stdio transport: there is one peer, the process that started us."""
 
-    kind: str = "stdio"
+    __slots__ = ()
+
+    def __init__(self, kind: str = "stdio", can_send_request: bool = True, **facts: Any) -> None:
+        super().__init__(kind, can_send_request, **facts)
 
 
 class StdioReadStream:

@@ -13,7 +13,7 @@ alone: they belong to an extension, and both sides have agreed on it.
 import typing
 from collections.abc import Mapping
 from types import UnionType
-from typing import Any, NamedTuple, Protocol, TypeGuard, Union, cast, get_args, get_origin
+from typing import Any, Protocol, TypeGuard, Union, cast, get_args, get_origin
 
 from msgspec import NODEFAULT, UNSET, Struct, defstruct, field, structs
 
@@ -163,7 +163,7 @@ def _rewrite(rules: _Rules, type_: Shape) -> Step | None:
     return rewrite_for(rules, type_)
 
 
-class _Field(NamedTuple):
+class _Field(Struct, frozen=True):
     """One field of a struct, or one known key of a bundle.
 
     Attributes:
