@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from ferrule.app.authorization.guards import Guard
@@ -22,8 +23,7 @@ else:
     OptionsT = TypeVar("OptionsT")  # a bound in quotes would be compiled
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetSettings:
+class SetSettings(Struct, frozen=True, kw_only=True, eq=False):
     """What the sets of components of one server share.
 
     Attributes:
