@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ferrule.app.execution.threads import DEFAULT_MAX_THREADS, WorkerThreads
 from ferrule.stores.blobs import BlobStore
@@ -20,8 +22,7 @@ __all__ = ["RoundsSettings", "StateSettings", "settings_of"]
 logger = logging.getLogger("ferrule.app.rounds")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateSettings:
+class StateSettings(Struct, frozen=True, kw_only=True):
     """How the state between the rounds of a call is kept.
 
     Attributes:
