@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from ferrule.app.components.options import ToolKeywords
+from ferrule.app.components.keywords import ToolKeywords
 from ferrule.app.execution.context import current_context
 from ferrule.app.server import MCPServer
 from ferrule.expose.calls import OperationCall

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ferrule.app.execution.threads import DEFAULT_MAX_THREADS, WorkerThreads
 from ferrule.stores.blobs import BlobStore
 from ferrule.stores.marks import MemoryMarks, OneTimeMarks
+from ferrule.wire.struct import Value
 
 if TYPE_CHECKING:
     from ferrule.app.rounds.sealing import Sealer, StateKey
@@ -22,7 +22,7 @@ __all__ = ["RoundsSettings", "StateSettings", "settings_of"]
 logger = logging.getLogger("ferrule.app.rounds")
 
 
-class StateSettings(Struct, frozen=True, kw_only=True):
+class StateSettings(Value, frozen=True, kw_only=True):
     """How the state between the rounds of a call is kept.
 
     Attributes:
@@ -44,7 +44,7 @@ class RoundsSettings:
     """Settings of one server.
 
     Args:
-        state: how the state between rounds is kept.
+        state: how the state between rounds is kept; ``None`` for the defaults.
         max_rounds: rounds that one call may take.
         marks: makes ``once`` steps at most once across processes; ``None``: once per chain of rounds.
         blobs: keeps states that are too large to travel; ``None`` refuses them.
@@ -62,7 +62,7 @@ class RoundsSettings:
     def __init__(
         self,
         *,
-        state: StateSettings = StateSettings(),
+        state: StateSettings | None = None,
         max_rounds: int = 32,
         marks: OneTimeMarks | None = None,
         blobs: BlobStore | None = None,
@@ -72,10 +72,10 @@ class RoundsSettings:
         max_step_threads: int = DEFAULT_MAX_THREADS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.state = state
-        self.uses_process_key = state.keys is None
+        self.state = StateSettings() if state is None else state
+        self.uses_process_key = self.state.keys is None
         self.used_states: OneTimeMarks | None = None
-        if state.is_single_use:
+        if self.state.is_single_use:
             self.used_states = MemoryMarks() if marks is None else marks
         self.max_rounds = max_rounds
         self.marks = marks
