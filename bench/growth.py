@@ -1,10 +1,12 @@
 """How cost grows with tasks, sessions, streams, tools and bytes: growth.py [--store redis://…] [--only WORD] [--quick]
 
-Everything runs in this process, HTTP through the ASGI callable without a socket, stdio over two pipes. What is counted is
-CPU time of this process (of the server for stdio), which other programs hardly change, and bytes of the Python heap.
+Everything runs in this process, HTTP through the ASGI callable without a socket, stdio over two pipes. What is counted
+is CPU time of this process (of the server for stdio), which other programs hardly change, and bytes of the Python heap.
 Each row is one quantity at growing sizes: a flat row stays, a linear one grows with the size and no faster.
 ``tests/stores/test_tasks.py`` and ``tests/performance/test_growth.py`` hold the counts behind the rows.
 """
+
+# ruff: noqa: B023 - what is measured in a turn of a loop is called in that turn
 
 from __future__ import annotations
 
@@ -124,7 +126,7 @@ async def add(store: TaskStore, task_id: str) -> None:
     await store.add(task, lease_s=500, max_tasks=1_000_000, max_per_owner=1_000_000)
 
 
-# --- HTTP without a socket ----------------------------------------------------------------------------------------------
+# --- HTTP without a socket --------------------------------------------------------------------------------------------
 
 
 class Exchange:
@@ -374,7 +376,8 @@ async def payloads(sizes: list[int]) -> None:
         for size, count in zip(sizes, times, strict=True):
             call = echo("x" * size, MODERN)
             exchange = await Exchange(endpoint, call, MODERN, name="echo")()
-            assert exchange.status == 200 and exchange.received > size, exchange.status
+            assert exchange.status == 200, exchange.status
+            assert exchange.received > size
             http.append(
                 await timed(lambda call=call: Exchange(endpoint, call, MODERN, name="echo")(), count) / size * 1000
             )
