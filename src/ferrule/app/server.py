@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ferrule.stores.store import Store
     from ferrule.transports.asgi.endpoint import HttpEndpoint
     from ferrule.transports.hosting.options import AsgiOptions, RunOptions
+    from ferrule.transports.wsgi.endpoint import WSGIEndpoint
     from ferrule.wire.types import (
         GetPromptResult,
         Icon,
@@ -450,6 +451,22 @@ class MCPServer(ComponentRegistry[LifespanT]):
         check_options("asgi()", options, AsgiOptions)
 
         return make_endpoint(self, cast("dict[str, Any]", options))
+
+    def wsgi(self, **options: Unpack[AsgiOptions]) -> WSGIEndpoint:
+        """Return this server as a WSGI callable, for Flask, Django and other hosts without an event loop.
+
+        Both eras, JSON answers, no sessions; see `ferrule.transports.wsgi.endpoint`.
+
+        Args:
+            options: as for `asgi`; ``path`` is ``"/"`` below the place where the host mounts it.
+        """
+        from ferrule.app.serving.http import make_endpoint
+        from ferrule.transports.hosting.options import AsgiOptions
+        from ferrule.transports.wsgi.endpoint import WSGIEndpoint
+
+        check_options("wsgi()", options, AsgiOptions)
+        given: dict[str, Any] = {"path": "/", **options, "stateless": True, "response_mode": "json"}
+        return WSGIEndpoint(make_endpoint(self, given))
 
     def run(
         self,

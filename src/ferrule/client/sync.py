@@ -8,23 +8,18 @@ child gets a loop, a thread and connections of its own.
 
 from __future__ import annotations
 
-import asyncio
-import atexit
-import contextlib
 import os
 import queue
 import threading
-from collections.abc import Coroutine, Generator, Mapping
+from collections.abc import Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from ferrule.client.calls.methods import ClientCalls
 from ferrule.client.client import Client
-from ferrule.protocol.errors import LocalError
+from ferrule.transports.loop_thread import LoopThread, keep_for_parent
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from ferrule.client.calls.results import ToolCallResult
     from ferrule.client.calls.subscriptions import ChangeEvent
     from ferrule.client.options import (
@@ -50,86 +45,7 @@ __all__ = ["SyncClient"]
 T = TypeVar("T")
 
 
-class _Loop:
-    """The event loop in its thread; started on first use, and anew in a forked process."""
-
-    def __init__(self) -> None:
-        self._forget()
-
-    def _forget(self) -> None:
-        """Begin without a thread: one that is made, or the child of a fork, where no other thread lives on."""
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self.open: set[ClientCalls] = set()
-
-    def after_fork(self) -> None:
-        """In the child: the parent's clients, their connections and processes are the parent's."""
-        kept = self._loop, self.open
-        self._forget()
-        # Closing the parent's loop here, or letting it be collected, would tell the kernel to forget what the parent
-        # waits for: a descriptor of epoll is shared by both processes.
-        _of_parents.append(kept)
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result.
-
-        Raises:
-            LocalError: called from the loop's own thread.
-            Whatever it raises.
-        """
-        future = self.start(coroutine)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin with it.
-
-        Raises:
-            LocalError: called from the loop's own thread, which would wait for itself.
-        """
-        if threading.current_thread() is self._thread:
-            coroutine.close()
-            raise LocalError("A handler must not call its client synchronously; make it async and await a Client")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._running())
-
-    def _running(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._serve, args=(self._loop,), name="ferrule-sync", daemon=True
-                )
-                self._thread.start()
-                atexit.register(self._stop, os.getpid())
-            return self._loop
-
-    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
-        loop.run_forever()
-
-    def _stop(self, pid: int) -> None:
-        loop, thread = self._loop, self._thread
-        if loop is not None and thread is not None and pid == os.getpid():
-            with contextlib.suppress(Exception):
-                asyncio.run_coroutine_threadsafe(self._close_all(), loop).result(10)
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join(5)
-            if not thread.is_alive():
-                loop.close()
-
-    async def _close_all(self) -> None:
-        for client in list(self.open):
-            await client.aclose()
-
-
-_loop = _Loop()
-_of_parents: list[Any] = []
-if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_loop.after_fork)
+_loop = LoopThread("ferrule-sync")
 
 
 class SyncClient:
@@ -150,7 +66,7 @@ class SyncClient:
         """The client that does the work. In a forked process that is another one, connected on first use if this one
         was connected before: connections and processes remain the parent's."""
         if self._pid != os.getpid():
-            _of_parents.append(self._client)
+            keep_for_parent(self._client)
             self._client, self._pid = self._make(), os.getpid()
             if self._is_open:
                 self.connect()

@@ -1,0 +1,1 @@
+"""The HTTP endpoint inside a WSGI host."""

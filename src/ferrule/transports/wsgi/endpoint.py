@@ -1,0 +1,186 @@
+"""The endpoint as a WSGI callable (PEP 3333), for hosts without an event loop: Flask, Django under gunicorn, mod_wsgi.
+
+The requests run on an event loop in a thread of this process, which starts with the first request, so after a host has
+forked its workers. All answers are JSON in one piece: a host gives each request a thread, and a stream would hold it
+for as long as the client likes. So GET is 405, ``subscriptions/listen`` is refused, legacy requests have no sessions,
+and messages that a handler sends before its result are left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import Any
+
+import anyio
+
+from ferrule.protocol.errors import JsonRpcErrorCode
+from ferrule.transports.asgi.endpoint import HttpEndpoint
+from ferrule.transports.loop_thread import LoopThread
+from ferrule.wire.codec import decode, encode
+from ferrule.wire.faults import DecodeError
+from ferrule.wire.json_types import is_object
+from ferrule.wire.sse import EventReader, ServerSentEvent
+
+__all__ = ["WSGIEndpoint"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_EVENT_BYTES = 256 * 1024 * 1024
+"""Of one message that a handler of ours sends; larger results are bounded where they are made."""
+
+_loop = LoopThread("ferrule-wsgi")
+
+StartResponse = Callable[..., Any]
+
+
+class WSGIEndpoint:
+    """Serves an `HttpEndpoint` inside a WSGI host.
+
+    Args:
+        endpoint: made with ``stateless=True``: without a stream there is no way to the client but the answer.
+
+    Raises:
+        ValueError: the endpoint has sessions.
+    """
+
+    def __init__(self, endpoint: HttpEndpoint) -> None:
+        if endpoint.options.legacy and not endpoint.options.stateless:
+            raise ValueError("a WSGI host serves without sessions: stateless=True")
+        self.endpoint = endpoint
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """Serve one request."""
+        body = _read_body(environ, self.endpoint.options.max_body_bytes)
+        refusal = _listen_refusal(environ, body)
+        if refusal is not None:
+            start_response(_status(400), [("Content-Type", "application/json"), ("Content-Length", str(len(refusal)))])
+            return [refusal]
+        _loop.open.add(self.endpoint)
+        status, headers, answer = _loop.run(self._serve(_scope(environ), body))
+        if any(name == "content-type" and value.startswith("text/event-stream") for name, value in headers):
+            answer = _last_message(answer)
+            headers = [
+                pair for pair in headers if pair[0] not in ("content-type", "cache-control", "x-accel-buffering")
+            ]
+            headers.append(("content-type", "application/json"))
+        # A host computes hop-by-hop headers itself (PEP 3333, "Other HTTP Features").
+        kept = [(name, value) for name, value in headers if name not in ("connection", "content-length")]
+        if status not in (204, 304):
+            kept.append(("content-length", str(len(answer))))
+        start_response(_status(status), [(name.title(), value) for name, value in kept])
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [answer]
+
+    async def _serve(self, scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        status = 500
+        headers: list[tuple[str, str]] = []
+        chunks: list[bytes] = []
+        is_done = anyio.Event()
+        waiting: list[bytes] = [body]
+
+        async def receive() -> dict[str, Any]:
+            if waiting:
+                return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+            await is_done.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            nonlocal status, headers
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = [
+                    (name.decode("latin-1").lower(), value.decode("latin-1"))
+                    for name, value in message.get("headers", ())
+                ]
+            elif message["type"] == "http.response.body":
+                chunks.append(message.get("body", b""))
+                if not message.get("more_body", False):
+                    is_done.set()
+
+        try:
+            await self.endpoint(scope, receive, send)
+        finally:
+            is_done.set()
+        return status, headers, b"".join(chunks)
+
+
+def _read_body(environ: dict[str, Any], max_bytes: int) -> bytes:
+    """Return the body, and one byte more than is allowed of a larger one, which the endpoint then refuses."""
+    length = environ.get("CONTENT_LENGTH") or ""
+    source = environ["wsgi.input"]
+    if length.isdigit():
+        wanted = min(int(length), max_bytes + 1)
+    elif environ.get("wsgi.input_terminated"):
+        wanted = max_bytes + 1
+    else:
+        return b""
+    chunks: list[bytes] = []
+    while wanted > 0:
+        chunk = source.read(wanted)
+        if not chunk:
+            break
+        chunks.append(chunk)
+        wanted -= len(chunk)
+    return b"".join(chunks)
+
+
+def _scope(environ: dict[str, Any]) -> dict[str, Any]:
+    headers: list[tuple[bytes, bytes]] = []
+    for key, value in environ.items():
+        if key.startswith("HTTP_"):
+            headers.append((key[5:].replace("_", "-").lower().encode("latin-1"), str(value).encode("latin-1")))
+        elif key in ("CONTENT_TYPE", "CONTENT_LENGTH") and value:
+            headers.append((key.replace("_", "-").lower().encode(), str(value).encode("latin-1")))
+    root = environ.get("SCRIPT_NAME", "").encode("latin-1").decode("utf-8", "replace")
+    path = environ.get("PATH_INFO", "").encode("latin-1").decode("utf-8", "replace")
+    address = environ.get("REMOTE_ADDR")
+    port = str(environ.get("REMOTE_PORT", "0"))
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": environ["REQUEST_METHOD"],
+        "scheme": environ.get("wsgi.url_scheme", "http"),
+        "path": root + path,
+        "raw_path": (root + path).encode(),
+        "root_path": root,
+        "query_string": environ.get("QUERY_STRING", "").encode("latin-1"),
+        "headers": headers,
+        "client": None if not address else (address, int(port) if port.isdigit() else 0),
+        "server": (environ.get("SERVER_NAME", ""), int(environ.get("SERVER_PORT", 80))),
+    }
+
+
+def _listen_refusal(environ: dict[str, Any], body: bytes) -> bytes | None:
+    """Return the error for a request that needs a stream; ``None`` for any other.
+
+    The endpoint refuses a request whose ``Mcp-Method`` is not its method, so the header is enough.
+    """
+    if environ.get("HTTP_MCP_METHOD", "").strip() != "subscriptions/listen":
+        return None
+    try:
+        message = decode(body)
+    except DecodeError:
+        return None
+    if not is_object(message) or message.get("method") != "subscriptions/listen":
+        return None
+    error = {
+        "code": int(JsonRpcErrorCode.METHOD_NOT_FOUND),
+        "message": "subscriptions/listen needs a stream, which this server's WSGI host cannot hold; ask again instead",
+    }
+    return encode({"jsonrpc": "2.0", "id": message.get("id"), "error": error})
+
+
+def _last_message(stream: bytes) -> bytes:
+    """Return the data of the last event of a stream that has ended: the answer."""
+    reader = EventReader(_MAX_EVENT_BYTES)
+    events = [event for event in reader.feed(stream) if isinstance(event, ServerSentEvent) and event.data]
+    return events[-1].data if events else b""
+
+
+def _status(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return f"{status} Unknown"
