@@ -188,3 +188,10 @@ async def legacy_basics(exchange: Exchange, session: str | None = "s1") -> bool:
     else:
         return False
     return True
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Wait for a condition; half a minute at most."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.001)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from ferrule import Client, Context, MCPServer
-from tests.app.rounds.driving import Call, accept, always, outcome, push, served
+from tests.app.rounds.driving import Call, accept, always, outcome, push, served, settled
 from tests.app.support import call, text_of
 
 pytestmark = [pytest.mark.anyio]
@@ -110,10 +110,10 @@ async def test_a_place_handed_to_somebody_who_is_just_cancelled_is_not_lost():
 
     waiting.append(asyncio.create_task(asyncio.sleep(0)))
     first = asyncio.create_task(call(app, "body"))
-    await asyncio.sleep(0.005)
+    await settled()
     second = asyncio.create_task(call(app, "body"))
     waiting[:] = [second]
-    await asyncio.sleep(0.005)
+    await settled()
     go.set()
     await first
     with pytest.raises(asyncio.CancelledError):

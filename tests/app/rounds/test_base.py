@@ -13,7 +13,7 @@ from ferrule.app.rounds.errors import AmbiguousKey, QuestionExpired, StepFailed,
 from ferrule.app.rounds.settings import StateSettings
 from ferrule.protocol.errors import CapabilityNotDeclared, RequestTimeout
 from ferrule.stores.marks import Mark, MemoryMarks
-from tests.app.rounds.driving import Call, Dispatch, accept, always, outcome, push, served, settings_of
+from tests.app.rounds.driving import Call, Dispatch, accept, always, outcome, push, served, settings_of, settled
 from tests.app.support import V1125, ask, connection_of
 
 pytestmark = pytest.mark.anyio
@@ -112,16 +112,17 @@ async def test_a_joined_question_fails_for_all_who_wait(app):
 
 async def test_a_question_that_outlives_the_body_is_withdrawn(app):
     """The user would answer a dialog of nobody."""
-    cancelled = asyncio.Event()
+    asked, cancelled = asyncio.Event(), asyncio.Event()
     tasks: list[Any] = []
 
     @app.tool
     async def body(ctx: Context) -> str:
         tasks.append(asyncio.create_task(ctx.elicit("a", int)))
-        await asyncio.sleep(0.005)
+        await asked.wait()
         return "done"
 
     async def answer(method: str, params: Any) -> Any:
+        asked.set()
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
@@ -139,11 +140,14 @@ async def test_cancelling_a_push_is_a_cancellation(app):
     async def body(ctx: Context) -> str:
         return str(await ctx.elicit("a", int))
 
+    asked = asyncio.Event()
+
     async def never(method: str, params: Any) -> Any:
+        asked.set()
         await asyncio.sleep(60)
 
     task = asyncio.ensure_future(push(app, never))
-    await asyncio.sleep(0.005)
+    await asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -198,7 +202,7 @@ async def test_the_same_retry_twice_at_once_charges_once(app):
     call = await Call(app).send()
     answers = dict.fromkeys(call.requests, accept(True))
     retries = [asyncio.ensure_future(outcome(call.request(answers))) for _ in range(3)]
-    await asyncio.sleep(0.02)
+    await settled()
     gate.set()
     assert [await retry for retry in retries] == ["True charge 1"] * 3
     assert len(charged) == 1

@@ -15,7 +15,7 @@ from ferrule import Client, MCPError
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RequestTimeout
 from ferrule.transports.http.backend import HttpConnectFailed
 from ferrule.transports.http.client import HttpStatusError
-from tests.peers.scripted_http import COMPLETE, DISCOVERED, INITIALIZED, Exchange, ScriptedServer, legacy_basics
+from tests.peers.scripted_http import COMPLETE, DISCOVERED, INITIALIZED, Exchange, ScriptedServer, legacy_basics, until
 
 TEXT = {"content": [{"type": "text", "text": "done"}]}
 
@@ -40,14 +40,14 @@ async def test_giving_up_tells_a_legacy_server() -> None:
         with pytest.raises(RequestTimeout) as caught:
             await client.call_tool("slow", timeout_s=0.05)
         assert server.url in str(caught.value)
+        calls = server.count("POST", "tools/call")
         task = asyncio.create_task(client.call_tool("slow"))
-        await asyncio.sleep(0.05)
+        await until(lambda: server.count("POST", "tools/call") > calls)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (await client.call_tool("t")).text == "done"
-        while len(cancelled()) < 2:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(cancelled()) == 2)
         slow = [x.id for x in server.seen if x.rpc_method == "tools/call" and "slow" in x.body.decode()]
         assert cancelled() == slow
 
@@ -122,8 +122,7 @@ async def test_closing_fails_calls_of_other_tasks() -> None:
     async with ScriptedServer(handler) as server:
         client = await Client(server.url, mode="legacy").connect()
         calls = [asyncio.create_task(client.call_tool("t")) for _ in range(5)]
-        await asyncio.sleep(0.05)
-        assert any(map(of_the_library, asyncio.all_tasks()))
+        await until(lambda: any(map(of_the_library, asyncio.all_tasks())))
         await asyncio.create_task(client.aclose())
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             assert isinstance(outcome, ConnectionClosed)
@@ -312,8 +311,7 @@ async def test_arrays_of_messages_are_taken(how: str) -> None:
             server.url, mode="legacy", roots=["/"], message_handler=lambda method, params: heard.append(params["data"])
         ) as client:
             assert (await client.call_tool("t")).text == "done"
-            while not answered:
-                await asyncio.sleep(0.001)
+            await until(lambda: answered)
     assert heard == ["heard"]
     assert answered == [{"jsonrpc": "2.0", "id": 0, "result": {}}]
 

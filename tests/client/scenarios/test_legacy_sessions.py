@@ -10,7 +10,7 @@ import pytest
 from ferrule import Client, MCPError
 from ferrule.protocol.errors import ConnectionClosed, LocalError
 from ferrule.transports.http.client import HttpStatusError
-from tests.peers.scripted_http import Exchange, ScriptedServer, legacy_basics
+from tests.peers.scripted_http import Exchange, ScriptedServer, legacy_basics, until
 
 TEXT = {"content": [{"type": "text", "text": "done"}]}
 
@@ -108,7 +108,7 @@ async def test_late_404_does_not_erase_the_new_session() -> None:
 
     async with ScriptedServer(handler) as server, Client(server.url, mode="legacy") as client:
         slow = asyncio.create_task(client.call_tool("slow"))
-        await asyncio.sleep(0.05)
+        await until(lambda: server.count("POST", "tools/call") == 1)
         sessions.alive.clear()
         assert (await client.call_tool("t")).text == "done"
         release.set()

@@ -217,10 +217,14 @@ async def test_status_notifications_tell_the_whole_task() -> None:
     client = Legacy(make())
     task_id = (await client.start("add", {"a": 1, "b": 1}))["task"]["taskId"]
     await client.ask("tasks/result", taskId=task_id)
-    await asyncio.sleep(0.01)
-    told = [params for method, params in client.dispatch.sent if method == "notifications/tasks/status"]
-    assert told[-1]["status"] == "completed"
-    assert told[-1]["taskId"] == task_id
+
+    def told() -> list[Any]:
+        return [params for method, params in client.dispatch.sent if method == "notifications/tasks/status"]
+
+    async with asyncio.timeout(30):
+        while not told() or told()[-1]["status"] != "completed":
+            await asyncio.sleep(0.001)
+    assert told()[-1]["taskId"] == task_id
 
 
 async def test_a_task_of_the_old_wire_can_be_looked_at_on_the_new_one() -> None:

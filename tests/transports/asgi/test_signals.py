@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from ferrule.transports.asgi.runtime import current_runtime
@@ -141,15 +142,15 @@ async def test_the_server_s_own_handler_is_called_and_comes_back(host: Host) -> 
     other.follow(current_runtime())
     one.follow(current_runtime())
     signal.raise_signal(signal.SIGTERM)
-    await asyncio.sleep(0.01)
+    await anyio.wait_all_tasks_blocked()
     assert (host.told, sorted(heard)) == ([signal.SIGTERM], ["one", "other"])
     one.leave()
     signal.raise_signal(signal.SIGTERM)
-    await asyncio.sleep(0.01)
+    await anyio.wait_all_tasks_blocked()
     assert (host.told, heard[2:]) == ([signal.SIGTERM] * 2, ["other"])
     other.leave()
     signal.raise_signal(signal.SIGTERM)
-    await asyncio.sleep(0.01)
+    await anyio.wait_all_tasks_blocked()
     assert (len(host.told), len(heard)) == (3, 3)
 
 

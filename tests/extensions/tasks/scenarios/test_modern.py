@@ -407,10 +407,11 @@ async def test_task_turns_the_extension_on_by_itself() -> None:
 async def test_a_withdrawn_request_takes_its_body_along_while_it_is_no_task() -> None:
     """The client that went away would never hear of the handle."""
     app = make()
-    cleaned = asyncio.Event()
+    began, cleaned = asyncio.Event(), asyncio.Event()
 
     @app.tool(task="optional", task_after_s=30)
     async def slow() -> str:
+        began.set()
         try:
             await asyncio.sleep(3600)
         finally:
@@ -418,7 +419,7 @@ async def test_a_withdrawn_request_takes_its_body_along_while_it_is_no_task() ->
         return ""
 
     call = asyncio.ensure_future(Modern(app).call("slow"))
-    await asyncio.sleep(0.01)
+    await began.wait()
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call

@@ -313,7 +313,7 @@ async def test_a_disconnect_is_not_a_cancellation(caplog: pytest.LogCaptureFixtu
     async with running(call):
         await steered.started.wait()
         call.disconnect()
-        await anyio.sleep(0.02)
+        await anyio.wait_all_tasks_blocked()
         assert steered.log == []
         steered.release.set()
     assert steered.log == ["finally"]
@@ -427,7 +427,7 @@ async def test_another_session_cannot_answer() -> None:
         question = (await call.message_count(1))[0]
         response = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}}
         assert (await legacy_call(app, response, stranger).run()).status == 202
-        await anyio.sleep(0.01)
+        await anyio.wait_all_tasks_blocked()
         assert not call.answer.complete
         await legacy_call(app, {**response, "result": {"action": "decline"}}, session).run()
         answer = await call.until(lambda a: a.complete)

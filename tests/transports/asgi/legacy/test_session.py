@@ -104,7 +104,7 @@ async def test_a_client_that_lost_its_get_stream_gets_the_rest() -> None:
     last = first.answer.events[-1].id
     assert last is not None
     steered.server.bus.publish(Event.list_changed("tools"))
-    await anyio.sleep(0.01)
+    await anyio.wait_all_tasks_blocked()
     second = get_call(app, session, last_event_id=last)
     async with running(second):
         await second.message_count(1)
@@ -244,7 +244,7 @@ async def test_an_id_of_nought_is_an_id() -> None:
     for id in (0, ""):
         call = legacy_call(app, tool("slow", id=id), session)
         async with running(call):
-            await anyio.sleep(0.05)
+            await anyio.wait_all_tasks_blocked()
             assert (await legacy_call(app, tool("echo", id=id), session).run()).status == 409
             await legacy_call(app, cancelled(id), session).run()
             await call.until(lambda a: a.complete)
