@@ -8,6 +8,7 @@ from ferrule.app.server import MCPServer
 from ferrule.app.serving.in_process import _LocalDispatch
 from ferrule.kernel.connection import Connection, NotifyOnly
 from ferrule.kernel.runner import ServerRunner
+from ferrule.transports.asgi.context import HttpContext
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
 
@@ -66,3 +67,13 @@ def text_of(result: dict[str, Any]) -> str:
     """The text of a result's only block."""
     (block,) = result["content"]
     return block["text"]
+
+
+class From(RecordingDispatch):
+    """A request over HTTP."""
+
+    __slots__ = ("transport",)
+
+    def __init__(self, principal: Any) -> None:
+        super().__init__()
+        self.transport = HttpContext(principal=principal)

@@ -11,8 +11,7 @@ from ferrule import Context, MCPServer
 from ferrule.app.authorization.handles import Handles, PerPrincipal
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.stores.blobs import MemoryBlobs
-from ferrule.transports.asgi.context import HttpContext
-from tests.app.support import EVERY_REVISION, RecordingDispatch, call, text_of
+from tests.app.support import EVERY_REVISION, From, call, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -20,14 +19,6 @@ pytestmark = pytest.mark.anyio
 @dataclass
 class Cart:
     items: list[str]
-
-
-class From(RecordingDispatch):
-    __slots__ = ("transport",)
-
-    def __init__(self, principal: Any) -> None:
-        super().__init__()
-        self.transport = HttpContext(principal=principal)
 
 
 @pytest.fixture

@@ -13,10 +13,9 @@ from ferrule.kernel import builtin
 from ferrule.kernel.builtin import granted_filter
 from ferrule.kernel.changes.bus import Event, ListenFilter
 from ferrule.protocol.errors import InvalidParams, MCPError
-from ferrule.transports.asgi.context import HttpContext
 from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
 from ferrule.wire.types import SubscriptionFilter
-from tests.app.support import V1125, RecordingDispatch, ask, connection_of
+from tests.app.support import V1125, From, ask, connection_of
 
 pytestmark = pytest.mark.anyio
 
@@ -31,16 +30,6 @@ class Somebody:
 
 ADA = Somebody("ada", frozenset({"notes"}))
 BOB = Somebody("bob")
-
-
-class From(RecordingDispatch):
-    """A request over HTTP."""
-
-    __slots__ = ("transport",)
-
-    def __init__(self, principal: Any) -> None:
-        super().__init__()
-        self.transport = HttpContext(principal=principal)
 
 
 def made() -> MCPServer:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from ferrule.app.server import MCPServer
+from ferrule.extensions.tasks import Tasks
 from ferrule.extensions.tasks.context import TaskTransport
 from ferrule.kernel.connection import Connection
 from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
@@ -88,3 +91,15 @@ class Legacy:
     async def start(self, name: str, arguments: Any = None, ttl: int | None = None) -> dict[str, Any]:
         task = {} if ttl is None else {"ttl": ttl}
         return await self.ask("tools/call", name=name, arguments=arguments or {}, task=task)
+
+
+@asynccontextmanager
+async def process(app: MCPServer[Any]) -> AsyncGenerator[Modern]:
+    async with app.lowlevel.lifespan():
+        yield Modern(app)
+
+
+def tasks_of(app: MCPServer[Any]) -> Tasks:
+    found = app.extensions[TASKS]
+    assert isinstance(found, Tasks)
+    return found

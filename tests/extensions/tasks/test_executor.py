@@ -12,7 +12,7 @@ import pytest
 
 from ferrule import Context, MCPServer
 from ferrule.extensions.tasks import Delivery, RunTask, Tasks
-from tests.extensions.tasks.support import TASKS, Legacy, Modern
+from tests.extensions.tasks.support import Legacy, Modern, tasks_of
 
 pytestmark = pytest.mark.anyio
 
@@ -111,12 +111,6 @@ class Site:
             finally:
                 working.cancel()
                 await asyncio.wait([working])
-
-
-def tasks_of(app: MCPServer[Any]) -> Tasks:
-    found = app.extensions[TASKS]
-    assert isinstance(found, Tasks)
-    return found
 
 
 @pytest.fixture

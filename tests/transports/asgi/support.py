@@ -310,3 +310,14 @@ class Steered:
 
     async def tool_headers(self, ctx: ServerRequestContext[Any], arguments: Any) -> str:
         return str(ctx.transport.headers.get(arguments["header"]))  # type: ignore[attr-defined]
+
+
+def tool(name: str, id: Any = 1, meta: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+    params: dict[str, Any] = {"name": name, "arguments": arguments}
+    if meta is not None:
+        params["_meta"] = meta
+    return request(id, "tools/call", params)
+
+
+def cancelled(id: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,17 +13,7 @@ from ferrule.transports.hosting.uvicorn_server import HttpLimits, serve_http
 from tests.transports.asgi.support import modern_headers
 from tests.transports.http_support import LIMITS, Client, Steered, assert_alive, http, open_session, post, tool
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-async def no_client_stays_open() -> AsyncIterator[None]:
-    """Streams that are collected while they are open warn."""
-    yield
-    for client in Client.opened:
-        client.abort()
-    Client.opened.clear()
-    await asyncio.sleep(0)
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_client_stays_open")]
 
 
 ECHO = json.dumps(tool("echo", id=1, text="outer")).encode()

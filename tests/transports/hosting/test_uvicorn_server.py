@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,7 @@ from ferrule.transports.hosting.uvicorn_server import HttpLimits, bind, log_to_s
 from tests.transports.asgi.support import legacy_headers, modern, modern_headers, request
 from tests.transports.http_support import Client, Steered, assert_alive, http, open_session, post, tool
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-async def no_client_stays_open() -> AsyncIterator[None]:
-    """Streams that are collected while they are open warn."""
-    yield
-    for client in Client.opened:
-        client.abort()
-    Client.opened.clear()
-    await asyncio.sleep(0)
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_client_stays_open")]
 
 
 # --- the server -----------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -15,17 +14,7 @@ from ferrule.transports.asgi import HttpContext, HttpRefusal
 from tests.transports.asgi.support import legacy_headers, modern, modern_headers, request
 from tests.transports.http_support import Client, Steered, assert_alive, http, open_session, post, tool
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-async def no_client_stays_open() -> AsyncIterator[None]:
-    """Streams that are collected while they are open warn."""
-    yield
-    for client in Client.opened:
-        client.abort()
-    Client.opened.clear()
-    await asyncio.sleep(0)
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_client_stays_open")]
 
 
 def legacy(session: str | None, message: Any, **headers: str) -> bytes:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -19,17 +17,11 @@ from ferrule.extensions.tasks import Tasks, current_task_id
 from ferrule.extensions.tasks.run import TaskRun
 from ferrule.protocol.errors import InvalidParams, MCPError
 from ferrule.types import ToolResult
-from tests.extensions.tasks.support import TASKS, Legacy, Modern
+from tests.extensions.tasks.support import Legacy, Modern, process, tasks_of
 
 pytestmark = pytest.mark.anyio
 
 tenant: ContextVar[str] = ContextVar("tenant")
-
-
-def tasks_of(app: MCPServer[Any]) -> Tasks:
-    found = app.extensions[TASKS]
-    assert isinstance(found, Tasks)
-    return found
 
 
 async def redact(ctx: Any, call_next: Any) -> Any:
@@ -233,12 +225,6 @@ async def test_a_running_task_ends_with_its_life() -> None:
 
 
 # -- two processes ----------------------------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def process(app: MCPServer[Any]) -> AsyncGenerator[Modern]:
-    async with app.lowlevel.lifespan():
-        yield Modern(app)
 
 
 async def test_who_was_taken_for_dead_takes_no_step_and_finishes_nothing(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from ferrule import Context, MCPServer
 from ferrule.app.rounds.manual import InputRequired
 from ferrule.extensions.tasks import Tasks
 from ferrule.protocol.errors import MCPError
-from tests.extensions.tasks.support import Modern
+from tests.extensions.tasks.support import Modern, process
 
 pytestmark = pytest.mark.anyio
 
@@ -50,13 +48,6 @@ def make(path: Path, work: Work, **options: Any) -> MCPServer[Any]:
         return "x"
 
     return app
-
-
-@asynccontextmanager
-async def process(app: MCPServer[Any]) -> AsyncGenerator[Modern]:
-    """A process that ends in good order."""
-    async with app.lowlevel.lifespan():
-        yield Modern(app)
 
 
 async def kill(app: MCPServer[Any]) -> None:

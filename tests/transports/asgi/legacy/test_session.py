@@ -15,26 +15,17 @@ from tests.transports.asgi.support import (
     LEGACY,
     Call,
     Steered,
+    cancelled,
     get_call,
     legacy_call,
     legacy_headers,
     open_session,
     request,
     running,
+    tool,
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
-
-
-def tool(name: str, id: Any = 1, meta: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
-    params: dict[str, Any] = {"name": name, "arguments": arguments}
-    if meta is not None:
-        params["_meta"] = meta
-    return request(id, "tools/call", params)
-
-
-def cancelled(id: Any) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
 
 
 # --- streams --------------------------------------------------------------------------------------------------------
