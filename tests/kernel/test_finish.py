@@ -90,3 +90,12 @@ def test_a_result_of_an_extensions_method_is_the_extensions_affair() -> None:
     assert check_result(revision, "tools/list", odd, True) is odd
     with pytest.raises(InternalError):
         check_result(revision, "tools/list", odd, False)
+
+
+@pytest.mark.parametrize("kind", ["a", "complete ", "zzz", "Complete"])
+@pytest.mark.parametrize("as_struct", [True, False])
+def test_a_kind_of_result_that_no_extension_has_is_a_fault_of_the_handler(kind: str, as_struct: bool) -> None:
+    """The peer could not read it; what it was stands in the log."""
+    result: Any = ToolResult(content=[], result_type=kind) if as_struct else {"content": [], "resultType": kind}
+    with pytest.raises(InternalError):
+        finished(LATEST_MODERN_VERSION, "tools/call", result)

@@ -1,0 +1,145 @@
+"""ferrule.kernel.changes.relay: buses of several processes, joined by a channel that they share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from ferrule.kernel.changes.bus import Event, ListenFilter, SubscriptionBus
+from ferrule.kernel.changes.relay import relayed
+from ferrule.stores.channel import MemoryChannel
+from ferrule.wire.codec import encode
+from tests.kernel.harness import settled
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
+
+CHANGED = Event.resource_updated("r://1")
+ALL = ListenFilter(["tools"], ["r://1"])
+
+
+class FlakyChannel(MemoryChannel):
+    """Fails as often as it is told to."""
+
+    failures = 0
+
+    async def send(self, message: bytes) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise OSError("away")
+        await super().send(message)
+
+
+async def test_a_change_reaches_every_process_once() -> None:
+    """The one that publishes it hears it from itself, and not again from the channel."""
+    channel = MemoryChannel()
+    here, there = SubscriptionBus(), SubscriptionBus()
+    async with relayed(here, channel), relayed(there, channel):
+        with here.listen(ALL) as own, there.listen(ALL) as other:
+            here.publish(CHANGED)
+            await settled()
+            assert own.drain() == [CHANGED]
+            (event,) = other.drain()
+    assert (event.method, event.topic, event.params) == (CHANGED.method, CHANGED.topic, {"uri": "r://1"})
+
+
+@pytest.mark.parametrize("message", [b"", b"{", b"[]", b"1", b'{"a": 1}', b'["x", "y"]', b'["a", "b", "c", {}, 1]'])
+async def test_a_message_that_is_no_event_is_left_alone(message: bytes) -> None:
+    """Others share the channel."""
+    channel = MemoryChannel()
+    bus = SubscriptionBus()
+    async with relayed(bus, channel):
+        with bus.listen(ALL) as listener:
+            await channel.send(message)
+            await channel.send(encode(["other", CHANGED.method, CHANGED.topic, {"uri": "r://1"}]))
+            await settled()
+            assert len(listener.drain()) == 1
+
+
+async def test_what_could_not_be_sent_is_sent_again_in_order(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A store that restarts costs no event."""
+    monkeypatch.setattr("ferrule.kernel.changes.relay._PAUSE_S", 0)
+    channel = FlakyChannel()
+    channel.failures = 2
+    here, there = SubscriptionBus(), SubscriptionBus()
+    tools = Event.list_changed("tools")
+    async with relayed(here, channel), relayed(there, channel):
+        with there.listen(ALL) as other:
+            here.publish(CHANGED)
+            here.publish(tools)
+            with anyio.fail_after(30):
+                while len(found := other.drain()) < 2:
+                    await anyio.lowlevel.checkpoint()
+    assert [event.topic for event in found] == [CHANGED.topic, tools.topic]
+    assert sum("cannot be told of a change yet" in record.message for record in caplog.records) == 2
+
+
+async def test_an_event_without_a_json_form_stays_in_its_process(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged, and the publisher is not stopped by it."""
+    channel = MemoryChannel()
+    here, there = SubscriptionBus(), SubscriptionBus()
+    odd = Event(CHANGED.method, CHANGED.topic, {"uri": object()})
+    async with relayed(here, channel), relayed(there, channel):
+        with here.listen(ALL) as own, there.listen(ALL) as other, caplog.at_level(logging.ERROR):
+            here.publish(odd)
+            await settled()
+            assert own.drain() == [odd]
+            assert other.drain() == []
+    assert len(caplog.records) == 1
+
+
+class StandingChannel(MemoryChannel):
+    """Takes nothing until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = anyio.Event()
+        self.sent: list[bytes] = []
+
+    async def send(self, message: bytes) -> None:
+        await self.go.wait()
+        self.sent.append(message)
+
+
+async def test_events_that_wait_for_a_slow_channel_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    """The oldest go, which is logged once and not for each."""
+    channel = StandingChannel()
+    bus = SubscriptionBus()
+    async with relayed(bus, channel):
+        for number in range(3000):
+            bus.publish(Event.resource_updated(f"r://{number}"))
+        await settled()
+        channel.go.set()
+        await until(lambda: len(channel.sent) >= 1024)
+        await settled()
+    assert 1024 <= len(channel.sent) <= 1025
+    assert b"r://2999" in channel.sent[-1]
+    assert sum("too slow" in record.message for record in caplog.records) == 1
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Wait for a condition."""
+    with anyio.fail_after(30):
+        while not condition():
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_after_the_context_nothing_is_relayed() -> None:
+    """The bus of a server may outlive its connection to the others."""
+    channel = MemoryChannel()
+    here, there = SubscriptionBus(), SubscriptionBus()
+    async with relayed(there, channel):
+        async with relayed(here, channel):
+            pass
+        with here.listen(ALL) as own, there.listen(ALL) as other:
+            here.publish(CHANGED)
+            there.publish(Event.list_changed("tools"))
+            await settled()
+            assert own.drain() == [CHANGED]
+            assert [event.topic for event in other.drain()] == [Event.list_changed("tools").topic]
