@@ -19,6 +19,7 @@ INDEX = "wire/revisions/index.py"
 """The only file that changes when the legacy era goes."""
 
 LEGACY = [
+    "extensions/tasks/legacy",
     "kernel/legacy",
     "transports/asgi/legacy",
     "transports/sse",
@@ -31,6 +32,7 @@ LEGACY = [
 
 SEAMS = {
     "client/connection/connector.py": "ferrule.transports.sse.client",
+    "extensions/tasks/extension.py": "ferrule.extensions.tasks.legacy.methods",
     "kernel/runner.py": "ferrule.kernel.legacy.change_forwarder",
     "transports/asgi/endpoint.py": "ferrule.transports.asgi.legacy.endpoint",
     INDEX: "ferrule.wire.revisions.r20",
@@ -41,9 +43,14 @@ PROGRAM = """
 import asyncio, importlib, json, pkgutil, sys, warnings
 import ferrule
 from ferrule import Client, MCPServer, StdioServer
+from ferrule.extensions.tasks import Tasks
 from ferrule.types import HANDSHAKE_PROTOCOL_VERSIONS
 
-app = MCPServer("modern")
+app = MCPServer("modern", extensions=[Tasks()])
+
+@app.tool(task="required")
+async def later(a: int) -> int:
+    return a + 1
 
 @app.tool
 def add(a: int, b: int) -> int:
@@ -70,6 +77,11 @@ def call(target):
         async with Client(target) as client:
             found = await client.call_tool("add", {"a": 1, "b": 2})
             served_by = await client.call_tool("package")
+            handle = await client.start_tool("later", {"a": 1})
+            await handle.cancel()
+            assert (await handle.status()).task_id == handle.task_id
+            done = await (await client.start_tool("later", {"a": 1})).result()
+            assert done.structured_content == 2, done
             return [client.protocol_version, found.structured_content, served_by.structured_content]
     return asyncio.run(run())
 

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ferrule.extensions.tasks.legacy.notifications import LegacyTaskNotifier
 from ferrule.extensions.tasks.record import (
     KeptQuestion,
     TaskRecord,
@@ -92,6 +93,10 @@ class LegacyTasks:
             await self._ask(ask, record.task_id, wire_key, asked)
         else:
             self._asking.discard((record.task_id, wire_key))
+
+    def notify_of(self, ctx: ServerRequestContext[Any], record: TaskRecord) -> None:
+        """Send the changes of a task that runs in another process to the client that began it."""
+        LegacyTaskNotifier(ctx, record)
 
     def cancelled(self, ctx: ServerRequestContext[Any], record: TaskRecord) -> CancelTaskResult:
         """Return the answer to ``tasks/cancel``."""
