@@ -116,9 +116,9 @@ class Application(Protocol):
 
 def application_of(server: Server[Any]) -> Application | None:
     """Return the application that a low-level server belongs to; ``None`` if its handlers were registered directly."""
-    return server.attachments.get(Application)
+    return server.attachments.get(Application)  # type: ignore[type-abstract]  # a protocol as a key
 
 
 def attach_application(server: Server[Any], application: Application) -> None:
     """Make `application_of` find an application by its low-level server."""
-    server.attachments[Application] = application
+    server.attachments[Application] = application  # type: ignore[type-abstract]  # as above

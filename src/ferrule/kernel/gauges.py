@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from ferrule.kernel.server import Server
 
@@ -38,4 +38,4 @@ def gauges_of(server: Server[Any]) -> Gauges:
     found = server.attachments.get(Gauges)
     if found is None:
         found = server.attachments[Gauges] = Gauges()
-    return cast("Gauges", found)
+    return found

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, Type
 
 from msgspec import Struct
 
+from ferrule.kernel.attachments import Attachments
 from ferrule.kernel.builtin import register_builtins
 from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, SubscriptionBus
 from ferrule.kernel.connection import InitializationOptions
@@ -297,7 +298,7 @@ class Server(Generic[LifespanT]):
     Attributes:
         server_info: this server's identity; fixed.
         info_stamp: ``_meta`` of a modern result, which says who answered; not to be changed.
-        attachments: what layers above keep with the server, each under a key of its own.
+        attachments: what layers above keep with the server, one value of each class.
         param_headers: tool name → the plan of its ``Mcp-Param-*`` headers (`compile_param_plan`), for tools that have
             any; whoever registers a tool keeps it. HTTP refuses a modern call whose headers contradict it.
         name_params: method → the param that the ``Mcp-Name`` header mirrors; extensions add theirs.
@@ -343,7 +344,7 @@ class Server(Generic[LifespanT]):
         self.has_resource: Callable[[ServerRequestContext[Any], str], bool] | None = None
         self.resource_visibility: Callable[[Any], Callable[[str], bool]] | None = None
         self.capability_sources: list[Callable[[Revision], Mapping[str, Any]]] = []
-        self.attachments: dict[Any, Any] = {}
+        self.attachments = Attachments()
         self._protection = protection
         check_lifespan(lifespan)
         self._lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]] = lifespan or _no_lifespan

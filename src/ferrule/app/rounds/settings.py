@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -16,6 +16,7 @@ from ferrule.wire.struct import Value
 
 if TYPE_CHECKING:
     from ferrule.app.rounds.sealing import Sealer, StateKey
+    from ferrule.kernel.server import Server
 
 __all__ = ["RoundsSettings", "StateSettings", "settings_of"]
 
@@ -114,9 +115,9 @@ class RoundsSettings:
             )
 
 
-def settings_of(server: Any) -> RoundsSettings:
+def settings_of(server: Server[Any]) -> RoundsSettings:
     """Return the settings kept with a low-level server, made with defaults if nobody set any."""
     found = server.attachments.get(RoundsSettings)
     if found is None:
         found = server.attachments[RoundsSettings] = RoundsSettings()
-    return cast("RoundsSettings", found)
+    return found

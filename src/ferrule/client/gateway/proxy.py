@@ -148,7 +148,7 @@ class Proxy:
         Raises:
             KeyError: the server is no proxy.
         """
-        return cast("Proxy", server.attachments[Proxy])
+        return server.attachments[Proxy]
 
     def use_bus(self, bus: SubscriptionBus) -> None:
         """Publish changes on the bus of another server, which mounts this one."""
