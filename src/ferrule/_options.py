@@ -16,6 +16,8 @@ R = TypeVar("R")
 
 _MAX_COMPARED = 200
 """Names that a misspelt one is compared with: the comparison is slow, and a peer may choose how many there are."""
+_MAX_MATCHED = 5
+"""Names, of those that have most pairs of letters in common with it, that it is matched with letter by letter."""
 _MAX_LENGTH = 80
 
 
@@ -29,10 +31,19 @@ def suggestion(name: str, names: Iterable[str]) -> str | None:
     if len(name) > _MAX_LENGTH:
         return None
     from difflib import get_close_matches
+    from heapq import nlargest
     from itertools import islice
 
-    close = get_close_matches(name, [each for each in islice(names, _MAX_COMPARED) if len(each) <= _MAX_LENGTH], 1)
+    wanted = _pairs(name)
+    found = [each for each in islice(names, _MAX_COMPARED) if len(each) <= _MAX_LENGTH]
+    likely = nlargest(_MAX_MATCHED, found, key=lambda each: len(wanted & (pairs := _pairs(each))) / len(wanted | pairs))
+    close = get_close_matches(name, likely, 1)
     return close[0] if close else None
+
+
+def _pairs(name: str) -> set[tuple[str, str]]:
+    """Return the pairs of neighbours in a name, its ends included."""
+    return set(zip(f" {name}", f"{name} ", strict=True))
 
 
 def check_options(what: str, given: Mapping[str, Any], known: type[Any], *also: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from msgspec import UNSET
 
-from ferrule.wire.codec import decode, encode
+from ferrule.wire.codec import Encoded, decode, encode
 from ferrule.wire.faults import FerruleError
 from ferrule.wire.struct import WireStruct
 
@@ -278,7 +278,12 @@ def decode_message(data: bytes | bytearray | memoryview | str) -> JsonRpcMessage
 
 
 def encode_response(id: RequestId, result: Any) -> bytes:
-    """Return a success response; the result (a Struct, a mapping, `Encoded`) is encoded together with its envelope."""
+    """Return a success response; the result (a Struct, a mapping) is encoded together with its envelope.
+
+    An `Encoded` result is put in as it is: whoever encoded it looked at its depth.
+    """
+    if type(result) is Encoded:
+        return b"".join((b'{"jsonrpc":"2.0","id":', encode(id), b',"result":', result, b"}"))
     return encode({"jsonrpc": "2.0", "id": id, "result": result})
 
 
