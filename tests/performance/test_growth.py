@@ -138,7 +138,7 @@ def test_ready_made_bytes_are_put_into_an_answer_as_they_are(monkeypatch: pytest
         raise AssertionError("the bytes are looked through once more")
 
     monkeypatch.setattr(codec, "is_deeper", refuse)
-    for id in (1, 'a"b', 1.5, "\ud800"):
+    for id in (1, 'a"b', 2**53, "\ud800"):
         answer = encode_response(id, Encoded(body))
         assert answer == b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(id), body)
 

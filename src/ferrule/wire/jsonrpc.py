@@ -155,7 +155,7 @@ JsonRpcMessage: TypeAlias = JsonRpcRequest | JsonRpcNotification | JsonRpcRespon
 
 def readable_id(payload: Any) -> RequestId | None:
     """Return the id of a message that may be broken elsewhere; ``None`` if it has none that can be echoed."""
-    if not isinstance(payload, Mapping):
+    if type(payload) is not dict and not isinstance(payload, Mapping):
         return None
     found: Any = cast("Mapping[str, Any]", payload).get("id")
     return found if type(found) is int or isinstance(found, str) else None

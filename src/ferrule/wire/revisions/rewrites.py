@@ -8,7 +8,7 @@ Every rewrite takes a struct or a mapping with its wire names and gives the same
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from msgspec import UNSET, Struct, structs
 
@@ -45,7 +45,9 @@ def _refuse(why: str) -> Step:
 
 def _get(value: Any, name: str, wire: str) -> Any:
     """Return a field of a struct or a key of a mapping; ``UNSET`` when it is absent."""
-    return value.get(wire, UNSET) if isinstance(value, Mapping) else getattr(value, name, UNSET)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if isinstance(value, Struct) or not isinstance(value, Mapping):
+        return getattr(value, name, UNSET)
+    return cast("Mapping[str, Any]", value).get(wire, UNSET)
 
 
 def _with(value: Any, wire: str, **change: Any) -> Any:
@@ -68,9 +70,14 @@ def _objects_only(result: Any) -> Any:
     return _with(_with_text(result, structured), "structuredContent", structured_content={"result": structured})
 
 
+_NO_OBJECTS: Final = frozenset({str, int, float, bool, type(None), list})
+
+
 def _is_object(value: Any) -> bool:
     """Return whether it will be an object on the wire: ready-made structs and dataclasses are."""
-    if isinstance(value, (Mapping, Struct)):
+    if type(value) in _NO_OBJECTS:
+        return False
+    if isinstance(value, (dict, Struct, Mapping)):
         return True
     # What marks a dataclass; `dataclasses.is_dataclass` would load a module that nothing else here needs.
     return hasattr(type(cast("object", value)), "__dataclass_fields__")
