@@ -87,8 +87,10 @@ def finish_result(server: Server[Any], connection: Connection, method: str, resu
 
 def _finish_legacy(revision: Revision, method: str, result: Any) -> Any:
     # The exact type first, here and elsewhere on this path: asking an abstract class takes half a microsecond.
-    is_plain = isinstance(result, Struct) or not isinstance(result, Mapping)
-    kind: Any = getattr(result, "result_type", None) if is_plain else result.get("resultType")  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(result, Struct) or not isinstance(result, Mapping):
+        kind = getattr(cast("Any", result), "result_type", None)
+    else:
+        kind = cast("Mapping[str, Any]", result).get("resultType")
     if kind not in (None, "complete"):
         raise bad_result(method, f"resultType {kind!r} does not exist in revision {revision.version}", result)
     return project_result(revision, method, result)
