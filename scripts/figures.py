@@ -30,8 +30,8 @@ SOURCE = ROOT / "src" / "ferrule"
 
 MAX_MODULES = 15
 MAX_PARAMETERS = 12
-MAX_WIDE_CONSTRUCTORS = 1
-MAX_LOOKUPS = 18
+MAX_WIDE_CONSTRUCTORS = 0
+MAX_LOOKUPS = 1
 WIDE_BY_DESIGN = frozenset({"MCPServer", "Client", "ClientCalls"})
 """The public constructors, whose parameters are the documented options."""
 CODE = re.compile(r"\b[A-Z]{2}-\d{1,3}\b")
