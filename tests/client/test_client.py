@@ -19,6 +19,7 @@ import pytest
 
 from ferrule import Client, MCPError, MCPServer, StdioServer
 from ferrule.client.calls.results import ToolFailed
+from ferrule.client.connection import connector
 from ferrule.client.errors import BadServerResponse
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RequestTimeout
 from ferrule.transports.stdio.client import ServerProcessEnded, ServerStartFailed
@@ -385,10 +386,11 @@ async def test_a_server_that_stops_reading_is_replaced(tmp_path: Path) -> None:
         assert len((tmp_path / "pids").read_text().split()) == 2
 
 
-async def test_the_bound_of_connecting_holds_for_the_probe() -> None:
+async def test_the_bound_of_connecting_holds_for_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever says one bound means every step of connecting, the first one too."""
-    program = [sys.executable, "-c", "input(); input(); input()"]
-    client = Client(program, connect_timeout_s=0.3, probe_timeout_s=1000)
+    for kind in connector.PROBE_TIMEOUT_S:
+        monkeypatch.setitem(connector.PROBE_TIMEOUT_S, kind, 1000.0)
+    client = Client([sys.executable, "-c", "input(); input(); input()"], connect_timeout_s=0.3)
     with anyio.fail_after(30), pytest.raises(LocalError):
         await client.connect()
 

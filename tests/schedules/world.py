@@ -30,6 +30,8 @@ __all__ = ["TRANSPORTS", "make_app", "play"]
 
 OPERATION_S: Final = 60.0
 """Seconds, of whatever clock, in which an operation that ends at all has ended."""
+LOOKS: Final = 300
+"""How often, every 0.1 s, is looked whether something has gone before it counts as left."""
 PROGRAM: Final = str(Path(__file__).with_name("program.py"))
 
 
@@ -322,7 +324,7 @@ class World:
                     group.start_soon(self.trouble)
                 if self.endpoint is not None and not self.is_troubled:
                     sessions = self.endpoint if self.transport == "sse" else self.endpoint.legacy.sessions
-                    for _ in range(50):
+                    for _ in range(LOOKS):
                         if not len(sessions):
                             break
                         await anyio.sleep(0.1)
@@ -335,10 +337,10 @@ class World:
         for client in self.clients:
             self.wrong += [f"left of a client: {left}" for left in left_of(client)]
         self.wrong += [f"left of a link: {left}" for link in self.links for left in entries_of(link)]
-        for _ in range(100):
+        for _ in range(LOOKS):
             if not _tasks() - tasks:
                 break
-            await anyio.sleep(0.01)
+            await anyio.sleep(0.1)
         self.wrong += [f"left: {task!r}" for task in _tasks() - tasks]
 
 
