@@ -4,7 +4,8 @@
     python bench/tasks.py --store redis://localhost:6379/0   … in Redis
     python bench/tasks.py --store sqlite:////tmp/tasks.db    … in SQLite
 
-Counts, not clocks, decide; the times are for the reader. ``tests/extensions/tasks/scenarios/test_many.py`` runs it small.
+Counts, not clocks, decide; the times are for the reader.
+``tests/extensions/tasks/scenarios/test_many.py`` runs it small.
 """
 
 from __future__ import annotations
