@@ -12,14 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import anyio
 
 from ferrule.kernel.changes.bus import Listener
 from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.kernel.dispatch import CallOptions, DispatchContext, Outbound, TransportContext
-from ferrule.protocol.errors import CapabilityNotDeclared, ClientNotAskable, LocalError, NoBackChannel
+from ferrule.protocol.errors import (
+    CapabilityNotDeclared,
+    ClientNotAskable,
+    ConnectionClosed,
+    LocalError,
+    NoBackChannel,
+)
 from ferrule.protocol.handshake import Negotiation
 from ferrule.wire.codec import convert
 from ferrule.wire.faults import ConvertError
@@ -96,6 +102,21 @@ class NotifyOnly:
         """Pass a notification on; without a channel it is dropped."""
         if self._outbound is not None:
             await self._outbound.notify(method, params)
+
+
+class _Gone:
+    """The outbound channel of a legacy connection whose own is gone for good."""
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        raise ConnectionClosed(f"{method} cannot be sent: the connection is closed")
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Drop it."""
+
+
+_GONE: Final = _Gone()
 
 
 class GuardedDispatch:
@@ -363,6 +384,10 @@ class Connection:
             callbacks.pop()()
 
     # -- the channel ------------------------------------------------------------------------------------------
+
+    def detach(self) -> None:
+        """The channel is gone for good: let go of it, so that neither holds the other. Questions are refused."""
+        self._outbound = None if self.is_modern else _GONE
 
     @property
     def outbound(self) -> Outbound:

@@ -208,12 +208,15 @@ class DirectDispatcher:
             if failure is None:
                 call.cancel_requested = True  # the caller gave up: a sync function in its thread looks at this
                 raise
-            if self._raise:
-                raise
-            logger.error("%s failed", method, exc_info=failure)
-            raise RemoteError.from_error(error_from_exception(failure)) from failure
+            try:
+                if self._raise:
+                    raise
+                logger.error("%s failed", method, exc_info=failure)
+                raise RemoteError.from_error(error_from_exception(failure)) from failure
+            finally:
+                del failure  # its traceback holds this frame
         finally:
-            call.progress_params = None
+            call.progress_params = call.interruption = None
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Hand a notification to the peer in this task; what its handler raises is logged there."""
@@ -224,6 +227,8 @@ class DirectDispatcher:
             await attended(cast("OnNotify", peer._on_notify)(call, method, raw), call)
         except BaseException as error:
             logger.error("The handling of %s failed", method, exc_info=failure_of(error, call))
+        finally:
+            call.interruption = None
 
     async def _other_end(self) -> DirectDispatcher:
         peer = self._peer

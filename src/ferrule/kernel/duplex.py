@@ -388,14 +388,19 @@ class JSONRPCDispatcher:
             except BaseException:  # a cancellation: the peer's, or the end of everything; it ends this task either way
                 self._forget(inbound)
                 raise
-            await self.finish_error(inbound, failure)
+            try:
+                await self.finish_error(inbound, failure)
+            finally:
+                del failure  # the traceback of its cause holds this frame
         else:
             await self.finish(inbound, result)
         finally:
+            inbound.interruption = None
             if inbound.lingers:
                 self._lingering -= 1
             if inbound.handle is not None and self._spawner is not None:
                 self._spawner.forget(inbound.handle)
+            inbound.handle = None  # a task that was cancelled holds its exception, which holds all this
 
     async def wait_until_read(self, inbound: _Inbound) -> None:
         """Before the answer to a request that reported progress: give the peer time to read the reports."""
@@ -509,6 +514,7 @@ class JSONRPCDispatcher:
         except BaseException as error:
             logger.error("The handling of %s failed", method, exc_info=failure_of(error, inbound))
         finally:
+            inbound.interruption = None
             self._notifying.discard(inbound)
 
     def _take_progress(self, params: dict[str, Any] | None) -> bool:
@@ -600,7 +606,10 @@ class JSONRPCDispatcher:
                 await self._withdraw(id, error)
             raise
         if question.error is not None:
-            raise question.error
+            try:
+                raise question.error
+            finally:
+                del question  # the traceback of its error holds this frame
         result = cast("object", question.result)
         if not isinstance(result, dict):
             raise LocalError(f"The peer's answer to {method} is malformed: a result is an object")

@@ -96,7 +96,10 @@ class ServerSession:
 
         See `ferrule.kernel.concurrency.cancellation`.
         """
-        return failure_of(error, self._dispatch)
+        try:
+            return failure_of(error, self._dispatch)
+        finally:
+            del error  # its traceback may hold this frame
 
     @property
     def interruptible(self) -> Interruptible | None:

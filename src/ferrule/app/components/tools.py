@@ -351,7 +351,10 @@ class ToolComponent(Component[ToolOptions]):
             logger.error("Tool %r returned what it may not: %s", self.name, error)
             return error_result(f"The result of tool `{self.name}` cannot be given: {error}")
         if isinstance(error, MCPError):
-            raise error
+            try:
+                raise error
+            finally:
+                del error, raised  # their tracebacks hold this frame
         if isinstance(error, CapabilityNotDeclared):
             return error_result(f"Tool `{self.name}` cannot be used: {error}")
         # Imported here: a tool that asks no questions never loads the rounds.

@@ -183,6 +183,9 @@ class Rounds(ABC):
     async def check_open(self) -> None:  # noqa: B027 - in the legacy era a round does not end before its body
         """Cancel whoever still speaks for a round that has ended; every call of ``Context`` comes here."""
 
+    def let_go(self) -> None:  # noqa: B027 - not every engine holds itself
+        """The round has ended: forget what makes a cycle."""
+
     def _refuse_when_over(self, what: str) -> None:
         """A task that outlives the body can neither ask nor take effects: nobody would hear of it."""
         if self._is_over:
@@ -347,8 +350,11 @@ class Rounds(ABC):
             failure = failure_of(error, watch)
             logger.error("The step %r failed", call.name, exc_info=failure)
             is_exit = isinstance(failure, BodyExit)  # whose text says what it stands for
-            return "step_failed", str(failure) if is_exit else f"{type(failure).__name__}: {failure}"
+            text = str(failure) if is_exit else f"{type(failure).__name__}: {failure}"
+            del failure  # its traceback holds this frame
+            return "step_failed", text
         finally:
+            watch.interruption = None
             in_step.reset(token)
 
     async def _claim(self, marks: OneTimeMarks, mark: str) -> tuple[EntryKind, Any] | None:
@@ -415,6 +421,7 @@ class PushRounds(Rounds):
             answer = await self._push(question)
         except BaseException as error:
             shared.settle(None, error if isinstance(error, Exception) else None)
+            del shared  # it has the error, whose traceback holds this frame
             raise
         finally:
             self._shared.pop(base, None)
@@ -480,7 +487,10 @@ class PushRounds(Rounds):
             for index, awaitable in enumerate(awaitables):
                 group.start_soon(branch, index, awaitable)
         if errors:
-            raise errors[min(errors)]
+            try:
+                raise errors[min(errors)]
+            finally:
+                errors.clear()  # their tracebacks hold this frame
         return results
 
     async def settle(self, value: Any) -> Any:
@@ -491,7 +501,10 @@ class PushRounds(Rounds):
     async def settle_error(self, error: BaseException) -> Any:
         """As `settle`; raises the error."""
         self._end()
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
 
     def _end(self) -> None:
         self._is_over = True
@@ -514,7 +527,10 @@ class _Shared:
     async def wait(self) -> Any:
         await self._event.wait()
         if self._error is not None:
-            raise self._error
+            try:
+                raise self._error
+            finally:
+                del self  # the traceback holds this frame
         return self._answer
 
 

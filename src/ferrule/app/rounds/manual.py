@@ -74,7 +74,10 @@ class ManualRounds(Rounds):
 
     async def settle_error(self, error: BaseException) -> Any:
         """Nothing to add."""
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
 
 
 async def answer_manually(

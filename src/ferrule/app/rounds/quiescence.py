@@ -83,6 +83,12 @@ class Quiescence:
             if timeout_s is not None:
                 self._handle = self._loop.call_later(timeout_s, self._wake, context=self._context)
 
+    def let_go(self) -> None:
+        """Forget, after `close`, what leads back to the request."""
+        self._handle = None
+        self._context = contextvars.Context()
+        self._working, self._on_quiescent = (), _nothing
+
     def close(self) -> None:
         """Nothing is called any more."""
         self._is_closed = True
@@ -117,3 +123,7 @@ class Quiescence:
         else:
             self._quiet, self._seen = 0, self.activity
         self._handle = self._loop.call_soon(self._pass, context=self._context)
+
+
+def _nothing() -> None:
+    """What is called when nothing is left to call."""

@@ -539,10 +539,14 @@ class ReplayRounds(Rounds):
         """Return the result of this round after the body raised or was cancelled; raise ``error`` if it failed."""
         await self._stop()
         if not self._suspended:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
         if not isinstance(error, asyncio.CancelledError):
             error = self.request.session.failure_of(error)
             logger.warning("A body raised after its suspension; that is ignored", exc_info=error)
+        del error  # its traceback may hold this frame
         return self._finish()
 
     def _finish(self) -> Any:
@@ -572,6 +576,15 @@ class ReplayRounds(Rounds):
         found = None if carrier is None else carrier.interruption
         return found if isinstance(found, asyncio.CancelledError) else asyncio.CancelledError()
 
+    def let_go(self) -> None:
+        """Forget the request, and what waited for the end of the body, which holds the request by its context.
+
+        Nothing that still calls gets further than `check_open`.
+        """
+        self.request = cast("Any", None)
+        self._unwinding = None
+        self._quiescence.let_go()
+
     async def _stop(self) -> None:
         """Wait for running steps and a reply in the making, even while being cancelled; release whoever is parked."""
         self._is_over = True
@@ -586,7 +599,10 @@ class ReplayRounds(Rounds):
                 interrupted = error
         self._release_all()
         if interrupted is not None:
-            raise interrupted
+            try:
+                raise interrupted
+            finally:
+                del interrupted  # its traceback holds this frame
 
     def _unfinished(self) -> set[asyncio.Task[Any]]:
         replying = self._replying
@@ -618,10 +634,16 @@ class ReplayRounds(Rounds):
                 task.cancel()
             await asyncio.wait(tasks)
             raise
-        if exits:
-            raise exits[min(exits)]
-        failures = [task for task in tasks if task.cancelled() or task.exception() is not None]
-        return failures[0].result() if failures else [task.result() for task in tasks]
+        try:
+            if exits:
+                raise exits[min(exits)]
+            failures = [task for task in tasks if task.cancelled() or task.exception() is not None]
+            return failures[0].result() if failures else [task.result() for task in tasks]
+        finally:
+            # The tracebacks of their errors hold this frame.
+            exits.clear()
+            del tasks
+            failures = []
 
 
 def _set_exception(future: asyncio.Future[Any], error: Exception) -> None:

@@ -57,18 +57,44 @@ async def run_body(
         if session.rounds is None:
             session.body_task = _ENDED
             raise
-        return await session.rounds.settle_error(error)
+        try:
+            return await session.rounds.settle_error(error)
+        finally:
+            _leave(session)
     except BaseException as error:
         return await _exited(session, error)
-    if session.rounds is not None:
-        value = await session.rounds.settle(value)
     # By name, as above.
-    if getattr(value, "is_input_required", False):
-        from ferrule.app.rounds.manual import answer_manually
-
-        return await answer_manually(request, value, function, kwargs)
+    if session.rounds is not None or getattr(value, "is_input_required", False):
+        return await _settled(request, function, kwargs, value)
     session.body_task = _ENDED
     return value
+
+
+async def _settled(
+    request: ServerRequestContext[Any], function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any], value: Any
+) -> Any:
+    """The answer of a body that has asked, or that returns its questions."""
+    session = request.session
+    try:
+        if session.rounds is not None:
+            value = await session.rounds.settle(value)
+        if getattr(value, "is_input_required", False):
+            from ferrule.app.rounds.manual import answer_manually
+
+            return await answer_manually(request, value, function, kwargs)
+        return value
+    finally:
+        _leave(session)
+
+
+def _leave(session: ServerSession) -> None:
+    """The call has ended. Its engine holds the request and is held by it: a cycle, unless one lets go of the other."""
+    session.body_task = _ENDED
+    rounds = session.rounds
+    if rounds is not None:
+        rounds.let_go()
+        if not rounds.suspending:  # if it is, threads and tasks of the body may go on, and look at this
+            session.rounds = None
 
 
 async def _exited(session: ServerSession, error: BaseException) -> Any:
@@ -76,13 +102,15 @@ async def _exited(session: ServerSession, error: BaseException) -> Any:
     try:
         if session.rounds is not None:
             return await session.rounds.settle_error(error)
-        session.body_task = _ENDED
         raise error
     except Exception:
         raise
     except BaseException as left:
         take_back_left_over(session.interruptible)
         raise session.failure_of(left)  # noqa: B904 - it has its cause
+    finally:
+        _leave(session)
+        del error  # its traceback holds this frame
 
 
 async def _begun(session: ServerSession, function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]) -> Any:

@@ -466,6 +466,7 @@ class DirectChannel:
             raise RemoteError.from_error(error_from_exception(error)) from error
         finally:
             call.cancel_requested = True
+            call.interruption = None
             await aclose_shielded(connection)
 
     async def take_notification(self, call: _Call, method: str, params: Mapping[str, Any] | None) -> None:

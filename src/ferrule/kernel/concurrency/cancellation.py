@@ -81,7 +81,8 @@ class Interruptible:
     Attributes:
         cancel_requested: the peer has withdrawn the request.
         loop: the asyncio event loop, where the carrier knows it; ``None`` elsewhere.
-        interruption: what was last thrown into the body from outside; ``None`` for nothing. Set by `attended`.
+        interruption: what was last thrown into the body from outside; ``None`` for nothing. Set by `attended`; whoever
+            awaits that forgets it once the request has ended, because its traceback leads back here.
         left_over: the count of the task when that was thrown, without what it counts for; see `take_back_left_over`.
         foreign_cancels: how many calls of ``cancel()`` that took. Whoever cancels the body's task and takes that back
             itself counts this down first, so that others can be told from its own.
@@ -186,7 +187,10 @@ def failure_of(error: BaseException, request: object) -> Exception:
     if isinstance(error, Exception):
         return error
     if is_cancellation(error, request):
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame: a cycle that only a full collection would find
     failure = BodyExit(error)
     failure.__cause__ = error
     return failure
@@ -248,8 +252,9 @@ def attended(awaitable: Awaitable[T], request: Interruptible) -> Generator[Any, 
             request.left_over = cancelling() - at_start
         raise
     finally:
-        thrown = None  # its traceback holds this frame
         take_back_left_over(request)
+        thrown = task = running = None  # the traceback holds this frame, and a cancelled task the exception
+        cancelling = _zero
 
 
 def take_back_left_over(request: Interruptible | None) -> None:

@@ -92,6 +92,7 @@ class DisconnectWatch:
 
     def stop(self) -> None:
         """Stop watching; called when the response was sent."""
+        self._on_gone = _nothing  # it belongs to who has us
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
@@ -107,4 +108,9 @@ class DisconnectWatch:
                 break
         if self._watcher is not None:
             self._watcher = None
-            self._on_gone()
+            on_gone, self._on_gone = self._on_gone, _nothing
+            on_gone()
+
+
+def _nothing() -> None:
+    """What a watch calls that has ended."""

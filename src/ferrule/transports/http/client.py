@@ -224,7 +224,10 @@ class StreamableHttp:
             if flight.stray is not None:
                 return cast("dict[str, Any]", result_of(flight.stray))
             if flight.reason is not None:
-                raise flight.reason
+                try:
+                    raise flight.reason
+                finally:
+                    del flight  # the traceback of its reason holds this frame
             raise flight.timed_out()
         return cast("dict[str, Any]", flight.result)
 
@@ -522,6 +525,8 @@ class StreamableHttp:
             await attended(self._on_notify(asked, method, params), asked)
         except BaseException as error:
             logger.error("The handling of %s failed", method, exc_info=failure_of(error, asked))
+        finally:
+            asked.interruption = None
 
     async def _serve(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
         if self.is_stateless:
@@ -546,8 +551,10 @@ class StreamableHttp:
                 if not isinstance(failure, FerruleError):
                     logger.error("Serving %s failed", method, exc_info=failure)
                 body = encode_error(id, error_from_exception(failure))
+                del failure  # its traceback holds this frame
             await self._answer(method, body)
         finally:
+            asked.interruption = None
             self._served.pop(id, None)
 
     async def _answer(self, method: str, body: bytes) -> None:

@@ -125,4 +125,7 @@ def result_of(message: Mapping[str, Any]) -> Any:
     raised = RemoteError.from_error(JsonRpcError(error["code"], error["message"]))
     if "data" in error:
         raised.data = error["data"]
-    raise raised
+    try:
+        raise raised
+    finally:
+        del raised  # its traceback holds this frame

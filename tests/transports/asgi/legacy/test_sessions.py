@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ferrule.transports.asgi.legacy.sessions import SessionTable, TooManySessions, new_session_id
+from ferrule.transports.asgi.legacy.sessions import RecentIds, SessionTable, TooManySessions, new_session_id
 
 
 class Clock:
@@ -126,3 +126,18 @@ def test_session_ids_are_random_visible_ascii() -> None:
     ids = {new_session_id() for _ in range(1000)}
     assert len(ids) == 1000
     assert all(len(id) == 32 and all("\x21" <= c <= "\x7e" for c in id) for id in ids)
+
+
+def test_the_last_ids_are_remembered_and_no_others() -> None:
+    """The oldest gives way, whatever the ids look like; what is no id of ours was never one of them."""
+    recent = RecentIds(3)
+    ids = ["00" * 15 + "01", "00" * 16, "01" * 16, "ab" * 16]
+    assert ids[0] not in recent
+    for id in ids[:3]:
+        recent.add(id)
+    assert [id in recent for id in ids] == [True, True, True, False]
+    recent.add(ids[3])
+    assert [id in recent for id in ids] == [False, True, True, True]
+    assert "00" * 14 + "01" * 2 not in recent  # the end of one and the beginning of the next
+    assert "not hexadecimal" not in recent
+    assert "00" not in recent

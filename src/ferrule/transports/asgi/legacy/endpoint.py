@@ -24,7 +24,13 @@ from ferrule.protocol.handshake import is_handshake_version
 from ferrule.stores.events import EventStore
 from ferrule.transports.asgi.legacy.exchange import LegacyExchange, Outlet
 from ferrule.transports.asgi.legacy.session import GET_STREAM, MAX_IN_FLIGHT, LegacySession
-from ferrule.transports.asgi.legacy.sessions import SESSION_ID_CHARS, SessionTable, TooManySessions, new_session_id
+from ferrule.transports.asgi.legacy.sessions import (
+    SESSION_ID_CHARS,
+    RecentIds,
+    SessionTable,
+    TooManySessions,
+    new_session_id,
+)
 from ferrule.transports.asgi.legacy.shared import SharedSessions, StreamWatch
 from ferrule.transports.asgi.legacy.stream import replay
 from ferrule.transports.asgi.lifecycle import LifespanRunner
@@ -84,9 +90,8 @@ class LegacyEndpoint:
         )
         self._life = life
         self._has_explained = False
-        # Ids of the last sessions that ended here, whose clients may still send requests; to explain the 404 in the
-        # log.
-        self._ended: dict[str, None] = {}
+        # Ids of the last sessions that ended here, whose clients may still send requests; to explain the 404 in the log.
+        self._ended = RecentIds(_MAX_ENDED)
         self._shared: SharedSessions | None = None
         if options.shared is not None and not options.stateless:
             self._shared = SharedSessions(options.shared, server, options, self.sessions.get, self.sessions.remove)
@@ -96,9 +101,7 @@ class LegacyEndpoint:
         if self._shared is not None:
             self._shared.forget(session.session_id)
         elif not self._has_explained:
-            self._ended[session.session_id] = None
-            if len(self._ended) > _MAX_ENDED:
-                del self._ended[next(iter(self._ended))]
+            self._ended.add(session.session_id)
 
     # --- POST -------------------------------------------------------------------------------------------------------
 
@@ -269,6 +272,7 @@ class LegacyEndpoint:
             payload = None
         finally:
             exchange.finished = True
+            exchange.interruption = None
             if session.in_flight.get(id) is exchange:
                 del session.in_flight[id]
         if exchange.cancel_requested:

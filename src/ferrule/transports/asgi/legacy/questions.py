@@ -90,7 +90,10 @@ class ClientQuestions:
             raise
         self._open.pop(id, None)
         if question.error is not None:
-            raise question.error
+            try:
+                raise question.error
+            finally:
+                del question  # the traceback of its error holds this frame
         return cast("dict[str, Any]", question.result)
 
     def answer(self, message: Mapping[str, Any]) -> bool:

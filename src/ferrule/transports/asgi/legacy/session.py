@@ -335,12 +335,15 @@ class LegacySession:
         # Thousands may expire together, and most have nothing to clean up: no task for those.
         if self.connection.opened_exit_stack is not None or self._next_stream:
             current_runtime().spawn(self._clean_up)
+        else:
+            self.connection.detach()
 
     async def _clean_up(self) -> None:
         await self.close_get_streams()
         await aclose_shielded(self.connection)
         if self._options.event_store is not None and self.shared is None:  # other workers may still need them
             await self._options.event_store.forget(self.session_id)
+        self.connection.detach()
 
     async def close_get_streams(self) -> None:
         """End the GET streams concurrently; those of requests in flight stay.

@@ -12,10 +12,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["SESSION_ID_CHARS", "SessionTable", "TableEntry", "TooManySessions", "new_session_id"]
+__all__ = ["SESSION_ID_CHARS", "RecentIds", "SessionTable", "TableEntry", "TooManySessions", "new_session_id"]
 
 
 SESSION_ID_CHARS = 32
+_ID_BYTES = SESSION_ID_CHARS // 2
 
 
 class TooManySessions(Exception):
@@ -133,3 +134,36 @@ class SessionTable(Generic[_E]):
 
     def _has_expired(self, entry: _E) -> bool:
         return self._idle_s is not None and self._clock() - entry.idle_since_s >= self._idle_s
+
+
+class RecentIds:
+    """The last ids that were added, as many as fit; the oldest gives way.
+
+    Their bytes stand in one piece of memory. Kept as text, each would lie among what its session allocated, and the
+    allocator could give none of that back to the system.
+
+    Args:
+        size: how many.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept = bytearray()
+        self._next = 0
+
+    def add(self, session_id: str) -> None:
+        """Remember one that `new_session_id` made."""
+        self._kept[self._next : self._next + _ID_BYTES] = bytes.fromhex(session_id)
+        self._next = (self._next + _ID_BYTES) % (self._size * _ID_BYTES)
+
+    def __contains__(self, session_id: str) -> bool:
+        try:
+            wanted = bytes.fromhex(session_id)
+        except ValueError:
+            return False
+        if len(wanted) != _ID_BYTES:
+            return False
+        at = self._kept.find(wanted)
+        while at % _ID_BYTES and at >= 0:  # across two of them
+            at = self._kept.find(wanted, at + 1)
+        return at >= 0

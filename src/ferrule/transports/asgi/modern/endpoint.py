@@ -193,6 +193,7 @@ class ModernEndpoint:
         await attended(
             ServerRunner(self._server, connection, lifespan_state).on_notify(exchange, method, params), exchange
         )
+        exchange.interruption = None
         await aclose_shielded(connection)
         await request.reply_empty(202)
 

@@ -185,8 +185,9 @@ class ModernExchange(ProgressSender):
     def finish(self) -> None:
         """Note that the handler has ended: only the response is sent from now on, and nothing is watched."""
         self.finished = True
-        self.connection = (
-            None  # the connection refers to this exchange; without this each request would leave a reference cycle
-        )
+        # What leads back to us goes; a cycle per request would be the collector's work.
+        self.connection = None
+        self.interruption = None
         if self._watch is not None:
             self._watch.stop()
+            self._watch = None
