@@ -34,7 +34,7 @@ ROUNDS = 5
 
 
 async def left_behind(way: Callable[[int], Awaitable[Any]]) -> Counter[str]:
-    """What of ours is found in cycles after a few runs of ``way``; its first run, which makes what stays, is left out."""
+    """What of ours is found in cycles after a few runs of ``way``; its first run makes what stays and is left out."""
     await way(ROUNDS)
     await anyio.sleep(0.01)
     gc.collect()

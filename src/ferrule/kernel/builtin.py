@@ -6,14 +6,19 @@ them touches connection state that the runner has not let it touch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from ferrule.kernel.changes.bus import ListenFilter
+from ferrule.kernel.changes.bus import Event, ListenFilter, SubscriptionBus
+from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.kernel.connection import unguarded
-from ferrule.kernel.dispatch import NotifiesAfterResult
-from ferrule.protocol.errors import InvalidParams, MethodNotFound, ResourceNotFound
+from ferrule.kernel.dispatch import NotifiesAfterResult, SendsEncoded
+from ferrule.protocol.errors import InternalError, InvalidParams, MethodNotFound, ResourceNotFound
 from ferrule.protocol.handshake import negotiate_initialize
-from ferrule.wire.revisions import REVISIONS, Revision
+from ferrule.wire.codec import encode
+from ferrule.wire.jsonrpc import encode_notification
+from ferrule.wire.revisions import REVISIONS, Revision, project_params
 from ferrule.wire.types import (
     META_SUBSCRIPTION_ID,
     DiscoverResult,
@@ -37,6 +42,21 @@ MAX_SUBSCRIBED_CHARS: Final = 8000
 MAX_ALL_SUBSCRIBED_CHARS: Final = 1 << 20
 """Bounds of what one legacy connection, or one modern subscription, has the server remember: how many URIs, the length
 of one, and of all together."""
+
+MAX_SUBSCRIBED_OF_SERVER: Final = 100_000
+MAX_SUBSCRIBED_CHARS_OF_SERVER: Final = 16 << 20
+MAX_STREAMS: Final = 10_000
+"""Bounds of what all of them together have one server remember: URIs, their length, and modern subscriptions."""
+
+
+class TooManySubscriptions(InternalError):
+    """The server remembers as many subscriptions as it may; over HTTP the answer is 503."""
+
+    http_status = 503
+    http_headers: Iterable[tuple[str, str]] = ()
+
+    def __init__(self) -> None:
+        super().__init__("Too many subscriptions")
 
 
 def register_builtins(server: Server[Any]) -> None:
@@ -109,11 +129,12 @@ async def subscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
         _check_size(1, len(ctx.params.uri), 0)
     uri = normal_uri(ctx.params.uri)
     if uri not in uris:
-        _check_size(len(uris) + 1, len(uri), sum(map(len, uris)) + len(uri))
+        _check_size(len(uris) + 1, len(uri), listener.uri_chars + len(uri))
+        _check_room(ctx.server, 1, len(uri))
         exists = ctx.server.has_resource
         if exists is not None and not exists(ctx, ctx.params.uri):
             raise ResourceNotFound(ctx.params.uri, code=ctx.revision.missing_resource_code)
-    uris.add(uri)
+        listener.add_uri(uri)
     return EmptyResult()
 
 
@@ -123,7 +144,7 @@ async def unsubscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
         raise MethodNotFound(ctx.method)
     listener = ctx.session.connection.listener
     if listener is not None:
-        listener.filter.uris.discard(normal_uri(ctx.params.uri))
+        listener.discard_uri(normal_uri(ctx.params.uri))
     return EmptyResult()
 
 
@@ -131,6 +152,13 @@ def _check_size(count: int, longest: int, in_all: int) -> None:
     """Refuse what a peer may not have remembered; lengths in characters."""
     if count > MAX_SUBSCRIBED or longest > MAX_SUBSCRIBED_CHARS or in_all > MAX_ALL_SUBSCRIBED_CHARS:
         raise InvalidParams(f"A subscription is to {MAX_SUBSCRIBED} resources at most, by URIs of usual length")
+
+
+def _check_room(server: Server[Any], count: int, chars: int) -> None:
+    """Refuse what the server may not remember beside all that it remembers."""
+    bus = server.bus
+    if bus.uri_count + count > MAX_SUBSCRIBED_OF_SERVER or bus.uri_chars + chars > MAX_SUBSCRIBED_CHARS_OF_SERVER:
+        raise TooManySubscriptions
 
 
 def _bind(ctx: ServerRequestContext[Any], filter: ListenFilter) -> None:
@@ -151,7 +179,8 @@ def granted_filter(
         revision: of the client; changes for which it has no notification are not granted.
 
     Raises:
-        InvalidParams: it names more URIs, or longer ones, than the server remembers.
+        InvalidParams: it names more URIs, or longer ones, than the server remembers for one client.
+        TooManySubscriptions: more than it remembers for all.
     """
     granted: dict[str, Any] = {}
     kinds: list[str] = []
@@ -168,9 +197,40 @@ def granted_filter(
     if isinstance(wanted.resource_subscriptions, list) and server.resource_updates:
         lengths = [len(uri) for uri in wanted.resource_subscriptions]
         _check_size(len(lengths), max(lengths, default=0), sum(lengths))
+        _check_room(server, len(lengths), sum(lengths))
         uris = list(dict.fromkeys(wanted.resource_subscriptions))
         granted["resourceSubscriptions"] = uris
     return granted, ListenFilter(kinds, uris)
+
+
+_MAX_ENCODED: Final = 16
+
+_ID_PLACE: Final = os.urandom(16).hex()
+"""Stands for the id of a subscription in an event that is encoded for all; nobody else can know it."""
+
+
+def _encoded_parts(bus: SubscriptionBus, event: Event, revision: Revision) -> list[bytes] | None:
+    """Return what comes before and after the id of a subscription in the message of an event, encoded once for all.
+
+    ``None`` for a notification that the revision itself does not define.
+    """
+    key = id(event), revision.version
+    found = bus.encoded.get(key)
+    if found is not None:
+        return found[1]
+    if event.method not in revision.server_notifications:
+        return None
+    params = project_params(revision, event.method, _with_meta(event, {SUBSCRIPTION_ID_KEY: _ID_PLACE}))
+    parts = encode_notification(event.method, params).split(b'"%s"' % _ID_PLACE.encode())
+    if len(bus.encoded) >= _MAX_ENCODED:
+        del bus.encoded[next(iter(bus.encoded))]
+    bus.encoded[key] = event, parts  # with the event, so that its id stands for no other
+    return parts
+
+
+def _with_meta(event: Event, meta: dict[str, Any]) -> dict[str, Any]:
+    own = event.params.get("_meta")
+    return {**event.params, "_meta": {**own, **meta} if own else meta}
 
 
 async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
@@ -180,12 +240,14 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
     keep up; the last two answer with a result, so that the client knows to listen again. On stdio
     ``notifications/cancelled`` follows it: the revision asks for the one on one page and for the other on another.
     """
+    if len(ctx.server.bus) >= MAX_STREAMS:
+        raise TooManySubscriptions
     granted, filter = granted_filter(ctx.server, ctx.params.notifications, ctx.revision)
     _bind(ctx, filter)
     for key, grant in ctx.server.filter_grants.items():
         if key in ctx.params.notifications:
             value, topics = await grant(ctx, ctx.params.notifications[key])
-            filter.topics.update(topics)
+            filter.topics = {*filter.topics, *topics}
             if value is not None:
                 granted[key] = value
     meta = {SUBSCRIPTION_ID_KEY: ctx.request_id}
@@ -194,10 +256,17 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
         undo = session.connection.on_closing(listener.end)
         try:
             await session.notify("notifications/subscriptions/acknowledged", {"notifications": granted, "_meta": meta})
-            del granted, ctx, filter  # what is not needed any more is not kept for hours
+            carrier = unguarded(session.dispatch)
+            sender = carrier if isinstance(carrier, SendsEncoded) else None
+            own_id, bus = encode(ctx.request_id), ctx.server.bus
+            del granted, ctx, filter, carrier  # what is not needed any more is not kept for hours
             async for event in listener:
-                own = event.params.get("_meta")
-                await session.notify(event.method, {**event.params, "_meta": {**own, **meta} if own else meta})
+                parts = None if sender is None else _encoded_parts(bus, event, session.connection.revision)
+                if sender is None or parts is None:
+                    await session.notify(event.method, _with_meta(event, meta))
+                else:
+                    await yield_to_loop(session)
+                    await sender.send_encoded(own_id.join(parts))
         finally:
             undo()
     dispatch = session.dispatch

@@ -50,6 +50,7 @@ __all__ = [
     "ReadStream",
     "RepliesEarly",
     "RunsTasks",
+    "SendsEncoded",
     "StreamMessage",
     "TransportContext",
     "WriteStream",
@@ -357,6 +358,15 @@ class NotifiesAfterResult(Protocol):
 
     def notify_after_result(self, method: str, params: Mapping[str, Any]) -> None:
         """Send this notification behind the result; drop it if the request ends without one."""
+        ...
+
+
+@runtime_checkable
+class SendsEncoded(Protocol):
+    """A dispatch context that takes notifications as bytes: one that goes to many peers is encoded once."""
+
+    async def send_encoded(self, message: bytes) -> None:
+        """As `Outbound.notify`, for a whole message that is encoded already."""
         ...
 
 

@@ -175,6 +175,41 @@ async def test_what_a_modern_subscription_holds_is_bounded(uris: list[str]) -> N
     assert len(app.lowlevel.bus) == 0
 
 
+async def test_what_all_subscriptions_of_a_server_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many clients with an allowed number each would fill the memory all the same. What ends makes room."""
+    monkeypatch.setattr(builtin, "MAX_SUBSCRIBED_OF_SERVER", 5)
+    monkeypatch.setattr(builtin, "MAX_SUBSCRIBED_CHARS_OF_SERVER", 100)
+    monkeypatch.setattr(builtin, "MAX_STREAMS", 3)
+    app = made()
+    app.add_resource("a:{name}", lambda name: name)
+    bus = app.lowlevel.bus
+    app.lowlevel.resource_updates = True
+    other = bus.listen(ListenFilter(uris=["a:1", "a:2", "a:3", "a:4"]))
+    connection = connection_of(V1125, listener=bus.listen(ListenFilter()))
+
+    async def subscribe(uri: str) -> None:
+        await ask(app, "resources/subscribe", {"uri": uri}, version=V1125, connection=connection)
+
+    async def refused(wanted: dict[str, Any]) -> None:
+        with pytest.raises(MCPError, match="Too many subscriptions") as error:
+            await ask(app, "subscriptions/listen", {"notifications": wanted})
+        assert (error.value.code, error.value.http_status) == (-32603, 503)  # type: ignore[attr-defined]
+
+    await refused({"resourceSubscriptions": ["a:1", "a:2"]})
+    with pytest.raises(MCPError, match="Too many subscriptions"):
+        await subscribe("a:" + "x" * 90)
+    await subscribe("a:5")
+    await subscribe("a:5")
+    with pytest.raises(MCPError, match="Too many subscriptions"):
+        await subscribe("a:6")
+    other.discard_uri("a:1")
+    await subscribe("a:6")
+    with bus.listen(ListenFilter(["tools"])):
+        await refused({"toolsListChanged": True})
+    other.end()
+    await subscribe("a:" + "x" * 90)
+
+
 async def test_a_modern_subscription_of_allowed_size_is_granted() -> None:
     """10,000 URIs of a hundred characters."""
     app = made()

@@ -16,6 +16,14 @@ from tests.kernel.harness import settled
 TOOLS = Event.list_changed("tools")
 
 
+def hears(filter: ListenFilter, event: Event) -> bool:
+    """Whether one listener with this filter hears an event."""
+    bus = SubscriptionBus()
+    with bus.listen(filter) as listener:
+        bus.publish(event)
+        return bool(listener.drain())
+
+
 def uris(events: list[Event]) -> list[Any]:
     return [event.params.get("uri") for event in events]
 
@@ -36,7 +44,7 @@ def uris(events: list[Event]) -> list[Any]:
 )
 def test_a_subscription_covers_what_lies_below_its_uri(subscribed: str, changed: str, told: bool) -> None:
     """`params.uri` may be a sub-resource of the subscribed one; a longer name is not one."""
-    assert ListenFilter(uris=[subscribed]).matches(Event.resource_updated(changed)) is told
+    assert hears(ListenFilter(uris=[subscribed]), Event.resource_updated(changed)) is told
 
 
 @pytest.mark.parametrize("kind", LIST_CHANGED_METHODS)
@@ -45,17 +53,17 @@ def test_each_kind_of_list_is_told_to_its_listeners_only(kind: str) -> None:
     event = Event.list_changed(kind)
     assert event.method == LIST_CHANGED_METHODS[kind]
     for other in LIST_CHANGED_METHODS:
-        assert ListenFilter([other]).matches(event) is (other == kind)
-    assert not ListenFilter(uris=[event.topic]).matches(event)
-    assert not ListenFilter().matches(event)
+        assert hears(ListenFilter([other]), event) is (other == kind)
+    assert not hears(ListenFilter(uris=[event.topic]), event)
+    assert not hears(ListenFilter(), event)
 
 
 def test_an_extensions_topic_needs_its_method_too() -> None:
     """Two extensions may use one word for different things."""
     filter = ListenFilter(topics=[("notifications/tasks", "t1")])
-    assert filter.matches(Event("notifications/tasks", "t1"))
-    assert not filter.matches(Event("notifications/tasks", "t2"))
-    assert not filter.matches(Event("notifications/other", "t1"))
+    assert hears(filter, Event("notifications/tasks", "t1"))
+    assert not hears(filter, Event("notifications/tasks", "t2"))
+    assert not hears(filter, Event("notifications/other", "t1"))
 
 
 def test_an_event_that_already_waits_is_not_added_again() -> None:
@@ -173,9 +181,9 @@ async def test_iterating_waits_and_stops_at_the_end() -> None:
 def test_a_subscription_hears_of_every_spelling(subscribed, changed):
     """A client escapes what an author writes; both mean one resource."""
     event = Event.resource_updated(changed)
-    assert ListenFilter(uris=[subscribed]).matches(event)
+    assert hears(ListenFilter(uris=[subscribed]), event)
     assert event.params["uri"] == changed
-    assert not ListenFilter(uris=["r://caf%25C3%25A9/a b"]).matches(event)
+    assert not hears(ListenFilter(uris=["r://caf%25C3%25A9/a b"]), event)
 
 
 @pytest.mark.parametrize("where", ["a worker of the server", "a thread of the author"])
@@ -212,3 +220,54 @@ async def test_a_change_that_a_thread_publishes_is_heard_at_once(where: str, any
                 assert (await client.call_tool("grow")).text == "grown"
                 await anyio.sleep_forever()
     assert heard[0].method == "notifications/tools/list_changed"
+
+
+def test_a_publish_looks_at_those_who_hear_it_and_at_no_others() -> None:
+    """Thousands of streams may be open: an event of one URI must not cost by their number."""
+    looked_at: list[str] = []
+    bus = SubscriptionBus()
+
+    def filter_of(uri: str) -> ListenFilter:
+        made = ListenFilter(uris=[uri])
+        made.may_see = lambda changed: looked_at.append(uri) is None
+        return made
+
+    listeners = {uri: bus.listen(filter_of(uri)) for uri in (f"r://{number}" for number in range(1000))}
+    bus.publish(Event.resource_updated("r://7/below"))
+    assert looked_at == ["r://7"]
+    assert [uri for uri, listener in listeners.items() if listener.drain()] == ["r://7"]
+
+
+def test_what_a_listener_wants_can_change_and_goes_with_it() -> None:
+    """The bus finds listeners by what they want, so it has to know of each change, and to forget all at the end."""
+    bus = SubscriptionBus()
+    one, other = bus.listen(ListenFilter(uris=["r://a"])), bus.listen(ListenFilter(["tools"], ["r://a", "r://b"]))
+    one.add_uri("r://c")
+    one.discard_uri("r://a")
+    one.discard_uri("r://never")
+    other.set_uris({"r://b", "r://c"})
+    other.add_topic("m", "t")
+    for uri in "abc":
+        bus.publish(Event.resource_updated(f"r://{uri}"))
+    bus.publish(Event("m", "t"))
+    bus.publish(TOOLS)
+    assert uris(one.drain()) == ["r://c"]
+    assert uris(other.drain()) == ["r://b", "r://c", None, None]
+    assert (bus.uri_count, bus.uri_chars) == (3, 15)
+    other.discard_topic("m", "t")
+    bus.publish(Event("m", "t"))
+    assert not other.drain()
+    one.end()
+    one.end()
+    other.end()
+    one.add_uri("r://late")
+    assert (len(bus), bus.uri_count, bus.uri_chars) == (0, 0, 0)
+    assert [len(index) for index in (bus.by_kind, bus.by_uri, bus.by_topic)] == [0, 0, 0]
+
+
+def test_a_listener_of_a_kind_and_of_a_topic_hears_an_event_once() -> None:
+    """An extension may send a notification of a list for a topic of its own."""
+    bus = SubscriptionBus()
+    listener = bus.listen(ListenFilter(["tools"], topics=[(TOOLS.method, TOOLS.topic)]))
+    bus.publish(TOOLS)
+    assert listener.drain() == [TOOLS]

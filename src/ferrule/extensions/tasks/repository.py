@@ -302,16 +302,14 @@ class TaskRepository:
             self._wake_ups = self._servers[0].bus.listen(ListenFilter())
             self._wake_ups.on_wake(self._deliver_wake_ups)
         if self._wake_ups is not None:
-            self._wake_ups.filter.topics.add((_WAKE_UP, task_id))
+            self._wake_ups.add_topic(_WAKE_UP, task_id)
 
         def undo() -> None:
             self._callbacks.pop(task_id, None)
             if self._wake_ups is not None:
-                self._wake_ups.filter.topics.discard((_WAKE_UP, task_id))
+                self._wake_ups.discard_topic(_WAKE_UP, task_id)
             if not self._callbacks:  # gives back the room of the fullest hour
                 self._callbacks.clear()
-                if self._wake_ups is not None:
-                    self._wake_ups.filter.topics.clear()
 
         return undo
 

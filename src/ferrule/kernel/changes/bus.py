@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from threading import get_ident
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 from msgspec import field
@@ -34,6 +34,8 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
+
+_UNKNOWN: Final = object()
 
 DEFAULT_BUFFER_SIZE: Final = 256
 """Events that may wait for one listener."""
@@ -78,7 +80,9 @@ class Event(Value, frozen=True):
 
 
 class ListenFilter:
-    """What one listener wants: list-changed kinds, resource URIs, and topics of extensions. Mutable.
+    """What one listener wants: list-changed kinds, resource URIs, and topics of extensions.
+
+    Once a listener has it, only `Listener` changes it, because the bus finds listeners by what is in it.
 
     Args:
         kinds: of ``"tools"``, ``"prompts"``, ``"resources"``.
@@ -95,43 +99,69 @@ class ListenFilter:
     def __init__(
         self, kinds: Iterable[str] = (), uris: Iterable[str] = (), topics: Iterable[tuple[str, str]] = ()
     ) -> None:
-        self.kinds = {LIST_CHANGED_METHODS[kind] for kind in kinds}
-        self.uris = {normal_uri(uri) for uri in uris}
-        self.topics = set(topics)
+        # Nothing is shared by all that want nothing: an empty set holds 200 bytes, and there may be thousands.
+        self.kinds = _methods(tuple(kinds))
+        self.uris: set[str] = {normal_uri(uri) for uri in uris} or _NOTHING
+        self.topics: set[tuple[str, str]] = set(topics) or _NOTHING
         self.may_see: Callable[[str], bool] | None = None
 
-    def matches(self, event: Event) -> bool:
-        """Return whether the listener wants this event."""
-        if event.topic in self.kinds:
-            return True
-        if event.method == RESOURCE_UPDATED:
-            is_wanted = event.topic in self.uris or self._covers(event.topic)
-            return is_wanted and (self.may_see is None or self.may_see(event.topic))
-        return (event.method, event.topic) in self.topics
 
-    def _covers(self, uri: str) -> bool:
-        """Return whether a parent of ``uri`` is subscribed."""
-        if not self.uris:
-            return False
-        # Up the path instead of over all subscriptions: a client chooses how many subscriptions there are.
-        end = uri.rfind("/")
-        while end > 0:
-            if uri[:end] in self.uris or uri[: end + 1] in self.uris:
-                return True
-            end = uri.rfind("/", 0, end)
-        return False
+_NOTHING: Final[Any] = frozenset[Any]()
+
+
+@lru_cache(maxsize=64)
+def _methods(kinds: tuple[str, ...]) -> frozenset[str]:
+    """The notifications that tell of these kinds of lists."""
+    return frozenset(LIST_CHANGED_METHODS[kind] for kind in kinds)
+
+
+class _Index(dict[Any, Any]):
+    """Listeners by one thing that they want: the listener itself, or a dict of them where there are several."""
+
+    def add(self, key: object, listener: Listener) -> None:
+        """Find ``listener`` by ``key`` from now on."""
+        found: Any = self.get(key)
+        if found is None:
+            self[key] = listener
+        elif type(found) is dict:
+            found[listener] = None
+        elif found is not listener:
+            self[key] = {found: None, listener: None}
+
+    def discard(self, key: object, listener: Listener) -> None:
+        """Do not find it by ``key`` any more."""
+        found: Any = self.get(key)
+        if found is listener:
+            del self[key]
+        elif type(found) is dict:
+            cast("dict[Listener, None]", found).pop(listener, None)
+            if not found:
+                del self[key]
+        if not self:
+            self.clear()  # gives back the room of the fullest hour
+
+    def find(self, key: object) -> tuple[Listener, ...]:
+        """Who wants it, in the order in which they came."""
+        found: Any = self.get(key)
+        if type(found) is dict:
+            return tuple(cast("dict[Listener, None]", found))
+        return () if found is None else (found,)
 
 
 class Listener:
     """One bounded buffer of events; iterate it, or take what waits with `drain`.
 
+    Attributes:
+        uri_chars: the length in characters of all URIs that it listens to.
+
     Made by `SubscriptionBus.listen`; a context manager that stops listening at its end.
     """
 
-    __slots__ = ("_bus", "_ended", "_max", "_on_wake", "_waiting", "_wake", "filter", "overflowed")
+    __slots__ = ("_bus", "_ended", "_max", "_on_wake", "_waiting", "_wake", "filter", "overflowed", "uri_chars")
 
     def __init__(self, bus: SubscriptionBus, filter: ListenFilter, max_events: int) -> None:
         self.filter = filter
+        self.uri_chars = sum(map(len, filter.uris)) if filter.uris else 0
         self.overflowed = False
         self._bus = bus
         self._max = max_events
@@ -145,6 +175,51 @@ class Listener:
     def ended(self) -> bool:
         """Whether no further event will be added."""
         return self._ended
+
+    def add_uri(self, uri: str) -> None:
+        """Also listen to a resource; ``uri`` is a `normal_uri`."""
+        if self.filter.uris is _NOTHING:
+            self.filter.uris = set()
+        self.filter.uris.add(uri)
+        self.uri_chars += len(uri)
+        if not self._ended:
+            self._bus.by_uri.add(uri, self)
+            self._bus.count_uris(1, len(uri))
+
+    def discard_uri(self, uri: str) -> None:
+        """Do not listen to a resource any more; ``uri`` is a `normal_uri`."""
+        if uri not in self.filter.uris:
+            return
+        self.filter.uris.discard(uri)
+        self.uri_chars -= len(uri)
+        if not self._ended:
+            self._bus.by_uri.discard(uri, self)
+            self._bus.count_uris(-1, -len(uri))
+
+    def set_uris(self, uris: Iterable[str]) -> None:
+        """Listen to these resources and to no others; each is a `normal_uri`."""
+        wanted = set(uris)
+        for gone in self.filter.uris - wanted:
+            self.discard_uri(gone)
+        for new in wanted - self.filter.uris:
+            self.add_uri(new)
+
+    def add_topic(self, method: str, topic: str) -> None:
+        """Also listen to the notifications of an extension about ``topic``."""
+        if self.filter.topics is _NOTHING:
+            self.filter.topics = set()
+        self.filter.topics.add((method, topic))
+        if not self._ended:
+            self._bus.by_topic.add((method, topic), self)
+
+    def discard_topic(self, method: str, topic: str) -> None:
+        """Do not listen to them any more."""
+        if (method, topic) not in self.filter.topics:
+            return
+        self.filter.topics.discard((method, topic))
+        self._bus.by_topic.discard((method, topic), self)
+        if not self.filter.topics:  # gives back the room of the fullest hour
+            self.filter.topics = _NOTHING
 
     def on_wake(self, callback: Callable[[], None] | None) -> None:
         """Call back whenever something waits or the listener ended, instead of iterating."""
@@ -231,13 +306,22 @@ class SubscriptionBus:
     Args:
         max_events: the buffer of each listener.
 
+    Attributes:
+        by_kind, by_uri, by_topic: the listeners by what they want, kept by them; an event costs by the number of those
+            that hear it, however many there are.
+        uri_count, uri_chars: how many URIs all of them listen to together, and how long these are.
+        encoded: the last events as they are on the wire, kept by who sends them to many.
+
     Publishing is safe from any thread: what comes from another one than that of the listeners goes to their loop first.
     Everything else belongs to the thread of the event loop.
     """
 
     def __init__(self, *, max_events: int = DEFAULT_BUFFER_SIZE) -> None:
         self._max_events = max_events
-        self._listeners: dict[Listener, None] = {}
+        self._listeners: dict[Listener, object] = {}
+        self.by_kind, self.by_uri, self.by_topic = _Index(), _Index(), _Index()
+        self.uri_count = self.uri_chars = 0
+        self.encoded: dict[tuple[int, str], tuple[Event, list[bytes]]] = {}
         self._relays: list[Callable[[Event], None]] = []
         self._home: tuple[int, Callable[[Callable[[], None]], object]] | None = None
 
@@ -249,7 +333,19 @@ class SubscriptionBus:
         self._settle()
         listener = Listener(self, filter, self._max_events)
         self._listeners[listener] = None
+        for method in filter.kinds:
+            self.by_kind.add(method, listener)
+        for uri in filter.uris:
+            self.by_uri.add(uri, listener)
+        self.count_uris(len(filter.uris), listener.uri_chars)
+        for topic in filter.topics:
+            self.by_topic.add(topic, listener)
         return listener
+
+    def count_uris(self, count: int, chars: int) -> None:
+        """Called by a listener that listens to more, or to fewer."""
+        self.uri_count += count
+        self.uri_chars += chars
 
     def publish(self, event: Event) -> None:
         """Tell every listener that wants it, here and, through relays, elsewhere."""
@@ -266,8 +362,26 @@ class SubscriptionBus:
 
     def deliver(self, event: Event) -> None:
         """Tell the listeners of this process only (what a relay calls with events from elsewhere)."""
-        for listener in [found for found in self._listeners if found.filter.matches(event)]:
+        for listener in self.listeners_of(event):
             listener.offer(event)
+
+    def listeners_of(self, event: Event) -> Iterable[Listener]:
+        """The listeners of this process that want an event and may know of it."""
+        topic = event.topic
+        if event.method != RESOURCE_UPDATED:
+            found = self.by_kind.find(topic)
+            others = self.by_topic.find((event.method, topic)) if self.by_topic else ()
+            return dict.fromkeys((*found, *others)) if found and others else found or others
+        if not self.by_uri:
+            return ()
+        covering = dict.fromkeys(self.by_uri.find(topic))
+        end = topic.rfind("/")
+        while end > 0:  # a parent may be subscribed to: up the path of the event and not over all subscriptions
+            for uri in (topic[:end], topic[: end + 1]):
+                if uri in self.by_uri:
+                    covering.update(dict.fromkeys(self.by_uri.find(uri)))
+            end = topic.rfind("/", 0, end)
+        return [each for each in covering if each.filter.may_see is None or each.filter.may_see(topic)]
 
     def add_relay(self, relay: Callable[[Event], None]) -> Callable[[], None]:
         """Also hand every published event to ``relay`` (it must not wait); returns the undo."""
@@ -303,4 +417,13 @@ class SubscriptionBus:
 
     def forget(self, listener: Listener) -> None:
         """Called by a listener that ends."""
-        self._listeners.pop(listener, None)
+        if self._listeners.pop(listener, _UNKNOWN) is _UNKNOWN:
+            return
+        wanted = listener.filter
+        for method in wanted.kinds:
+            self.by_kind.discard(method, listener)
+        for uri in wanted.uris:
+            self.by_uri.discard(uri, listener)
+        self.count_uris(-len(wanted.uris), -listener.uri_chars)
+        for topic in wanted.topics:
+            self.by_topic.discard(topic, listener)

@@ -60,8 +60,10 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
             sender, method, topic, params = cast("list[Any]", decode(message))
         except (DecodeError, ValueError, TypeError):
             return  # not an event: others share the channel
+        if not (isinstance(method, str) and isinstance(topic, str) and isinstance(params, dict)):
+            return  # neither is this
         if sender != origin:
-            bus.deliver(Event(method, topic, params))
+            bus.deliver(Event(method, topic, cast("dict[str, Any]", params)))
 
     async def send_all() -> None:
         nonlocal is_behind

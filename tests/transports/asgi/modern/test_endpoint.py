@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
 import pytest
 
+from ferrule.kernel import builtin
 from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.server import Server
 from ferrule.protocol.errors import MCPError, MissingRequiredClientCapability
 from ferrule.transports.asgi import HttpEndpoint, HttpOptions
 from ferrule.wire.headers import compile_param_plan
+from ferrule.wire.jsonrpc import encode_notification
 from tests.transports.asgi.support import (
     LEGACY,
     MODERN,
@@ -467,3 +470,37 @@ async def test_options_are_checked() -> None:
     for bad in ({"path": "mcp"}, {"response_mode": "xml"}, {"max_body_bytes": 0}):
         with pytest.raises(ValueError):
             HttpOptions(**bad)  # type: ignore[arg-type]
+
+
+async def test_an_event_for_many_streams_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands may listen, and their messages differ by the id of the subscription alone, whatever that looks like."""
+    encoded: list[str] = []
+
+    def encode(method: str, params: Any = None) -> bytes:
+        encoded.append(method)
+        return encode_notification(method, params)
+
+    monkeypatch.setattr(builtin, "encode_notification", encode)
+    steered = Steered(resource_updates=True)
+    endpoint = steered.endpoint()
+    ids: list[Any] = [1, "two", 'a "quoted" \\ one', "é"]
+    wanted = {"notifications": {"resourceSubscriptions": ["r://a"]}}
+    async with AsyncExitStack() as stack:
+        calls = [
+            await stack.enter_async_context(running(modern_call(endpoint, modern(id, "subscriptions/listen", wanted))))
+            for id in ids
+        ]
+        for call in calls:
+            await call.message_count(1)
+        params = {"uri": "r://a", "_meta": {"x": 1}}
+        steered.server.bus.publish(Event("notifications/resources/updated", "r://a", params))
+        heard = [(await call.message_count(2))[1] for call in calls]
+    assert heard == [
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/resources/updated",
+            "params": {"uri": "r://a", "_meta": {"x": 1, builtin.SUBSCRIPTION_ID_KEY: id}},
+        }
+        for id in ids
+    ]
+    assert encoded == ["notifications/resources/updated"]

@@ -198,7 +198,7 @@ class SharedSessions:
             connection.initialized.set()
             session.listen()
         if connection.listener is not None:
-            connection.listener.filter.uris = set(record["uris"])
+            connection.listener.set_uris(record["uris"])
         if connection.state != record["state"]:
             connection.state.clear()
             connection.state.update(record["state"])

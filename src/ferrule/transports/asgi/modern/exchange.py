@@ -116,12 +116,18 @@ class ModernExchange(ProgressSender):
         if self.finished:
             log.debug("dropped %s: its request has been answered", method)
             return
+        await self.send_encoded(encode_notification(method, params))
+
+    async def send_encoded(self, message: bytes) -> None:
+        """Send an encoded notification on this request's own stream, as `notify` does."""
+        if self.finished:
+            return
         stream = self.stream
         if stream is None:
             stream = self.stream = EventStreamReply(
                 self._request.send, self._owner.keep_alive, self._request.reply_headers
             )
-        await stream.write(encode_event(encode_notification(method, params)))
+        await stream.write(encode_event(message))
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
