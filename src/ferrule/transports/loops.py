@@ -1,8 +1,49 @@
-"""Refuses to start an event loop inside a running one."""
+"""Event loops of our own: whether one can be started here, and one that goes on when a task calls ``sys.exit()``."""
 
 from __future__ import annotations
 
-__all__ = ["refuse_in_running_loop"]
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ferrule.kernel.concurrency.cancellation import is_from_signal
+
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["outliving_exits", "refuse_in_running_loop"]
+
+log = logging.getLogger("ferrule")
+
+
+def outliving_exits(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
+    """Make a loop go on when a task, but not the main one, raises ``SystemExit`` or ``KeyboardInterrupt``.
+
+    asyncio stops the loop for these and raises them where the loop was started, although the task has the exception
+    too and whoever awaits the task gets it. In a server that would be a tool which ends everybody's calls by
+    ``sys.exit()`` in a task that it started. The loop can be run again and loses nothing. What a handler of signals
+    raised still stops it.
+
+    Returns:
+        The loop that was given, changed.
+    """
+    import asyncio
+
+    run_once = loop.run_until_complete
+
+    def run_until_complete(future: Any) -> Any:
+        main = asyncio.ensure_future(future, loop=loop)
+        while True:
+            try:
+                return run_once(main)
+            except (KeyboardInterrupt, SystemExit) as error:
+                if main.done() or is_from_signal(error):
+                    raise
+                log.error(
+                    "A task of the program raised %r; only who awaits that task hears of it", error, exc_info=error
+                )
+
+    loop.run_until_complete = run_until_complete  # type: ignore[method-assign]
+    return loop
 
 
 def refuse_in_running_loop() -> None:

@@ -40,6 +40,7 @@ __all__ = [
     "ends_request",
     "failure_of",
     "is_cancellation",
+    "is_from_signal",
     "take_back_left_over",
 ]
 
@@ -142,7 +143,7 @@ def ends_request(
     if isinstance(error, GeneratorExit):
         return isinstance(interruption, GeneratorExit)  # the whole coroutine is being closed
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
-        return _is_from_signal(error)
+        return is_from_signal(error)
     return False
 
 
@@ -315,7 +316,7 @@ def _follows(error: BaseException, cause: BaseException | None) -> bool:
     return False
 
 
-def _is_from_signal(error: BaseException) -> bool:
+def is_from_signal(error: BaseException) -> bool:
     """Return whether a handler of signals raised this: Ctrl-C at the terminal, a stop that the process was told."""
     import signal
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.transports.asgi.security import is_loopback_name
 from ferrule.transports.hosting.collector import patient_collector
 from ferrule.transports.hosting.http_protocol import BoundsWriting, HttpLimits, protocol_class
-from ferrule.transports.loops import refuse_in_running_loop
+from ferrule.transports.loops import outliving_exits, refuse_in_running_loop
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -93,7 +93,7 @@ def run_http(
         new_event_loop = uvloop.new_event_loop
     importlib.import_module("uvicorn")  # before the objects that exist are taken from the collector
 
-    with patient_collector(), asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with patient_collector(), asyncio.Runner(loop_factory=lambda: outliving_exits(new_event_loop())) as runner:
         try:
             runner.run(
                 serve_http(

@@ -32,7 +32,7 @@ import anyio
 from ferrule.kernel.dispatch import StreamMessage, TransportContext
 from ferrule.protocol.errors import InvalidRequest
 from ferrule.transports.hosting.collector import patient_collector
-from ferrule.transports.loops import refuse_in_running_loop
+from ferrule.transports.loops import outliving_exits, refuse_in_running_loop
 from ferrule.transports.stdio.descriptors import NonBlockingFd, ReservedStdio, fd_kind, open_missing_standard_fds
 from ferrule.transports.stdio.pipe_opening import open_reader, open_writer
 from ferrule.transports.stdio.pipes import HIGH_WATER_BYTES, FrameReader, FrameWriter, encode_frame, one_line
@@ -431,7 +431,7 @@ def _run_stdio(server: Server[Any], max_message_bytes: int, drain_s: float, watc
     open_missing_standard_fds()  # before the loop opens descriptors of its own in their place
     reserved = ReservedStdio()  # before the loop is made, which asyncio's debug mode says to a log handler
     threads_before = set(threading.enumerate())
-    loop = asyncio.new_event_loop()
+    loop = outliving_exits(asyncio.new_event_loop())
     stop = _Stop(loop)
     try:
         main = loop.create_task(_serve(server, reserved, max_message_bytes, drain_s, watch_parent, stop.run))
