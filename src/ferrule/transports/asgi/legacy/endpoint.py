@@ -90,7 +90,7 @@ class LegacyEndpoint:
         )
         self._life = life
         self._has_explained = False
-        # Ids of the last sessions that ended here, whose clients may still send requests; to explain the 404 in the log.
+        # Ids of the last sessions that ended here, whose clients may still send requests.
         self._ended = RecentIds(_MAX_ENDED)
         self._shared: SharedSessions | None = None
         if options.shared is not None and not options.stateless:
