@@ -178,8 +178,8 @@ class Listener:
 
     def add_uri(self, uri: str) -> None:
         """Also listen to a resource; ``uri`` is a `normal_uri`."""
-        if self.filter.uris is _NOTHING:
-            self.filter.uris = set()
+        if type(self.filter.uris) is not set:
+            self.filter.uris = set(self.filter.uris)
         self.filter.uris.add(uri)
         self.uri_chars += len(uri)
         if not self._ended:
