@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from ferrule.kernel.changes.bus import Event, ListenFilter, SubscriptionBus
 from ferrule.kernel.concurrency.yielding import yield_to_loop
