@@ -122,6 +122,9 @@ def run(work: Callable[[], None]) -> None:
     try:
         loop.run_until_complete(main())
     finally:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(0))
         loop.close()
 
 

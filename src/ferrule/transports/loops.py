@@ -36,6 +36,8 @@ def outliving_exits(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoo
             try:
                 return run_once(main)
             except (KeyboardInterrupt, SystemExit) as error:
+                if main.done() and not main.cancelled():
+                    main.exception()  # read, or asyncio would log it once more when the task is collected
                 if main.done() or is_from_signal(error):
                     raise
                 log.error(
