@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from ferrule.kernel.dispatch import CallOptions
-from ferrule.kernel.questions import MAX_PROGRESS_BACKLOG, OutboundRequest
+from ferrule.kernel.questions import MAX_PROGRESS_BACKLOG, OutboundRequest, progress_off_the_clock
 from ferrule.protocol.errors import RequestTimeout
 from tests.kernel.duplex.support import dispatching, echo
 from tests.kernel.harness import request, result, settled
@@ -248,5 +248,48 @@ def test_nobody_is_told_after_giving_up() -> None:
         assert running is not None
         await running
         assert seen == [1]
+
+    in_virtual_time(test)
+
+
+@pytest.mark.parametrize(
+    ("resets", "cap_s", "ends_at"),
+    [(False, 1000, 110), (True, 1000, 114), (False, 50, 50), (True, 50, 50), (False, 105, 105)],
+)
+def test_the_time_of_a_progress_callback_does_not_count(resets: bool, cap_s: float, ends_at: float) -> None:
+    """A call of 10 s meets a callback of 100 s after 4 s: 6 s are left after it, or 10 where progress restarts the
+    clock; the cap holds in any case."""
+
+    async def test() -> None:
+        started = trio.current_time()
+
+        async def slow(*_: Any) -> None:
+            await trio.sleep(100)
+
+        with anyio.CancelScope(deadline=started + 10) as scope:
+            told = progress_off_the_clock(scope, 10, started + cap_s, resets, slow)
+            await trio.sleep(4)
+            waiting = told(1, None, None)
+            assert waiting is not None
+            await waiting
+            await trio.sleep_forever()
+        assert trio.current_time() - started == ends_at
+
+    in_virtual_time(test)
+
+
+@pytest.mark.parametrize(("resets", "ends_at"), [(False, 10), (True, 14)])
+@pytest.mark.parametrize("told", [None, lambda *_: None])
+def test_progress_without_a_slow_callback_only_restarts_the_clock(resets: bool, ends_at: float, told: Any) -> None:
+    """If it may."""
+
+    async def test() -> None:
+        started = trio.current_time()
+        with anyio.CancelScope(deadline=started + 10) as scope:
+            on_progress = progress_off_the_clock(scope, 10, started + 1000, resets, told)
+            await trio.sleep(4)
+            assert on_progress(1, None, None) is None
+            await trio.sleep_forever()
+        assert trio.current_time() - started == ends_at
 
     in_virtual_time(test)

@@ -157,3 +157,11 @@ def test_a_limit_must_be_positive(max_bytes: int) -> None:
     """A framer that can hold nothing is the caller's mistake."""
     with pytest.raises(ValueError, match="positive"):
         LineFramer(max_bytes)
+
+
+def test_a_line_may_be_as_short_as_one_byte_and_no_shorter() -> None:
+    """A bound of nothing would refuse everything."""
+    assert frames_of(b"1\n22\n", chunk_bytes=1, max_bytes=1) == [b"1", FrameTooLong(2)]
+    for max_bytes in (0, -1):
+        with pytest.raises(ValueError, match="positive"):
+            LineFramer(max_bytes)

@@ -513,3 +513,39 @@ def test_many_templates_share_one_bound() -> None:
     assert first_match([costly] * 1000 + [wanted], uri) is None
     assert first_match([costly] * 1000 + [wanted], "xy") == (wanted, {"rest": "y"})
     assert first_match([UriTemplate(f"a/{n}/{{v}}") for n in range(500)] + [wanted], uri) is not None
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "values"),
+    [
+        ("{;a}{/b}", ";a=1/x", {"a": "1", "b": "x"}),
+        ("{;a}{/b}", ";a/x", {"a": "", "b": "x"}),
+        ("{;a}{/b}", ";axx/x", None),
+        ("/a?b=1{?c}", "/a?b=1?c=2", {"c": "2"}),
+        ("/a?b=1{?c}", "/a?b=1&c=2", None),
+        ("/a#f{?c}", "/a#f?c=2", {"c": "2"}),
+        ("/a{?b,c}", "/a?c=2&b=1", {"b": "1", "c": "2"}),
+    ],
+)
+def test_names_of_parameters_end_where_their_values_begin(
+    template: str, uri: str, values: dict[str, str] | None
+) -> None:
+    """A longer name is another one; after a question mark of the template's own, order counts."""
+    assert UriTemplate(template).match(uri) == values
+
+
+@pytest.mark.parametrize(
+    ("template", "found"),
+    [
+        ("x{a}", []),
+        ("x{a}{b}", [("b", "a")]),
+        ("x{a}/{b}", []),
+        ("{a}/x{b}{c}", [("c", "b")]),
+        ("{a}{/b}", []),
+        ("{+a}{/b}", [("b", "a")]),
+        ("{a,b}{c,d}", [("c", "b"), ("d", "b")]),
+    ],
+)
+def test_variables_that_no_uri_can_fill_are_named(template: str, found: list[tuple[str, str]]) -> None:
+    """Wherever they stand: what comes before them takes everything."""
+    assert UriTemplate(template).never_filled() == found

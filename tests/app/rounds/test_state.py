@@ -266,7 +266,7 @@ async def test_the_store_keeps_a_large_state_as_long_as_its_token_is_good(max_s:
     """Not longer, so that calls which are never finished cost no memory for ever."""
     app = asking(served(inline_state_bytes=50))
     settings = settings_of(app)
-    settings.clock, settings.blobs = lambda: 1000.0, RecordingBlobs()
+    settings.clock, settings.blobs = lambda: 100.0, RecordingBlobs()
     settings.state = replace(settings.state, max_s=max_s)
     await Call(app).send()
     assert settings.blobs.ttls == [kept_s]
