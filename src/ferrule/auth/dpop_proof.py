@@ -25,7 +25,7 @@ from ferrule.auth.jose import (
 
 __all__ = ["DpopProof", "InvalidProof", "make_proof", "read_proof", "target_uri", "token_hash"]
 
-MAX_PROOF_CHARS = 8192
+MAX_PROOF_CHARS = 8192  # checked before parsing, because anyone can send a proof
 
 
 class InvalidProof(ValueError):

@@ -38,7 +38,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-MAX_REDIRECTS: Final = 3
+MAX_REDIRECTS: Final = 3  # metadata is rarely behind more than one; each one is checked like a new URL
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The client: one object for any server, and what it stands on."""
+"""The client: one object for any server, and the modules that it uses."""

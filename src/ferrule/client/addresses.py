@@ -25,7 +25,7 @@ def is_bare_address(text: str) -> bool:
 
 
 def checked_url(url: str) -> str:
-    """The URL, if it can be connected to.
+    """Return the URL if a client can connect to it.
 
     Raises:
         TypeError: it is no text.
@@ -45,7 +45,7 @@ def checked_url(url: str) -> str:
 
 
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """A copy of headers that can be sent.
+    """Return a copy of headers that can be sent.
 
     Raises:
         TypeError: a name or value is no text.

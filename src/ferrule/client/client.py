@@ -1,4 +1,4 @@
-"""`Client`: one MCP server, whatever it speaks and however it is reached; or a group of them."""
+"""`Client`: one MCP server of any revision on any transport, or a group of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Client(ClientTasks):
     Args:
         target: a server object of this process, a URL, a `StdioServer`, a command line (text or list), the path of a
             script, or a configuration. One with ``mcpServers`` makes a `ClientGroup` instead, with the same calls.
-        mode: ``"auto"`` finds out what the server speaks; ``"legacy"``, or a revision, insists.
+        mode: ``"auto"`` detects the server's revision; ``"legacy"``, or a revision, requires it.
         client_info: who we are.
         elicitation_handler: asks the user; see `ferrule.client.calls.forms` for ready-made ones.
         elicitation_modes: what it can do: ``"form"``, ``"url"``.

@@ -1,4 +1,4 @@
-"""What a client can be made of: the many spellings of "that server", read once.
+"""Targets of a client: reads a URL, a command, a file, an object or a configuration.
 
 A target is a server in this process, a URL, a `StdioServer`, a command line, a script, or a configuration in the
 common ``mcpServers`` form (a mapping, or the path of a JSON file). Nothing here connects.
@@ -39,12 +39,12 @@ class StreamPair(Protocol):
 
     @property
     def read_stream(self) -> Any:
-        """What the server sends."""
+        """Receives the server's messages."""
         ...
 
     @property
     def write_stream(self) -> Any:
-        """What is sent to the server."""
+        """Sends messages to the server."""
         ...
 
 
@@ -59,11 +59,11 @@ class WrapsServer(Protocol):
 
 
 def read_target(target: Any) -> Target:
-    """What a target means.
+    """Return the target that a value describes.
 
     Raises:
         TypeError: it is nothing that a client can be made of.
-        ValueError: it looks like one, and is malformed.
+        ValueError: it is of a known kind but malformed.
         OSError: a configuration file cannot be read.
     """
     if isinstance(target, InProcessTarget | PairTarget | HttpTarget | StdioTarget | GroupTarget):
@@ -106,7 +106,10 @@ def _kernel_server(target: Any) -> Any:
 
 
 def split_command(text: str, *, is_windows: bool = os.name == "nt") -> list[str]:
-    """The words of a command line. On Windows a backslash is a letter, and only double quotes hold words together."""
+    """Return the words of a command line.
+
+    On Windows a backslash is a letter, and only double quotes hold words together.
+    """
     if not is_windows:
         return shlex.split(text)
     words = shlex.shlex(text, posix=True, punctuation_chars=False)
@@ -169,7 +172,7 @@ def _meant(config: Mapping[str, Any]) -> str:
 
 
 def read_group(servers: Mapping[str, Any], source: str) -> GroupTarget:
-    """The entries of a configuration as targets; in the place of one that is wrong stands the error.
+    """Return the entries of a configuration as targets; for an invalid entry the error instead.
 
     Args:
         servers: by name.

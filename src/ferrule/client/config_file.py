@@ -48,7 +48,7 @@ class ConfigError(ValueError):
 
 
 def load_config(path: Path) -> Mapping[str, Any]:
-    """The document in a configuration file.
+    """Return the document in a configuration file.
 
     Raises:
         ConfigError: it is no text, no JSON (comments and trailing commas are taken), or no object.
@@ -70,7 +70,7 @@ def load_config(path: Path) -> Mapping[str, Any]:
 
 
 def find_servers(document: Mapping[str, Any], where: str, key: str | None = None) -> Mapping[str, Any] | None:
-    """The entries in a configuration, by name; ``None`` where there is no member for them.
+    """Return the entries in a configuration, by name; ``None`` where there is no member for them.
 
     Args:
         where: what to call the configuration in errors.
@@ -94,7 +94,7 @@ def is_entry(document: Mapping[str, Any]) -> bool:
 
 
 def read_entry(entry: Any, where: str) -> HttpTarget | StdioTarget:
-    """The server that an entry names.
+    """Return the server that an entry describes.
 
     Args:
         where: what to call it in errors: file and keys.

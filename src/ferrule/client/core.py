@@ -171,17 +171,17 @@ class ClientCore:
 
     @property
     def is_modern(self) -> bool:
-        """Whether the server speaks the modern era."""
+        """Whether the connection is of the modern era."""
         return self.session.is_modern
 
     @property
     def server_info(self) -> Implementation | None:
-        """Who the server says it is; ``None`` if it does not."""
+        """Name and version that the server reports; ``None`` if it reports none."""
         return self.session.server_info
 
     @property
     def server_capabilities(self) -> ServerCapabilities:
-        """What the server says it can do."""
+        """The capabilities that the server declares."""
         return self.session.capabilities
 
     @property
@@ -194,7 +194,7 @@ class ClientCore:
         """The `DiscoverResult` or `InitializeResult` as JSON; a former can be another client's ``prior_discover``."""
         return self.session.raw
 
-    # -- life -------------------------------------------------------------------------------------------------------
+    # -- open and close ---------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         return await self.connect()
@@ -329,7 +329,7 @@ class ClientCore:
             try:
                 return await self._send_once(session, method, params, meta, options, headers)
             except SessionLost:
-                raise ConnectionClosed("The server forgot the new session at once") from None
+                raise ConnectionClosed("The server lost the new session immediately") from None
         except RemoteError as error:
             if error.code != JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION or session.revision.has_sessions:
                 raise

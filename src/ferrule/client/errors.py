@@ -1,4 +1,4 @@
-"""What a client raises beside what the connection raises; one family, no exception groups.
+"""The errors of a client beside those of its connection; one family, no exception groups.
 
 `RemoteError` is what the server answered; everything else is a `LocalError` and never looks like an answer. Errors
 that pass through a client carry three facts where they apply: ``server`` (which one), ``method`` and ``after_s``
@@ -109,7 +109,7 @@ def has_facts(error: BaseException) -> bool:
 def note_facts(error: BaseException, server: str, method: str, after_s: float) -> None:
     """Note on an error which server, which call and after how many seconds; only the innermost client notes it.
 
-    What an error knows by itself (the process that ended, the method that was asked) stays.
+    Facts that an error has already (the process that ended, the method of the request) are kept.
 
     Args:
         error: nothing is noted on errors that are not Ferrule's.

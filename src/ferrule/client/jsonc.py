@@ -43,7 +43,7 @@ class _Node:
 
 
 def parse_jsonc(text: str) -> Any:
-    """The value; of an empty text (comments and spaces only) ``None``.
+    """Return the value; ``None`` for an empty text (comments and spaces only).
 
     Raises:
         JsoncError: it is malformed.
@@ -53,7 +53,7 @@ def parse_jsonc(text: str) -> Any:
 
 
 def set_member(text: str, path: Sequence[str], value: Any) -> str:
-    """The text with the member at ``path`` set; objects that are missing on the way are made.
+    """Return the text with the member at ``path`` set; objects that are missing on the way are made.
 
     Args:
         text: a document whose root is an object, or an empty text.
@@ -82,7 +82,7 @@ def set_member(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def remove_member(text: str, path: Sequence[str]) -> str:
-    """The text without the member at ``path``; unchanged if there is none.
+    """Return the text without the member at ``path``; unchanged if there is none.
 
     Raises:
         JsoncError: the text is malformed.
@@ -103,7 +103,7 @@ def remove_member(text: str, path: Sequence[str]) -> str:
     cuts: list[tuple[int, int]] = []
     if comma is not None:
         end = comma + 1
-    elif at > 0:  # the comma that stands before it goes instead
+    elif at > 0:  # the comma before it is removed instead
         before = _next_comma(text, node.members[at - 1].value.end, start)
         assert before is not None
         cuts.append((before, before + 1))
@@ -272,7 +272,7 @@ class _Scanner:
         node = self._value(at, 0)
         rest = _skip_space(self.text, node.end)
         if rest < len(self.text):
-            raise _error(self.text, rest, "something stands after the end of the document")
+            raise _error(self.text, rest, "there is text after the end of the document")
         return node
 
     def _value(self, at: int, depth: int) -> _Node:
@@ -286,7 +286,7 @@ class _Scanner:
         try:
             value, end = self._scalar.raw_decode(self.text, at)
         except json.JSONDecodeError as error:
-            raise _error(self.text, at, "no value stands here") from error
+            raise _error(self.text, at, "a value is missing here") from error
         return _Node(at, end, value)
 
     def _object(self, start: int, depth: int) -> _Node:
@@ -330,7 +330,7 @@ class _Scanner:
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """A parsed document as an object; ``None`` (an empty file) is an empty one.
+    """Return a parsed document as an object; ``None`` (an empty file) is an empty one.
 
     Raises:
         JsoncError: it is something else.

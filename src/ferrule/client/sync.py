@@ -101,7 +101,7 @@ class SyncClient:
 
     @property
     def server_info(self) -> Implementation | None:
-        """Who the server says it is."""
+        """Name and version that the server reports."""
         return self.client.server_info
 
     @property

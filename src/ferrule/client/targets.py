@@ -1,4 +1,4 @@
-"""What a client connects to: one frozen value for each kind of server, and one for a group of servers.
+"""Targets of a client: one frozen value for each kind of server, and one for a group of servers.
 
 `ferrule.client.config.read_target` makes them of what a program writes. Nothing here connects.
 """

@@ -88,7 +88,7 @@ async def test_second_404_is_an_error() -> None:
     sessions = Sessions()
     async with ScriptedServer(sessions) as server, Client(server.url, mode="legacy") as client:
         sessions.always_404 = True
-        with pytest.raises(ConnectionClosed, match="forgot the new session"):
+        with pytest.raises(ConnectionClosed, match="lost the new session"):
             await client.call_tool("t")
         assert sessions.initializes == 2
         sessions.always_404 = False

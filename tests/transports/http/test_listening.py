@@ -115,7 +115,7 @@ async def test_giving_up_on_a_refusal_is_a_warning(caplog: pytest.LogCaptureFixt
         await exchange.respond(400)
 
     with caplog.at_level(logging.WARNING, "ferrule.client.http"):
-        gets = await listening(answer, lambda server: "nobody listens" in caplog.text)
+        gets = await listening(answer, lambda server: "it is not opened again" in caplog.text)
     assert len(gets) == 5
     assert "HTTP 400" in caplog.text
     assert delays == [1.0, 2.0, 4.0, 8.0]

@@ -36,6 +36,7 @@ logger = logging.getLogger("ferrule.auth")
 
 CALLBACK_PATH: Final = "/callback"
 DEFAULT_TIMEOUT_S: Final = 300.0
+# The listener accepts requests of any local program, so a request is bounded in size and time.
 _MAX_HEAD_BYTES: Final = 16 * 1024
 _HEAD_TIMEOUT_S: Final = 5.0
 _POLL_INTERVAL_S: Final = 0.1

@@ -554,6 +554,7 @@ class OAuthSession:
         )
         sign_outs = self._sign_outs
         tokens = await self._drive(flow)
+        # A cancellation here would lose tokens that the server has issued already.
         with anyio.CancelScope(shield=True):
             self._issuer = tokens.issuer
             if tokens.identity.source == "given" and tokens.issuer is not None:

@@ -26,7 +26,7 @@ __all__ = ["EncryptedFileStorage", "KeyringBackend", "KeyringStorage", "MemorySt
 
 LOCK_WAIT_S: Final = 45.0
 """Longer than the longest token request. The operating system releases the lock of a process that has ended."""
-_POLL_S: Final = 0.02
+_POLL_S: Final = 0.02  # file locks have no notification, so a waiting task polls
 
 
 def storage_key(kind: str, name: str) -> str:

@@ -16,7 +16,7 @@ from ferrule.wire.json_types import is_list
 
 __all__ = ["IntrospectedTokens"]
 
-MAX_TOKEN_CHARS = 16_384
+MAX_TOKEN_CHARS = 16_384  # longer tokens are not forwarded to the authorization server
 
 
 class IntrospectedTokens:

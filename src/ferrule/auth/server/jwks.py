@@ -29,7 +29,7 @@ T = TypeVar("T")
 log = logging.getLogger("ferrule.auth")
 
 _KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
-_MAX_KEYS = 64
+_MAX_KEYS = 64  # a token without key id is tried with every key of its type
 
 
 async def drive(flow: Flow[T], fetch: Fetch) -> T:

@@ -21,7 +21,7 @@ from ferrule.wire.json_types import is_list
 __all__ = ["JwtTokens", "unverified_claims"]
 
 DEFAULT_ALGORITHMS = ("RS256", "ES256", "PS256", "EdDSA")
-MAX_TOKEN_CHARS = 16_384
+MAX_TOKEN_CHARS = 16_384  # checked before a token is parsed
 _TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt", "application/jwt"})
 
 

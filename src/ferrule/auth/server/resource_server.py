@@ -45,7 +45,7 @@ __all__ = ["HttpFacts", "ResourceServer"]
 log = logging.getLogger("ferrule.auth")
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
-MAX_REMEMBERED: Final = 10_000
+MAX_REMEMBERED: Final = 10_000  # verified tokens; the oldest is removed, which only costs a verification
 _NO_TOKEN: Final = "This server needs an access token"
 
 

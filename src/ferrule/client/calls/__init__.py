@@ -1,1 +1,1 @@
-"""What a client asks and what it answers: calls, tasks, subscriptions, questions."""
+"""Calls, tasks and subscriptions of a client, and its answers to a server's requests."""

@@ -104,7 +104,7 @@ class QuestionHandlers:
         return found
 
     async def answer(self, method: str, params: Mapping[str, Any] | None, question: ServerQuestion) -> dict[str, Any]:
-        """The bare result for one question, as JSON.
+        """Return the bare result for one request of the server, as JSON.
 
         Raises:
             MethodNotFound: nothing here answers it.

@@ -17,7 +17,7 @@ from ferrule.wire.types import CreateMessageRequestParams, ElicitRequestParams, 
 __all__ = ["ask_at_terminal", "decline", "fill_defaults", "sample_at_terminal"]
 
 _LOOK_S: Final = 0.1
-"""Seconds after which a reading thread looks whether anybody still wants its line."""
+"""Seconds between two checks of a reading thread for cancellation."""
 
 
 async def fill_defaults(params: ElicitRequestParams, question: ServerQuestion) -> ElicitResult:
@@ -112,7 +112,7 @@ class _Form:
             return ElicitResult("cancel")
 
     def sample(self, params: CreateMessageRequestParams, question: ServerQuestion) -> str:
-        """One line in the model's place."""
+        """Return one line that the person types instead of the model."""
         _print(f"\n{question.server} asks your model (at most {params.max_tokens} tokens):\n")
         if params.system_prompt:
             _print(f"  system: {params.system_prompt}\n")

@@ -76,7 +76,7 @@ logger = logging.getLogger("ferrule.client")
 T = TypeVar("T")
 
 MAX_PAGES: Final = 1000
-"""Pages that a list may have; a server that hands out cursors without end is stopped here."""
+"""Bound for the pages of a list: a server may return cursors without end."""
 MAX_REPORTED: Final = 256
 """Malformed members of lists that a client reports in its log; each is reported once."""
 
@@ -192,7 +192,7 @@ class ClientCalls(ClientCore):
     # -- tools ------------------------------------------------------------------------------------------------------
 
     async def list_tools(self) -> list[Tool]:
-        """Every tool, all pages. Over modern HTTP without those whose header annotations are invalid."""
+        """Return every tool, all pages. Over modern HTTP without those whose header annotations are invalid."""
         tools = await self._all_tools()
         self.tool_metadata.show(tools)
         return tools
@@ -201,7 +201,7 @@ class ClientCalls(ClientCore):
         return await self._list("tools/list", ListToolsResult, lambda page: page.tools)
 
     async def list_tools_page(self, cursor: str | None = None) -> ListToolsResult:
-        """One page of tools; ``cursor`` is the last page's ``next_cursor``."""
+        """Return one page of tools; ``cursor`` is the last page's ``next_cursor``."""
         page = await self._page("tools/list", ListToolsResult, cursor)
         self.tool_metadata.show(page.tools)
         return page
@@ -306,21 +306,21 @@ class ClientCalls(ClientCore):
     # -- resources --------------------------------------------------------------------------------------------------
 
     async def list_resources(self) -> list[Resource]:
-        """Every resource, all pages."""
+        """Return every resource, all pages."""
         return await self._list("resources/list", ListResourcesResult, lambda page: page.resources)
 
     async def list_resources_page(self, cursor: str | None = None) -> ListResourcesResult:
-        """One page of resources."""
+        """Return one page of resources."""
         return await self._page("resources/list", ListResourcesResult, cursor)
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
-        """Every resource template, all pages."""
+        """Return every resource template, all pages."""
         return await self._list(
             "resources/templates/list", ListResourceTemplatesResult, lambda page: page.resource_templates
         )
 
     async def list_resource_templates_page(self, cursor: str | None = None) -> ListResourceTemplatesResult:
-        """One page of resource templates."""
+        """Return one page of resource templates."""
         return await self._page("resources/templates/list", ListResourceTemplatesResult, cursor)
 
     async def read_resource(
@@ -344,11 +344,11 @@ class ClientCalls(ClientCore):
     # -- prompts ----------------------------------------------------------------------------------------------------
 
     async def list_prompts(self) -> list[Prompt]:
-        """Every prompt, all pages."""
+        """Return every prompt, all pages."""
         return await self._list("prompts/list", ListPromptsResult, lambda page: page.prompts)
 
     async def list_prompts_page(self, cursor: str | None = None) -> ListPromptsResult:
-        """One page of prompts."""
+        """Return one page of prompts."""
         return await self._page("prompts/list", ListPromptsResult, cursor)
 
     async def get_prompt(
@@ -377,7 +377,7 @@ class ClientCalls(ClientCore):
         context: Mapping[str, str] | None = None,
         timeout_s: float | None = NOT_GIVEN,
     ) -> Completion:
-        """Suggestions for an argument of a prompt or a variable of a resource template.
+        """Return suggestions for an argument of a prompt or a variable of a resource template.
 
         Args:
             reference: `PromptReference` or `ResourceTemplateReference`.
@@ -452,7 +452,7 @@ class ClientCalls(ClientCore):
         try:
             return await self._all_pages(method, type_, items)
         except _CursorRefused as refused:
-            # A page was kept in the cache for longer than its cursor lives: start over, once.
+            # A cached page may be older than the lifetime of its cursor: start again, once.
             await self.cache.invalidate(method)
             try:
                 return await self._all_pages(method, type_, items)
@@ -560,7 +560,7 @@ class _CursorRefused(Exception):
 
 
 def _once_each(method: str, items: list[Any]) -> list[Any]:
-    """What a server listed that sends the same page again and again, each member once."""
+    """Return the members without repetitions, for a server that sends the same page again."""
     attribute = {"uriTemplate": "uri_template"}.get(_LISTED[method][2], _LISTED[method][2])
     return list({getattr(item, attribute): item for item in reversed(items)}.values())[::-1]
 

@@ -1,4 +1,4 @@
-"""What a tool call gives back to a program: content for reading, structured content, and ``.data`` with a type.
+"""The result of a tool call: content for reading, structured content, and ``.data`` with a type.
 
 ``.data`` is made on first look: the class that the caller passed, or a frozen, dataclass-like type made once per
 output schema, or the JSON itself. A schema that says more than a type can (or nothing) leaves JSON; the official
@@ -113,7 +113,7 @@ class ToolCallResult:
         return self._data
 
     def raise_on_error(self) -> ToolCallResult:
-        """This result, if the tool succeeded.
+        """Return this result if the tool succeeded.
 
         Raises:
             ToolFailed: it did not.
@@ -164,7 +164,7 @@ class ToolCallResult:
 
 
 def as_type(value: Any, type_: type[T]) -> T:
-    """JSON as a Python type: anything msgspec can describe, and pydantic models, alone or inside.
+    """Return JSON as a Python type: anything msgspec can describe, and pydantic models, alone or inside.
 
     Raises:
         ConvertError: it does not fit.

@@ -57,7 +57,7 @@ async def run_rounds(
         if questions is not None:
             sent["inputResponses"] = await _answer_all(questions, answer)
         elif round_number:
-            # A server that sheds load hands out a state alone; asking back at once would not help it.
+            # A server under load returns a state without questions; an immediate retry would add to the load.
             await anyio.sleep(min(2.0, 0.05 * 2**round_number))
         if state is not None:
             sent["requestState"] = state

@@ -46,7 +46,7 @@ class SchemaCheck:
             self._validator = jsonschema_rs.validator_for(schema, retriever=_refuse, pattern_options=backtracking)
 
     def problem(self, value: Any) -> tuple[str, str] | None:
-        """The path and the description of the first problem; ``None`` where the value fits.
+        """Return path and description of the first problem; ``None`` if the value fits.
 
         Raises:
             SchemaTooCostly: finding out takes too many evaluations, or goes too deep.
@@ -68,7 +68,7 @@ class SchemaCheck:
 
 
 def path_text(parts: Iterable[Any]) -> str:
-    """A path as errors show it: ``$.a[0]``."""
+    """Return a path as errors show it: ``$.a[0]``."""
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
 
 

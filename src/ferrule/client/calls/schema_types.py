@@ -30,7 +30,7 @@ _made: dict[int, tuple[Any, Any]] = {}
 
 
 def type_from_schema(schema: Mapping[str, Any]) -> Any:
-    """A Python type for what a JSON Schema describes; ``Any`` where it describes nothing that a type could say.
+    """Return a Python type for what a JSON Schema describes; ``Any`` where it describes nothing that a type could say.
 
     Objects with named properties become frozen structs (attribute access, equality, ``dataclasses.asdict``). Made
     once per schema object.

@@ -255,11 +255,11 @@ class SubscriptionHost(Protocol):
         ...
 
     def session_now(self) -> Session | None:
-        """The session in use, if there is one that works."""
+        """Return the session in use, or ``None`` if there is none that works."""
         ...
 
     async def session_again(self) -> Session:
-        """A session that works, newly opened if need be."""
+        """Return a session that works; a new one is opened if necessary."""
         ...
 
     async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:

@@ -57,15 +57,15 @@ class TaskCancelled(LocalError):
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """How a task stands.
+    """The state of a task.
 
     Attributes:
         task_id: its id.
         status: ``working``, ``input_required``, ``completed``, ``failed`` or ``cancelled``.
         message: for people; ``None`` if the server says nothing.
         created_at, updated_at: as the server's clock says; ``None`` if it says nothing readable.
-        ttl_s: life from ``created_at`` in seconds; ``None``: unlimited.
-        poll_interval_s: how often the server wants to be asked.
+        ttl_s: lifetime from ``created_at`` in seconds; ``None``: unlimited.
+        poll_interval_s: seconds between two polls that the server suggests.
         raw: the task as it came.
     """
 
@@ -140,7 +140,7 @@ class TaskHandle:
         return f"TaskHandle({self.task_id!r}, {self.tool!r})"
 
     async def status(self) -> TaskState:
-        """How the task stands now.
+        """Return the present state of the task.
 
         Raises:
             RemoteError: -32602: there is no such task; it may have expired.
@@ -181,7 +181,7 @@ class TaskHandle:
             logger.debug("The task %s is over already: %s", self.task_id, error)
 
     async def answer(self, responses: Mapping[str, Any]) -> None:
-        """Answer questions by hand (2026-07-28): key → bare result, as in `TaskState.raw`'s ``inputRequests``."""
+        """Send answers to a task's questions (2026-07-28): key of ``inputRequests`` (`TaskState.raw`) → bare result."""
         self._answered.update(responses)
         await self._ask("tasks/update", inputResponses=dict(responses))
 
@@ -233,7 +233,7 @@ class TaskHandle:
                 if state.is_over:
                     return _outcome(state.raw)
                 if state.status == "input_required" and await self._answer_open(state.raw):
-                    continue  # the server may have gone on already
+                    continue  # the task may have continued already
                 await pause.wait(state.poll_interval_s)
         finally:
             await pause.aclose()
@@ -285,7 +285,7 @@ def _outcome(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Pause:
-    """The time between two looks at a task: as long as the server wants, or until it says that the task changed.
+    """Wait between two polls of a task: the interval that the server suggests, or until it reports a change.
 
     A short task costs no subscription.
     """
@@ -334,7 +334,7 @@ class _Pause:
 
 
 class ClientTasks(ClientCalls):
-    """The part of a client that knows tasks."""
+    """The tasks of a client."""
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -393,7 +393,7 @@ class ClientTasks(ClientCalls):
         return TaskHandle(self, seed.task_id, name, seed=seed, result_type=result_type)
 
     def task(self, task_id: str, *, tool: str = "", result_type: Any = None) -> TaskHandle:
-        """A handle for a task that was begun earlier, by this program or one before it. Asks nothing yet."""
+        """Return a handle for a task that was begun earlier, by this or an earlier process. Sends no request."""
         return TaskHandle(self, task_id, tool, result_type=result_type)
 
     async def _request_tool(self, params: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -439,7 +439,7 @@ class ClientTasks(ClientCalls):
     # -- for handles ----------------------------------------------------------------------------------------------
 
     async def ask_task(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """One of the task methods, with the declaration that it needs."""
+        """Send a request of a task method, with the declaration that it needs, and return its result."""
         timeout_s = None if method == "tasks/result" else NOT_GIVEN
         return await self.request(method, params, timeout_s=timeout_s, meta=self._task_meta())
 
@@ -448,7 +448,7 @@ class ClientTasks(ClientCalls):
         return await self._answer(key, method, params)
 
     async def called(self, name: str, raw: Mapping[str, Any], result_type: Any) -> ToolCallResult:
-        """A tool's raw result as `call_tool` gives it."""
+        """Return a tool's raw result as `call_tool` returns it."""
         result = self._typed(raw, ToolResult, "tools/call")
         if not name:  # a handle found by its id alone does not know its tool
             return ToolCallResult(name, result, result_type=result_type)

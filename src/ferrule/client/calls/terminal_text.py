@@ -19,7 +19,7 @@ _SEEN: Final = frozenset("\u00ad\u200c\u200d\u0600\u0601\u0602\u0603\u0604\u0605
 
 
 def terminal_safe(text: str) -> str:
-    """Text with control and direction characters written out, so that a terminal shows them instead of obeying."""
+    """Return text with control and direction characters escaped, so that a terminal does not execute them."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_shown(character) for character in text)

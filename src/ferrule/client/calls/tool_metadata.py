@@ -1,4 +1,4 @@
-"""What a client knows of its server's tools: the header plan, the output schema, the validator; each made once."""
+"""Facts of a server's tools: the header plan, the output schema, the validator; each made once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ToolMetadata:
         self._shown.update(tool.name for tool in tools)
 
     def is_shown(self, name: str) -> bool:
-        """Whether the program has listed a tool. What a client looks up for itself does not count, or the same call
+        """Whether the program has listed a tool. A lookup by the client itself does not count, or the same call
         would give another class in the era where it must look."""
         return name in self._shown
 
@@ -85,12 +85,12 @@ class ToolMetadata:
             self._unlisted.add(name)
 
     def headers(self, name: str, arguments: Mapping[str, Any] | None) -> Mapping[str, str]:
-        """The mirrored parameters of a call; none for a tool that was never listed."""
+        """Return the mirrored parameters of a call; empty for a tool that was never listed."""
         known = self._known.get(name)
         return mirror_params(known.plan, arguments) if known is not None and known.plan else _NO_HEADERS
 
     def output_schema(self, name: str) -> dict[str, Any] | None:
-        """The output schema of a tool that was listed, by whomever."""
+        """Return the output schema of a tool that was listed, by the program or by the client itself."""
         known = self._known.get(name)
         return None if known is None else known.tool.output_schema
 

@@ -82,7 +82,7 @@ def bind_auth(
     spawn: Spawn,
     user_agent: str | None = None,
 ) -> HttpAuth | None:
-    """Credentials for the requests of one client.
+    """Return the credentials for the requests of one client.
 
     Args:
         auth: ``"oauth"``, a bearer token, an `OAuth`, an `HttpAuth`, or ``None``.
@@ -106,7 +106,7 @@ def bind_auth(
 
 
 def fetch_over(http: Callable[[], HttpClient], user_agent: str | None = None) -> Fetch:
-    """A flow's requests over a client's HTTP, under the name that the user gave it."""
+    """Return a function that sends a flow's requests over a client's HTTP, with the user's ``User-Agent``."""
     own = {} if user_agent is None else {"user-agent": user_agent}
 
     async def fetch(request: AuthRequest) -> AuthResponse:

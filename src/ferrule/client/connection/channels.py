@@ -78,7 +78,7 @@ class ClientChannel(Protocol):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> Any:
-        """Ask the server; see `ferrule.kernel.dispatch.Outbound`."""
+        """Send a request and return its result; see `ferrule.kernel.dispatch.Outbound`."""
         ...
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
@@ -470,7 +470,7 @@ class DirectChannel:
             await aclose_shielded(connection)
 
     async def take_notification(self, call: _Call, method: str, params: Mapping[str, Any] | None) -> None:
-        """Hand a notification of the server to the client; its failure ends no call."""
+        """Pass a notification of the server to the client; an error of its handler fails no call."""
         try:
             await self._on_notify(cast("Any", call), method, params)
         except BaseException as error:

@@ -73,7 +73,7 @@ _legacy_until: dict[str, float] = {}
 
 
 def forget_eras() -> None:
-    """Forget which servers were found to be legacy."""
+    """Clear the cache of servers that were found to be legacy."""
     _legacy_until.clear()
 
 
@@ -89,7 +89,7 @@ class Session:
         instructions: for the model, from the server.
         raw: the `DiscoverResult` or `InitializeResult` as JSON.
         meta: the envelope that every modern request carries; empty in the legacy era.
-        is_lost: the server has forgotten it (legacy HTTP); the channel may get another.
+        is_lost: the server no longer has the session (legacy HTTP); the channel may get another one.
     """
 
     channel: ClientChannel
@@ -175,7 +175,7 @@ class Connector:
             raise
 
     async def reinitialize(self, session: Session) -> Session:
-        """A new legacy handshake on the same HTTP channel, after its session was lost."""
+        """Return a new session: a legacy handshake on the same HTTP channel, after its session was lost."""
         from ferrule.transports.http.client import StreamableHttp
 
         channel = session.channel
@@ -284,7 +284,7 @@ class Connector:
         negotiator = self._negotiator()
         target = self.target
         if isinstance(channel, DirectChannel):
-            negotiator.legacy = ()  # there is nothing to fall back to on a channel that knows one era
+            negotiator.legacy = ()  # a channel that supports one era has no fallback
         if isinstance(target, HttpTarget) and target.is_sse:
             channel = await self._open_sse(background)
             negotiator = Negotiator(modern=(), legacy=negotiator.legacy or ("2024-11-05",))

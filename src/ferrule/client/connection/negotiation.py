@@ -1,4 +1,4 @@
-"""Which era and revision a server speaks, as a function of what it answered.
+"""Negotiation of era and revision with a server, as a pure function of its responses.
 
 No I/O, no clock: the client asks `Negotiator.next_step` what to do, does it, and hands back the outcome. The same
 table serves stdio, HTTP and in-process servers; they differ in a few flags.
@@ -69,7 +69,7 @@ class Handshake:
     """Send ``initialize`` with this revision.
 
     Attributes:
-        fresh: on a new connection (the last one ended, or a process died of the probe).
+        fresh: on a new connection (the last one ended, or the process ended after the probe).
     """
 
     version: str
@@ -179,10 +179,10 @@ def _status_of(outcome: Outcome) -> int | None:
 
 
 class NegotiationFailed(LocalError):
-    """Client and server found no revision that both speak.
+    """Client and server have no revision in common.
 
     Attributes:
-        offered: the revisions that this client would have spoken.
+        offered: the revisions that this client offered.
         supported: those that the server named; empty if it named none.
     """
 
@@ -194,7 +194,7 @@ class NegotiationFailed(LocalError):
 
 
 def mutual_versions(named: Any, ours: Sequence[str]) -> list[str]:
-    """Those of our revisions that the server named, our newest first; empty for anything but a list of text."""
+    """Return the revisions that both support, newest first; empty if the server's value is not a list of strings."""
     if not is_list(named):
         return []
     theirs = {version for version in named if isinstance(version, str)}
@@ -246,10 +246,10 @@ class Negotiator:
 
     @classmethod
     def for_mode(cls, mode: str, *, has_sse: bool = False, known_legacy: bool = False) -> Negotiator:
-        """The negotiation that a client's ``mode`` asks for.
+        """Return the negotiation for a client's ``mode``.
 
         Raises:
-            ValueError: neither ``"auto"``, ``"legacy"`` nor a revision that this library speaks.
+            ValueError: neither ``"auto"``, ``"legacy"`` nor a revision that this library supports.
         """
         if mode == "auto":
             return cls(has_sse=has_sse, known_legacy=known_legacy)
@@ -268,13 +268,13 @@ class Negotiator:
         return (*self.legacy, *self.modern)
 
     def start(self) -> Step:
-        """The first step."""
+        """Return the first step."""
         if self.modern and not (self.known_legacy and self.legacy):
             return self._do(Probe(self.modern[-1]))
         return self._do(Handshake(self.legacy[-1]))
 
     def next_step(self, outcome: Outcome) -> Step:
-        """What to do after the last step ended like this."""
+        """Return the next step after the outcome of the last one."""
         last = self.tried[-1]
         if isinstance(outcome, Unreachable):
             return self._fail(outcome.error)
@@ -306,7 +306,7 @@ class Negotiator:
         if discovered is not None and modern:
             return self._do(Settled(modern[0], discovered))
         for version in modern:
-            # A refusal of the very revision that it lists is not believed a third time.
+            # A server that refuses a revision that it lists itself is not asked a third time.
             if self.tried.count(Probe(version)) < 2:
                 return self._do(Probe(version))
         legacy = mutual_versions(supported, self.legacy)
@@ -361,7 +361,7 @@ class Negotiator:
         return is_again
 
     def _other_version(self, data: Mapping[str, Any]) -> Step | None:
-        """The server refused a handshake and listed what it speaks, in whichever era's words."""
+        """The server refused a handshake and listed its revisions, in the form of either era."""
         legacy = mutual_versions(data.get("supported"), self.legacy)
         for version in legacy:
             if not any(isinstance(step, Handshake) and step.version == version for step in self.tried):

@@ -1,11 +1,11 @@
-"""The one session of a client over its life: opened, renewed, opened again after a failure, closed.
+"""The session of a client: opened, renewed, opened again after a failure, closed.
 
 No caller's task holds anything open. The tasks of a client belong to its `Background`; connecting and renewing happen
 once for all callers, under one lock, and a caller that waits for them can be cancelled alone.
 
 Recovery, in one place:
 
-* the channel is closed (a server process died): the call that was under way has failed; the next one opens a new
+* the channel is closed (a server process ended): the call that was under way has failed; the next one opens a new
   channel;
 * the session is lost (404, legacy): one handshake, which all callers share;
 * the revision is refused (-32022, modern): one more attempt with a revision that the server lists.
@@ -39,12 +39,12 @@ logger = logging.getLogger("ferrule.client")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionHooks:
-    """What a client does when its session opens, is renewed, fails or closes.
+    """Callbacks of a client for when its session opens, is renewed, fails or closes.
 
     Attributes:
         label: returns what to call the server in messages.
         prepare: brings a new session to the state of the last one (log level, subscriptions).
-        before_renewal: the server has forgotten the session: drops what was kept of its answers.
+        before_renewal: the server no longer has the session: removes cached results.
         after_renewal: another session is in use: something may have been missed.
         explain_failure: adds to an error what it does not say by itself.
         close_subscriptions: ends them; the session is about to close.
@@ -71,7 +71,7 @@ class SessionManager:
     Attributes:
         current: the session in use; it may have ended. ``None`` without one.
         background: the tasks of the client.
-        is_open: whether the program wants the client connected.
+        is_open: whether the program has opened the client and not closed it.
     """
 
     def __init__(self, connector: Connector, hooks: SessionHooks, *, restarts: bool) -> None:
@@ -233,7 +233,7 @@ class SessionManager:
 
     async def _renew(self, lost: Session) -> Session:
         """Do a new handshake for a lost session. If that fails, the next call tries again."""
-        logger.info("%s has forgotten the session; initializing again", self._hooks.label())
+        logger.info("%s no longer has the session; initializing again", self._hooks.label())
         await self._hooks.before_renewal()
         self.current = renewed = await self._open(lost)
         self._hooks.after_renewal()
@@ -253,7 +253,7 @@ class SessionManager:
                 await self._release()
 
     async def _release(self) -> None:
-        """Let go of everything below a session: the lifespan of a server in this process, tasks, the HTTP client."""
+        """Release everything below a session: the lifespan of a server in this process, tasks, the HTTP client."""
         life, self.connector.life = self.connector.life, None
         try:
             if life is not None:

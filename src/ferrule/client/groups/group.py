@@ -175,20 +175,20 @@ class ClientGroup:
     # -- calls ------------------------------------------------------------------------------------------------------
 
     async def list_tools(self) -> list[Tool]:
-        """The tools of every connected server, under prefixed names."""
+        """Return the tools of every connected server, under prefixed names."""
         return self._named(self._tools, await self._from_all("tools", lambda client: client.list_tools()))
 
     async def list_prompts(self) -> list[Prompt]:
-        """The prompts of every connected server, under prefixed names."""
+        """Return the prompts of every connected server, under prefixed names."""
         return self._named(self._prompts, await self._from_all("prompts", lambda client: client.list_prompts()))
 
     async def list_resources(self) -> list[Resource]:
-        """The resources of every connected server. A URI that several have belongs to the first of them."""
+        """Return the resources of every connected server. A URI that several have belongs to the first of them."""
         found = await self._from_all("resources", lambda client: client.list_resources())
         return [item for _, item in self._resources.merge(found, lambda item: item.uri)]
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
-        """The resource templates of every connected server."""
+        """Return the resource templates of every connected server."""
         found = await self._from_all("resources", lambda client: client.list_resource_templates())
         return [item for _, item in self._templates.merge(found, lambda item: item.uri_template)]
 
@@ -211,11 +211,11 @@ class ClientGroup:
 
         Raises:
             UnknownServer, LocalError: as `call_tool`.
-            TypeError: the group's ``client_class`` knows no tasks.
+            TypeError: the group's ``client_class`` has no tasks.
         """
         client, own = await self._client_of(self._tools, name)
         if not isinstance(client, ClientTasks):
-            raise TypeError(f"{type(client).__name__} knows no tasks")
+            raise TypeError(f"{type(client).__name__} has no tasks")
         return await client.start_tool(own, arguments, **options)
 
     async def get_prompt(
@@ -250,7 +250,7 @@ class ClientGroup:
         raise last or UnknownServer(f"No server of the group has resources to look for {uri!r} in")
 
     async def client(self, name: str) -> ClientCalls:
-        """The connected client of one server; one that is away is tried once more.
+        """Return the connected client of one server; a server that is not connected is tried once more.
 
         Raises:
             UnknownServer: there is no such server.

@@ -38,7 +38,7 @@ class NameBook:
 
     Args:
         kind: for the log: ``"tool"``.
-        prefixes: server → what stands before its names, separator included.
+        prefixes: server → prefix of its names, separator included.
     """
 
     def __init__(self, kind: str, prefixes: Mapping[str, str]) -> None:
@@ -80,7 +80,7 @@ class NameBook:
         return shown
 
     def owner(self, name: str) -> tuple[str, str] | None:
-        """Server and own name that a name stands for; ``None``: it begins with no server's prefix.
+        """Return server and own name of a prefixed name; ``None`` if it has no server's prefix.
 
         As listed; of a name that was never listed, the longest prefix decides.
         """
@@ -107,7 +107,7 @@ class UriBook:
         self._told = _Told()
 
     def merge(self, found: Iterable[tuple[str, list[T]]], uri_of: Callable[[T], str]) -> list[tuple[str, T]]:
-        """Server and item, for each item that is to be shown.
+        """Return server and item, for each item that is to be shown.
 
         Args:
             found: server and items, for each server that answered.
@@ -143,5 +143,5 @@ class UriBook:
         self._owners[uri] = server
 
     def owner(self, uri: str) -> str | None:
-        """Whose it is, as far as anybody knows."""
+        """Return the server of a URI by the last list; ``None`` if it is unknown."""
         return self._owners.get(uri)

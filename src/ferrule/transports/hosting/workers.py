@@ -4,7 +4,7 @@ A worker is a fresh interpreter that gets the listening sockets by inheritance a
 (``file.py:attribute`` or ``module:attribute``): application objects hold locks, loops and connections that survive no
 copying. The supervisor serves nothing and imports no HTTP library.
 
-* A worker that dies is replaced: within a second if it has served or was killed, else ever more slowly.
+* A worker that ends unexpectedly is replaced: within a second if it has served or was killed, else ever more slowly.
 * SIGTERM and SIGINT end all workers in good order, each with its drain; a second one ends them at once.
 * SIGHUP replaces them one after the other, a new one being ready before an old one is asked to end.
 * A supervisor that is killed takes its workers along: they drain and end, so that the port is free for the next one.

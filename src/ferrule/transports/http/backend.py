@@ -4,9 +4,9 @@ The whole outside world of the HTTP client stands behind two protocols of two an
 pass a client of their own (``http=``; see `ferrule.transports.http.adapters`) and a test may pass a fake. The default
 is `ferrule.transports.http.aiohttp_backend.AiohttpClient`.
 
-The rule that a newcomer would break: closing a response that has not ended, and cancelling the task that waits for
-its head, must close the connection. In revision 2026-07-28 that *is* how a request is cancelled ("Streamable HTTP",
-cancellation); a library that goes on reading in the background leaves the server working for nobody.
+Closing a response that has not ended, and cancelling the task that waits for its head, must close the connection. In
+revision 2026-07-28 that *is* how a request is cancelled ("Streamable HTTP", cancellation); a library that goes on
+reading in the background leaves the server working for nobody.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class HttpResponse(Protocol):
         ...
 
     async def receive(self) -> bytes:
-        """The next piece of the body as soon as there is one; ``b""`` at its end.
+        """Return the next chunk of the body as soon as there is one; ``b""`` at its end.
 
         Raises:
             HttpConnectionLost: the connection ended in the middle of the body.
@@ -88,7 +88,7 @@ class HttpResponse(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let go of the answer; closes the connection if the body has not ended. Idempotent."""
+        """Release the response; closes the connection if the body has not ended. Idempotent."""
         ...
 
 
@@ -147,7 +147,7 @@ class HttpConnectionLost(ConnectionClosed):
 
 
 class HttpProtocolError(HttpConnectionLost):
-    """What the server sent is not HTTP/1.1, or its head is too large."""
+    """The response is not HTTP/1.1, or its head is too large."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,10 +72,10 @@ class Emptied:
         self._said = said
 
     async def receive(self) -> bytes:
-        """What was read, once."""
+        """Return the bytes that were read, once; then ``b""``."""
         said, self._said = self._said, b""
         return said
 
     async def aclose(self) -> None:
-        """Let go of it."""
+        """Release the response."""
         await self._response.aclose()

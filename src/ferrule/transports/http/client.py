@@ -190,12 +190,12 @@ class StreamableHttp:
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Ask the server and wait; see `ferrule.kernel.dispatch.Outbound`.
+        """Send a request and return its result; see `ferrule.kernel.dispatch.Outbound`.
 
         Raises:
             HttpRemoteError, RemoteError: it answered with an error.
             HttpStatusError: it answered with an HTTP error only.
-            SessionLost: the session is gone.
+            SessionLost: the server no longer has the session.
             RequestTimeout, ConnectionClosed: no answer.
         """
         if self._is_closed:
@@ -213,7 +213,7 @@ class StreamableHttp:
                 flight.result = await self._exchange(flight, headers, body)
                 is_answered = True
         except (FerruleError, OSError):
-            is_answered = True  # so did the failure: there is nothing left to withdraw
+            is_answered = True  # the exchange has failed: there is nothing to cancel at the server
             raise
         finally:
             del self._flights[flight.id]
@@ -232,7 +232,7 @@ class StreamableHttp:
         return cast("dict[str, Any]", flight.result)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Tell the server something. What it answers, and whether it can be reached, is logged and no more."""
+        """Send a notification. A refusal or a connection error is logged, not raised."""
         headers, _ = self._headers_for(method, params, None)
         try:
             status = await self._post_quietly(headers, encode_notification(method, params))
@@ -537,7 +537,9 @@ class StreamableHttp:
             return
         logger.warning("Refused %s from %s: %d requests of it are being served", method, self._where, MAX_SERVED)
         refusal = InternalError("Too many requests are in flight").to_error()
-        with anyio.move_on_after(_GOODBYE_S):  # the stream is not read meanwhile: who floods waits
+        with anyio.move_on_after(
+            _GOODBYE_S
+        ):  # the stream is not read meanwhile, which slows a server that sends too many requests
             await self._answer(method, encode_error(id, refusal))
 
     async def _serve_one(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
@@ -599,13 +601,13 @@ class StreamableHttp:
             await self._take_all(message, None)
 
     async def wait_closed(self) -> None:
-        """HTTP has no connection that could end: waits for ever."""
+        """Wait forever: HTTP has no connection whose end could be reported."""
         await anyio.sleep_forever()
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
     async def aclose(self) -> None:
-        """Fail what is under way, end a legacy session with DELETE, and let go. Any task; idempotent."""
+        """Fail pending requests, end a legacy session with DELETE, and release the connection. Any task; idempotent."""
         if self._is_closed:
             return
         self._is_closed = True

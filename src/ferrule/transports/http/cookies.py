@@ -62,12 +62,12 @@ class OriginCookies(AbstractCookieJar):
         return sum(map(len, self._jars.values()))
 
     def clear(self, predicate: Any = None) -> None:
-        """Forget all cookies, or those that a function picks."""
+        """Remove all cookies, or those for which ``predicate`` returns ``True``."""
         for jar in self._jars.values():
             jar.clear(predicate)
 
     def clear_domain(self, domain: str) -> None:
-        """Forget the cookies of a domain."""
+        """Remove the cookies of a domain."""
         for jar in self._jars.values():
             jar.clear_domain(domain)
 
@@ -92,7 +92,7 @@ class OriginCookies(AbstractCookieJar):
             own: Any = morsel.copy()
             own["domain"] = ""
             if own["expires"] and not own["max-age"] and _is_past(own["expires"]):
-                own["max-age"] = "0"  # the jar takes the epoch, with which servers delete cookies, for no date
+                own["max-age"] = "0"  # aiohttp's jar ignores the epoch as a date, but servers delete cookies with it
             kept.append((name, own))
         jar.update_cookies(kept, response_url)
 

@@ -1,4 +1,4 @@
-"""What HTTP adds to calls, credentials and errors of the client; no I/O."""
+"""Call options, credentials and errors of the HTTP client; no I/O."""
 
 from __future__ import annotations
 
@@ -97,16 +97,16 @@ class HttpRemoteError(RemoteError):
 
 
 class SessionLost(LocalError):
-    """The server has forgotten the session: a new handshake is needed.
+    """The server no longer has the session: a new handshake is needed (2025-11-25, "Session management").
 
     The specification has 404 for that; servers in the field also say 410, or 400 to whatever the session sends.
 
     Attributes:
-        session_id: the one that it no longer knows.
+        session_id: id of the lost session.
     """
 
     def __init__(self, session_id: str) -> None:
-        super().__init__("The server no longer knows this session")
+        super().__init__("The server no longer has this session")
         self.session_id = session_id
 
 

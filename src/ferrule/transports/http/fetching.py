@@ -1,8 +1,8 @@
 """One bounded HTTP exchange of the library's own: metadata, keys, tokens.
 
 Bounded in time and in size, follows no redirect, and connects only after every address of the host's name was judged.
-(Between that look-up and the connection's own a name server may change its mind; whoever must exclude this puts an
-egress proxy in front.)
+(A name server may return another address to the later look-up of the connection itself; use an egress proxy where that
+must be excluded.)
 """
 
 from __future__ import annotations

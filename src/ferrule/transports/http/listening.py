@@ -1,4 +1,4 @@
-"""The standing GET stream of a legacy session: what the server says outside calls, and when the stream is opened again.
+"""The GET stream of a legacy session, for messages outside calls, and the rules for reopening it.
 
 A stream that ends is opened again from its last event. How often depends on how it ended:
 
@@ -7,7 +7,7 @@ A stream that ends is opened again from its last event. How often depends on how
 * refused in another way (4xx): five times, with back-off;
 * a passing failure (5xx, 429, no connection): five times with back-off, then once a minute.
 
-The rule that a newcomer would break: 404 here does not mean that the session is gone. Many servers route POST only.
+404 does not mean here that the session has ended: many servers route POST only.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class StandingStream:
         self._max_bytes = max_bytes
 
     async def run(self) -> None:
-        """Listen until the server has nothing more to say."""
+        """Read streams until the server refuses further ones."""
         last_id, retry_ms, idle, was_open = "", None, 0, False
         while True:
             reader = EventReader(self._max_bytes, last_event_id=last_id, retry_ms=retry_ms)
@@ -80,11 +80,16 @@ class StandingStream:
             was_open = was_open or heard.is_open
             if heard.is_final:
                 level = logging.WARNING if was_open or heard.is_refusal else logging.DEBUG
-                logger.log(level, "%s has no event stream (%s): nobody listens", self._url, heard.failed)
+                logger.log(
+                    level,
+                    "%s has no event stream (%s): messages outside calls are not received",
+                    self._url,
+                    heard.failed,
+                )
                 return
             last_id, retry_ms = reader.last_event_id, reader.retry_ms
             if heard.is_refusal:
-                last_id = ""  # what is wrong with the request may be an event that the server no longer keeps
+                last_id = ""  # the cause may be an event id that the server no longer keeps: reopen without it
             is_worthwhile = heard.count or (heard.is_open and anyio.current_time() - started >= _SETTLED_STREAM_S)
             idle = 0 if is_worthwhile else idle + 1
             if idle == MAX_IDLE_REOPENS and self._gives_up(heard, idle):
@@ -92,11 +97,11 @@ class StandingStream:
             await anyio.sleep(_pause_s(heard, idle, retry_ms))
 
     def _gives_up(self, heard: _Heard, idle: int) -> bool:
-        """Say that one attempt after the other failed; whether it was the last."""
+        """Log repeated failures; return whether to give up."""
         if not heard.failed:
             logger.info("%s closed its event stream %d times at once; it is not reopened", self._url, idle)
             return True
-        then = "nobody listens any more" if heard.is_refusal else f"trying again every {SLOW_REOPEN_S:g} s"
+        then = "it is not opened again" if heard.is_refusal else f"trying again every {SLOW_REOPEN_S:g} s"
         logger.warning(
             "The event stream of %s could not be opened %d times (%s): %s", self._url, idle, heard.failed, then
         )

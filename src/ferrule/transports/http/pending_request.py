@@ -30,7 +30,7 @@ class Flight:
         id: of the request, and its progress token.
         scope: ends the waiting: by time, or because ``stray`` or ``reason`` is set.
         stray: the answer, if it came on another stream.
-        reason: why nobody waits any more, if not for lack of time.
+        reason: error with which the request ended early; ``None`` for a timeout.
         reader: of its last stream, to go on from.
         lost: what broke that stream.
     """
@@ -70,20 +70,20 @@ class Flight:
             self.scope.deadline = min(self.cap_at, now + (float("inf") if self.timeout_s is None else self.timeout_s))
 
     async def progressed(self, params: Mapping[str, Any]) -> None:
-        """Progress came for it."""
+        """Note progress of the request; restarts its timeout."""
         wait_s = float("inf") if self.timeout_s is None else self.timeout_s
         told = progress_off_the_clock(self.scope, wait_s, self.cap_at, self.resets, self.on_progress)
         await _call_progress(told, params)
 
     def timed_out(self) -> RequestTimeout:
-        """The error of a call whose time is over."""
+        """Return the error for a timeout of the call."""
         if self.cap_s is not None and self.scope.deadline == self.cap_at:
             return RequestTimeout(self.method, self.cap_s, is_cap=True)
         return RequestTimeout(self.method, self.timeout_s or 0.0)
 
 
 async def _call_progress(on_progress: OnProgress, params: Mapping[str, Any]) -> None:
-    """Hand progress to a callback; what it raises is logged."""
+    """Call a progress callback; an exception that it raises is logged."""
     try:
         waiting = on_progress(params.get("progress", 0.0), params.get("total"), params.get("message"))
         if waiting is not None:
@@ -93,7 +93,7 @@ async def _call_progress(on_progress: OnProgress, params: Mapping[str, Any]) -> 
 
 
 async def off_the_clock(flight: Flight | None, work: Awaitable[T]) -> T:
-    """Await something that no time-out of the call counts."""
+    """Await work whose time does not count for the call's timeouts, such as a sign-in."""
     if flight is None or flight.scope.deadline == float("inf"):
         return await work
     deadline, began = flight.scope.deadline, anyio.current_time()

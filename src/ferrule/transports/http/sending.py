@@ -64,7 +64,7 @@ class HttpSender:
         stays the same, with credentials in its URL, or one too many.
 
         Args:
-            flight: the call that this is for: its clock stands still while credentials are got.
+            flight: the call of this request; its timeout is paused while credentials are obtained.
 
         Raises:
             HttpConnectFailed, HttpConnectionLost: no answer.
@@ -88,7 +88,7 @@ class HttpSender:
     ) -> HttpResponse:
         """Send a request with credentials, again where the server's challenge could be met.
 
-        Getting credentials may take a person's time, so a call's clock stands still meanwhile.
+        A sign-in may wait for a user, so the call's timeout is paused meanwhile.
         """
         auth = self._auth
         if auth is None:
@@ -115,7 +115,7 @@ def media_type(response: HttpResponse) -> str:
 
 
 def status_error(response: HttpResponse, said: str, url: str) -> HttpStatusError:
-    """The error for an answer that has an HTTP status and nothing that belongs to MCP."""
+    """Return the error for a response with an HTTP error status and no JSON-RPC error in its body."""
     proxy = response.proxy if isinstance(response, CameThroughProxy) else None
     return HttpStatusError(response.status, response.headers, said, url, proxy=proxy)
 

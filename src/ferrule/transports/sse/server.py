@@ -1,4 +1,4 @@
-"""The HTTP+SSE transport of 2024-11-05, deprecated since 2025-03-26: for clients that know nothing newer.
+"""The HTTP+SSE transport of 2024-11-05, deprecated since 2025-03-26: for clients without Streamable HTTP.
 
 Two paths. A GET of the first opens an event stream, whose first event (``endpoint``) names where to post; everything
 that the server says comes on that stream, as ``message`` events. A POST to the second brings one message and is

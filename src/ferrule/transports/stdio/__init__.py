@@ -1,4 +1,4 @@
-"""A server and a client over the pipes of a process, one message per line; and what both stand on.
+"""A server and a client over the pipes of a process, one message per line.
 
 The names of `ferrule.transports.stdio.server` are loaded on first use.
 """

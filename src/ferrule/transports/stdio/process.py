@@ -1,7 +1,7 @@
 """A child process that leads a group of its own: started, watched, signalled and reaped without any task.
 
-The rule a newcomer would break: the leader is *not* reaped when it ends but when its group has been dealt with. Until
-then its process id, which is the group's id too, cannot be given to somebody else's process.
+The leader is *not* reaped when it ends but after its group was ended. Until then the system cannot give its process id,
+which is the group's id too, to another process.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ChildProcess:
         return _detach(self._popen.stdin), _detach(self._popen.stdout), _detach(self._popen.stderr)
 
     def terminate(self) -> None:
-        """Ask the whole group to end. Does nothing when it is gone."""
+        """Send SIGTERM to the whole group. Does nothing if it has ended."""
         if sys.platform == "win32":
             with contextlib.suppress(OSError, ValueError):
                 os.kill(self.pid, signal.CTRL_BREAK_EVENT)
@@ -84,7 +84,7 @@ class ChildProcess:
             self._signal_group(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the whole group now. Does nothing when it is gone."""
+        """Send SIGKILL to the whole group. Does nothing if it has ended."""
         if sys.platform == "win32":
             # It finds the children by their living parent, and takes a while: in a thread, and not for one that ended.
             if not self.exited.is_set():
@@ -112,7 +112,7 @@ class ChildProcess:
         return not self._group_lives()
 
     def release(self) -> None:
-        """Stop watching and reap the leader, in a thread if it still has to die. Idempotent."""
+        """Stop watching and reap the leader, in a thread if it has not ended yet. Idempotent."""
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -185,7 +185,7 @@ class ChildProcess:
 def _has_living_member(group: int) -> bool:
     """Return whether a group holds more than zombies, as far as can be told.
 
-    Orphans are reaped by process 1, which in many containers never does it; they would be waited for in vain.
+    Orphans are reaped by process 1, which in many containers never does it, so zombies must not be waited for.
     """
     try:
         with os.scandir("/proc") as entries:

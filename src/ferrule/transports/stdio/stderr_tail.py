@@ -1,4 +1,4 @@
-"""The last lines of a stream that nobody may stop reading, in bounded memory."""
+"""The last lines of a stream that must be read to its end, in bounded memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LineTail:
         self._rest = b""
 
     def feed(self, chunk: bytes) -> Iterable[str]:
-        """Take a chunk; the lines that it completes, without their ends."""
+        """Add a chunk; return the lines that it completes, without line ends."""
         lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
         while len(self._rest) > _MAX_LINE_BYTES:
@@ -39,7 +39,7 @@ class LineTail:
         return [_text(line) for line in lines]
 
     def finish(self) -> Iterable[str]:
-        """The unterminated last line, if there is one."""
+        """Return the unterminated last line; empty if there is none."""
         rest, self._rest = self._rest, b""
         if not rest:
             return ()
