@@ -62,6 +62,7 @@ __all__ = ["MCPServer", "ServerExtension"]
 
 # A name instead of an import: extensions are in a higher layer, and most servers use none.
 _TASKS = "ferrule.extensions.tasks:Tasks"
+_FROM_OPENAPI = "ferrule.expose.openapi:from_openapi"
 
 Lifespan = Callable[["MCPServer[Any]"], AbstractAsyncContextManager[Any]]
 
@@ -331,6 +332,25 @@ class MCPServer(ComponentRegistry[LifespanT]):
         Call it in the event loop's thread.
         """
         self.lowlevel.bus.publish(Event.resource_updated(uri))
+
+    @classmethod
+    def from_openapi(cls, source: Any, /, *, base_url: str, **options: Any) -> MCPServer[Any]:
+        """Return a server whose tools are operations of an API with an OpenAPI description.
+
+        Example: ``MCPServer.from_openapi("openapi.json", base_url="https://api.example.com", include="tag:users")``.
+
+        Args:
+            source: the document, its path or its URL.
+            base_url: where the API is.
+            options: of `ferrule.expose.from_openapi`: ``include`` says which operations, ``auth`` holds credentials.
+
+        Raises:
+            NotADescription: the document cannot be read.
+            NothingMatches: a pattern matches no operation.
+            TypeError: ``include`` is missing, or an option does not exist.
+        """
+        made: MCPServer[Any] = _import_attribute(_FROM_OPENAPI)(source, base_url=base_url, **options)
+        return made
 
     # -- in process ------------------------------------------------------------------------------------------------
 

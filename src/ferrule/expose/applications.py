@@ -88,7 +88,7 @@ def expose(
     Args:
         app: the application.
         name: of the server; the application's title without.
-        server: further options of `MCPServer`.
+        server: further options of `MCPServer`; ``tool_search`` is ``"auto"`` unless it says otherwise.
         options: which operations are exposed, and how; see `ExposeSettings`. Nothing is exposed without ``include=``.
 
     Raises:
@@ -104,6 +104,7 @@ def expose(
     given = dict(server or {})
     made = _LiveExposure(exposable, settings)
     given["lifespan"] = made.lifespan(given.get("lifespan"))
+    given.setdefault("tool_search", "auto")
     if name is None:
         name = str(getattr(app, "title", None) or type(app).__name__)
     return made.attach(MCPServer(name, **given))

@@ -74,7 +74,7 @@ def from_openapi(
         allow_remote_references: fetch other documents that this one refers to.
         documents: other documents, by URI.
         name: of the server; the API's title without.
-        server: further options of `MCPServer`.
+        server: further options of `MCPServer`; ``tool_search`` is ``"auto"`` unless it says otherwise.
         options: which operations are exposed, and how; see `ExposeSettings`. Nothing is exposed without ``include=``.
 
     Raises:
@@ -89,6 +89,7 @@ def from_openapi(
         sender = WithCredentials(sender, auth, description.operations)
     given = dict(server or {})
     given.setdefault("version", description.version)
+    given.setdefault("tool_search", "auto")
     given["lifespan"] = _closing(sender, given.get("lifespan"))
     app: MCPServer[Any] = MCPServer(name or description.title, **given)
     Exposure(app, sender, settings, base_url=base_url).update(description.operations)
