@@ -15,6 +15,7 @@ import anyio
 from msgspec import UNSET
 
 from ferrule.kernel.concurrency.cancellation import attended, failure_of, is_cancellation
+from ferrule.kernel.concurrency.spawner import STATUS_IGNORED
 from ferrule.kernel.dispatch import (
     CallOptions,
     OnNotify,
@@ -137,7 +138,7 @@ class DirectDispatcher:
         on_request: OnRequest,
         on_notify: OnNotify,
         *,
-        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+        task_status: TaskStatus[None] = STATUS_IGNORED,
     ) -> None:
         """Answer the peer until either end closes."""
         async with anyio.create_task_group() as self._tasks:

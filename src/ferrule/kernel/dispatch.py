@@ -21,10 +21,10 @@ from typing import (
     runtime_checkable,
 )
 
-import anyio
 from msgspec import Struct
 
 from ferrule.kernel.concurrency.cancellation import Interruptible
+from ferrule.kernel.concurrency.spawner import STATUS_IGNORED
 from ferrule.protocol.correlation import ProgressGate, progress_token
 from ferrule.wire.jsonrpc import JsonRpcMessage, RequestId
 
@@ -223,7 +223,7 @@ class Dispatcher(Outbound, Protocol):
         on_request: OnRequest,
         on_notify: OnNotify,
         *,
-        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+        task_status: TaskStatus[None] = STATUS_IGNORED,
     ) -> None:
         """Serve inbound messages until the channel closes."""
         ...

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 
 from ferrule.kernel.concurrency.cancellation import attended, failure_of
-from ferrule.kernel.concurrency.spawner import AsyncioSpawner, SpawnedTask, Spawner, spawner_for_this_loop
+from ferrule.kernel.concurrency.spawner import (
+    STATUS_IGNORED,
+    AsyncioSpawner,
+    SpawnedTask,
+    Spawner,
+    spawner_for_this_loop,
+)
 from ferrule.kernel.dispatch import (
     CallOptions,
     DelaysUntilRead,
@@ -244,7 +250,7 @@ class JSONRPCDispatcher:
         on_request: OnRequest,
         on_notify: OnNotify,
         *,
-        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+        task_status: TaskStatus[None] = STATUS_IGNORED,
     ) -> None:
         """Serve until the input ends, drain, and fail what still waits for the peer."""
         self._on_request, self._on_notify = on_request, on_notify

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 
 import anyio
 
+from ferrule.kernel.concurrency.spawner import STATUS_IGNORED
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import (
     DispatchContext,
@@ -463,7 +464,7 @@ async def serve_connection(
     connection: Connection,
     lifespan_state: LifespanT,
     init_options: InitializationOptions | None = None,
-    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    task_status: TaskStatus[None] = STATUS_IGNORED,
 ) -> None:
     """Drive a dispatcher until its channel closes, then tear the connection down."""
     runner = ServerRunner(server, connection, lifespan_state, init_options=init_options)
@@ -481,7 +482,7 @@ async def _drive(
     runner: ServerRunner[Any],
     on_request: OnRequest,
     on_notify: OnNotify,
-    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    task_status: TaskStatus[None] = STATUS_IGNORED,
 ) -> None:
     """Run a dispatcher for a standing connection and tear that down; what only stream pairs have is wired here."""
     connection, server = runner.connection, runner.server

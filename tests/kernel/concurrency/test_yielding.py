@@ -169,7 +169,7 @@ async def test_every_so_many_calls_are_one_turn(monkeypatch: pytest.MonkeyPatch)
         turns.append(True)
 
     turns: list[bool] = []
-    monkeypatch.setattr("ferrule.kernel.concurrency.yielding.checkpoint", turn)
+    monkeypatch.setattr("anyio.lowlevel.checkpoint", turn)
     request, other = Counter(), Counter()
     await yield_to_loop(other)
     for made in range(1, 5 * CALLS_PER_YIELD):
