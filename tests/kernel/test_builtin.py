@@ -14,7 +14,7 @@ from ferrule.kernel.dispatch import TransportContext
 from ferrule.kernel.runner import ServerRunner
 from ferrule.kernel.server import Server
 from ferrule.protocol.errors import InvalidParams, MethodNotFound
-from ferrule.types import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS, SubscriptionFilter
+from ferrule.types import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS, SubscriptionFilter
 from ferrule.wire.revisions import REVISIONS
 from tests.kernel.harness import DRIVERS, FakeDispatch, handshake, initialize, request, serving, settled
 from tests.seed.test_kernel import legacy_runner, modern_runner
@@ -158,6 +158,25 @@ async def test_a_listener_keeps_the_rule_it_was_given_first() -> None:
             await served.on_request(dctx, "resources/subscribe", {"uri": "r://secret"})
         server.bus.deliver(Event.resource_updated("r://secret"))
         assert listener.drain() == []
+
+
+@pytest.mark.parametrize(("size", "is_taken"), [(60_000, True), (70_000, False)])
+async def test_what_a_client_says_of_itself_is_bounded(size: int, is_taken: bool) -> None:
+    """Its session keeps it, and there may be ten thousand sessions; after a refusal the client may try again."""
+    server: Server[Any] = Server("s")
+    dctx = FakeDispatch()
+    served = ServerRunner(server, Connection.for_loop(dctx), None)
+    said = {
+        "protocolVersion": LATEST_HANDSHAKE_VERSION,
+        "capabilities": {"experimental": {"x": {"y": "x" * size}}},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
+    if is_taken:
+        await served.on_request(dctx, "initialize", said)
+        return
+    with pytest.raises(InvalidParams, match="bytes"):
+        await served.on_request(dctx, "initialize", said)
+    await served.on_request(dctx, "initialize", {**said, "capabilities": {}})
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 import anyio
 
@@ -58,8 +58,8 @@ from ferrule.protocol.inbound import (
     InboundLadderRejection,
     classify_inbound_request,
 )
-from ferrule.wire.codec import convert, to_builtins
-from ferrule.wire.faults import ConvertError
+from ferrule.wire.codec import convert, encode, to_builtins
+from ferrule.wire.faults import ConvertError, EncodeError
 from ferrule.wire.jsonrpc import JsonRpcError
 from ferrule.wire.revisions import (
     MODERN_PROTOCOL_VERSIONS,
@@ -199,6 +199,7 @@ class ServerRunner(Generic[LifespanT]):
         connection = self.connection
         if connection.initialize_accepted or connection.handling_initialize:
             return cast("HandlerResult", await self.server.chain(_refuse_second_initialize)(ctx))
+        _check_size_of_initialize(ctx.params)
         connection.handling_initialize = True
         connection.pending_negotiation = None
         try:
@@ -226,6 +227,19 @@ class ServerRunner(Generic[LifespanT]):
 
 
 # -- the innermost steps of the chain -----------------------------------------------------------------------------
+
+
+MAX_INITIALIZE_BYTES: Final = 64 * 1024
+"""What a client may say of itself, as JSON: it is kept for as long as its session."""
+
+
+def _check_size_of_initialize(params: Any) -> None:
+    try:
+        size = len(encode(params))
+    except EncodeError:  # in process, where nothing was JSON: the conversion says what is wrong
+        return
+    if size > MAX_INITIALIZE_BYTES:
+        raise InvalidParams(f"The params of initialize may have {MAX_INITIALIZE_BYTES} bytes")
 
 
 async def _refuse_early(ctx: ServerRequestContext[Any]) -> Any:

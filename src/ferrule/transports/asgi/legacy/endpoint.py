@@ -533,6 +533,7 @@ class LegacyEndpoint:
             self.sessions.add(session)
         except TooManySessions:
             session.end()
+            shared.forget(session_id)
             await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), "Too many sessions", id=id)
             return False
         self.sessions.release(session)
