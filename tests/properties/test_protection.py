@@ -119,7 +119,9 @@ def classes() -> set[type]:
 
 
 def gates() -> dict[str, type]:
-    return {kind.__name__: kind for kind in classes() if issubclass(kind, HttpGate) and kind is not HttpGate}
+    """By name and in the order of the names: all processes of a test run must find the same tests in the same order."""
+    found = {kind.__name__: kind for kind in classes() if issubclass(kind, HttpGate) and kind is not HttpGate}
+    return dict(sorted(found.items()))
 
 
 def run_and_catch(run: Callable[[], object], patch: pytest.MonkeyPatch) -> Any:
