@@ -21,7 +21,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("head", "tail"), FORMS)
-@pytest.mark.parametrize("limit", [3, MAX_DEPTH])
+@pytest.mark.parametrize("limit", [3, 4, MAX_DEPTH, MAX_DEPTH + 1])
 def test_the_limit_is_exact(head: bytes, tail: bytes, limit: int) -> None:
     """Brackets in text and in keys count for nothing, and what is missing at the end changes nothing."""
     for depth in (1, limit - 1, limit, limit + 1, 4 * limit):
