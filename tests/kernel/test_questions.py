@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from ferrule.kernel.dispatch import CallOptions
-from ferrule.kernel.questions import MAX_PROGRESS_BACKLOG, OutboundRequest, progress_off_the_clock
+from ferrule.kernel.questions import MAX_PROGRESS_BACKLOG, OutboundRequest, pause_timeout_during_progress
 from ferrule.protocol.errors import RequestTimeout
 from tests.kernel.duplex.support import dispatching, echo
 from tests.kernel.harness import request, result, settled
@@ -38,7 +38,7 @@ async def waited(options: CallOptions, *, progress_at: list[float] = [], answer_
                 if at == answer_at:
                     question.settle({"a": 1})
                 else:
-                    question.take_progress({"progress": at})
+                    question.receive_progress({"progress": at})
 
         nursery.start_soon(feed)
         try:
@@ -214,11 +214,11 @@ def test_a_slow_callback_does_not_make_the_backlog_grow() -> None:
             seen.append(progress)
 
         question = OutboundRequest(slow)
-        running = question.take_progress({"progress": 0})
+        running = question.receive_progress({"progress": 0})
         assert running is not None
         flood = MAX_PROGRESS_BACKLOG * 3
         for value in range(1, flood + 1):
-            assert question.take_progress({"progress": value}) is None
+            assert question.receive_progress({"progress": value}) is None
         question.settle({})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: running)
@@ -241,10 +241,10 @@ def test_nobody_is_told_after_giving_up() -> None:
             seen.append(progress)
 
         question = OutboundRequest(slow)
-        running = question.take_progress({"progress": 1})
-        question.take_progress({"progress": 2})
-        question.forget_progress()
-        question.take_progress({"progress": 3})
+        running = question.receive_progress({"progress": 1})
+        question.receive_progress({"progress": 2})
+        question.drop_progress()
+        question.receive_progress({"progress": 3})
         assert running is not None
         await running
         assert seen == [1]
@@ -267,7 +267,7 @@ def test_the_time_of_a_progress_callback_does_not_count(resets: bool, cap_s: flo
             await trio.sleep(100)
 
         with anyio.CancelScope(deadline=started + 10) as scope:
-            told = progress_off_the_clock(scope, 10, started + cap_s, resets, slow)
+            told = pause_timeout_during_progress(scope, 10, started + cap_s, resets, slow)
             await trio.sleep(4)
             waiting = told(1, None, None)
             assert waiting is not None
@@ -286,7 +286,7 @@ def test_progress_without_a_slow_callback_only_restarts_the_clock(resets: bool, 
     async def test() -> None:
         started = trio.current_time()
         with anyio.CancelScope(deadline=started + 10) as scope:
-            on_progress = progress_off_the_clock(scope, 10, started + 1000, resets, told)
+            on_progress = pause_timeout_during_progress(scope, 10, started + 1000, resets, told)
             await trio.sleep(4)
             assert on_progress(1, None, None) is None
             await trio.sleep_forever()

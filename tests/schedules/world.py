@@ -361,7 +361,7 @@ def entries_of(link: Any) -> list[str]:
     """What a closed link still remembers of requests."""
     dispatcher = getattr(link, "_dispatcher", None)
     maps = {
-        "questions": getattr(dispatcher, "_questions", None),
+        "questions": getattr(dispatcher, "_outbound", None),
         "requests": getattr(dispatcher, "_in_flight", None),
         "flights": getattr(link, "_flights", None),
         "calls": getattr(link, "_calls", None),

@@ -1,7 +1,7 @@
-"""The methods that every server answers without being told: handshake, discovery, ping, log level, subscriptions.
+"""The methods that every server serves: handshake, discovery, ping, log level, subscriptions.
 
-They are ordinary handlers, so middleware may watch, rewrite or veto them, and a server may replace them. None of
-them touches connection state that the runner has not let it touch.
+They are ordinary handlers: middleware sees them and may change or refuse them, and a server may replace them. The state
+of the handshake is changed by the runner only.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ SUBSCRIPTION_ID_KEY: Final = META_SUBSCRIPTION_ID
 MAX_SUBSCRIBED: Final = 10_000
 MAX_SUBSCRIBED_CHARS: Final = 8000
 MAX_ALL_SUBSCRIBED_CHARS: Final = 1 << 20
-"""Bounds of what one legacy connection, or one modern subscription, has the server remember: how many URIs, the length
-of one, and of all together."""
+"""Bounds of the URIs that the server keeps for a legacy connection or a modern subscription: their number, the length
+of one in characters, and the length of all together. More is refused with -32602."""
 
 MAX_SUBSCRIBED_OF_SERVER: Final = 100_000
 MAX_SUBSCRIBED_CHARS_OF_SERVER: Final = 16 << 20
@@ -60,7 +60,7 @@ class TooManySubscriptions(InternalError):
 
 
 def register_builtins(server: Server[Any]) -> None:
-    """Register them on a new server."""
+    """Register these handlers with a new server."""
     for method, handler in {
         "initialize": initialize,
         "server/discover": discover,
@@ -74,7 +74,7 @@ def register_builtins(server: Server[Any]) -> None:
 
 
 async def initialize(ctx: ServerRequestContext[Any]) -> InitializeResult:
-    """Negotiate; the runner commits the same negotiation once the answer has passed all middleware."""
+    """Return the negotiated revision; the runner applies it when the response has passed all middleware."""
     negotiation = negotiate_initialize(ctx.params)
     options = _options(ctx, REVISIONS[negotiation.protocol_version])
     return InitializeResult(
@@ -86,9 +86,9 @@ async def initialize(ctx: ServerRequestContext[Any]) -> InitializeResult:
 
 
 async def discover(ctx: ServerRequestContext[Any]) -> DiscoverResult:
-    """Say what is spoken and offered.
+    """Return the server's modern revisions, capabilities and instructions (2026-07-28, "Discovery").
 
-    Modern versions only: a client that retried a handshake version from this list with an envelope would be wrong.
+    Handshake revisions are left out: a client would use them with an envelope.
     """
     options = _options(ctx, ctx.revision)
     return DiscoverResult(
@@ -99,17 +99,21 @@ async def discover(ctx: ServerRequestContext[Any]) -> DiscoverResult:
 
 
 def _options(ctx: ServerRequestContext[Any], revision: Revision) -> InitializationOptions:
-    """Return what to announce: what the driver was given, else what the server derives for the revision."""
+    """Return the identity and capabilities to announce: those given to the driver, else those of the server."""
     return ctx.session.connection.init_options or ctx.server.create_initialization_options(revision)
 
 
 async def ping(ctx: ServerRequestContext[Any]) -> EmptyResult:
-    """Answer at once."""
+    """Return an empty result."""
     return EmptyResult()
 
 
 async def set_level(ctx: ServerRequestContext[Any]) -> EmptyResult:
-    """Remember the threshold of this connection's log messages (legacy era)."""
+    """Set the threshold of this connection's log messages (legacy era).
+
+    Raises:
+        MethodNotFound: the server sends no log messages.
+    """
     if not ctx.server.announces_logging:
         raise MethodNotFound(ctx.method)
     ctx.session.connection.log_level = ctx.params.level
@@ -117,7 +121,13 @@ async def set_level(ctx: ServerRequestContext[Any]) -> EmptyResult:
 
 
 async def subscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
-    """Add a resource to this connection's listener (legacy era)."""
+    """Add a resource to this connection's listener (legacy era).
+
+    Raises:
+        MethodNotFound: the server has no subscriptions.
+        InvalidParams: the connection cannot receive updates, or the subscriptions exceed a bound.
+        ResourceNotFound: there is no such resource for this client.
+    """
     if not ctx.server.resource_updates:
         raise MethodNotFound(ctx.method)
     listener = ctx.session.connection.listener
@@ -125,7 +135,7 @@ async def subscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
         raise InvalidParams("Updates cannot reach this connection: it has no channel outside its requests")
     _bind(ctx, listener.filter)
     uris = listener.filter.uris
-    if len(ctx.params.uri) > MAX_SUBSCRIBED_CHARS:
+    if len(ctx.params.uri) > MAX_SUBSCRIBED_CHARS:  # refuse it before the work of normalizing it
         _check_size(1, len(ctx.params.uri), 0)
     uri = normal_uri(ctx.params.uri)
     if uri not in uris:
@@ -139,7 +149,11 @@ async def subscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
 
 
 async def unsubscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
-    """Remove a resource from this connection's listener (legacy era)."""
+    """Remove a resource from this connection's listener (legacy era).
+
+    Raises:
+        MethodNotFound: the server has no subscriptions.
+    """
     if not ctx.server.resource_updates:
         raise MethodNotFound(ctx.method)
     listener = ctx.session.connection.listener
@@ -149,9 +163,9 @@ async def unsubscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
 
 
 def _check_size(count: int, longest: int, in_all: int) -> None:
-    """Refuse what a peer may not have remembered; lengths in characters."""
+    """Refuse subscriptions above a bound; lengths in characters."""
     if count > MAX_SUBSCRIBED or longest > MAX_SUBSCRIBED_CHARS or in_all > MAX_ALL_SUBSCRIBED_CHARS:
-        raise InvalidParams(f"A subscription is to {MAX_SUBSCRIBED} resources at most, by URIs of usual length")
+        raise InvalidParams(f"A subscription has at most {MAX_SUBSCRIBED} resources, with URIs of usual length")
 
 
 def _check_room(server: Server[Any], count: int, chars: int) -> None:
@@ -162,7 +176,7 @@ def _check_room(server: Server[Any], count: int, chars: int) -> None:
 
 
 def _bind(ctx: ServerRequestContext[Any], filter: ListenFilter) -> None:
-    """Let no event through about a resource that the sender may not see; off the network it may see all."""
+    """Limit a filter to the resources that the sender may see; a sender that is not on a network may see all."""
     rule = ctx.server.resource_visibility
     if rule is not None and filter.may_see is None and ctx.transport.is_network:
         filter.may_see = rule(ctx.transport.principal)
@@ -171,12 +185,15 @@ def _bind(ctx: ServerRequestContext[Any], filter: ListenFilter) -> None:
 def granted_filter(
     server: Server[Any], wanted: SubscriptionFilter, revision: Revision
 ) -> tuple[dict[str, Any], ListenFilter]:
-    """Return the part of a filter that is granted: in wire shape for the acknowledgement, and to match by.
+    """Return the part of a listen filter that this server supports.
 
     Args:
-        server: what publishes the changes.
-        wanted: the filter of the client.
+        server: publishes the changes.
+        wanted: the client's filter.
         revision: of the client; changes for which it has no notification are not granted.
+
+    Returns:
+        Its wire form for the acknowledgement, and a `ListenFilter` that matches events.
 
     Raises:
         InvalidParams: it names more URIs, or longer ones, than the server remembers for one client.
@@ -185,12 +202,12 @@ def granted_filter(
     granted: dict[str, Any] = {}
     kinds: list[str] = []
     changing = server.changing_lists(revision)
-    for kind, asked in (
+    for kind, is_requested in (
         ("tools", wanted.tools_list_changed),
         ("prompts", wanted.prompts_list_changed),
         ("resources", wanted.resources_list_changed),
     ):
-        if asked is True and kind in changing:
+        if is_requested is True and kind in changing:
             granted[f"{kind}ListChanged"] = True
             kinds.append(kind)
     uris: list[str] = []
@@ -234,11 +251,14 @@ def _with_meta(event: Event, meta: dict[str, Any]) -> dict[str, Any]:
 
 
 async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
-    """Hold the request open and send what changes, acknowledgement first (modern era).
+    """Send an acknowledgement, then a notification for each change, until the subscription ends (modern era).
 
-    Ends when the client cancels (by exception), when the server ends the listener, or when the listener could not
-    keep up; the last two answer with a result, so that the client knows to listen again. On stdio
-    ``notifications/cancelled`` follows it: the revision asks for the one on one page and for the other on another.
+    It ends by an exception when the client cancels it. It ends with a result, after which a client listens again, when
+    the server ends the listener, or when the listener's buffer is full. On stdio ``notifications/cancelled`` follows
+    the result: one page of the revision requires the result, another the notification.
+
+    Raises:
+        InvalidParams: the URIs exceed a bound.
     """
     if len(ctx.server.bus) >= MAX_STREAMS:
         raise TooManySubscriptions
@@ -259,7 +279,7 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
             carrier = unguarded(session.dispatch)
             sender = carrier if isinstance(carrier, SendsEncoded) else None
             own_id, bus = encode(ctx.request_id), ctx.server.bus
-            del granted, ctx, filter, carrier  # what is not needed any more is not kept for hours
+            del granted, ctx, filter, carrier  # a subscription may last for hours: free the rest
             async for event in listener:
                 parts = None if sender is None else _encoded_parts(bus, event, session.connection.revision)
                 if sender is None or parts is None:
@@ -270,7 +290,8 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
         finally:
             undo()
     dispatch = session.dispatch
-    if dispatch.transport.kind == "stdio":  # where no end of a stream tells (2026-07-28, CancelledNotification)
+    # On other transports the end of the stream marks the end of the subscription (2026-07-28, CancelledNotification).
+    if dispatch.transport.kind == "stdio":
         carrier = unguarded(dispatch)
         if isinstance(carrier, NotifiesAfterResult):
             cancelled = {"requestId": meta[SUBSCRIPTION_ID_KEY], "_meta": dict(meta)}

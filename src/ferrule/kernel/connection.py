@@ -1,11 +1,11 @@
-"""One peer: who it is, what it speaks, and the channel back to it.
+"""One connection: the client's identity and capabilities, the revision, and the channel to the client.
 
-Two kinds. A *loop* connection lives as long as its channel and learns its peer by `initialize`. An *envelope*
-connection is born ready from one modern request and ends with it; it may notify but never ask, on any channel,
-because the modern era has no server-initiated requests.
+There are two kinds. A *loop* connection exists as long as its channel; `initialize` sets the client and the revision.
+An *envelope* connection is made from one modern request and ends with it; it can send notifications but no requests,
+because the modern era has no requests from server to client.
 
-Everything that costs something is made on first use: the exit stack, the event, the typed client params. A
-connection made for one HTTP request allocates itself and nothing else.
+The exit stack, the event and the typed client params are made on first use: a connection for one HTTP request
+allocates nothing else.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class InitializationOptions(Value, frozen=True):
 
 
 class OnceEvent:
-    """An event that can be set before any event loop runs; waiting makes the real one."""
+    """An event that can be set before an event loop runs; the first `wait` makes the loop's event."""
 
     __slots__ = ("_event", "_is_set")
 
@@ -62,17 +62,17 @@ class OnceEvent:
         self._event: anyio.Event | None = None
 
     def is_set(self) -> bool:
-        """Return whether it happened."""
+        """Return whether `set` was called."""
         return self._is_set
 
     def set(self) -> None:
-        """Let it happen, once and for all."""
+        """Set the event; it cannot be cleared."""
         self._is_set = True
         if self._event is not None:
             self._event.set()
 
     async def wait(self) -> None:
-        """Return once it has happened."""
+        """Wait until the event is set."""
         if self._is_set:
             return
         if self._event is None:
@@ -81,7 +81,7 @@ class OnceEvent:
 
 
 class NotifyOnly:
-    """An outbound channel that refuses requests: what a modern connection gets."""
+    """An outbound channel that refuses requests, for modern connections."""
 
     __slots__ = ("_outbound",)
 
@@ -91,15 +91,15 @@ class NotifyOnly:
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Always refuses.
+        """Refuse the request.
 
         Raises:
-            NoBackChannel: servers ask nothing in the modern era; return input requests instead.
+            NoBackChannel: always. A modern server returns input requests instead.
         """
-        raise NoBackChannel(f"{method} cannot be sent: in this era a server asks by returning input requests")
+        raise NoBackChannel(f"{method} cannot be sent: in this era a server returns input requests instead")
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Pass a notification on; without a channel it is dropped."""
+        """Send a notification; without a channel it is dropped."""
         if self._outbound is not None:
             await self._outbound.notify(method, params)
 
@@ -120,7 +120,7 @@ _GONE: Final = _Gone()
 
 
 class GuardedDispatch:
-    """A dispatch context that refuses questions to the peer where the connection refuses them.
+    """A dispatch context that refuses requests to the peer where the connection refuses them.
 
     Attributes:
         inner: the context behind it, which may offer more (`RepliesEarly`, `ClosesStream` …).
@@ -134,50 +134,50 @@ class GuardedDispatch:
 
     @property
     def transport(self) -> TransportContext:
-        """As the message came."""
+        """Facts of the transport that carried the message."""
         return self.inner.transport
 
     @property
     def request_id(self) -> RequestId | None:
-        """As the message came."""
+        """The request's id; ``None`` for a notification."""
         return self.inner.request_id
 
     @property
     def cancel_requested(self) -> bool:
-        """As the peer wants it."""
+        """Whether the peer has withdrawn the request."""
         return self.inner.cancel_requested
 
     @property
     def can_send_request(self) -> bool:
-        """Not in the modern era."""
+        """Whether `send_raw_request` can work; never in the modern era."""
         return self.inner.can_send_request and not self._connection.is_modern
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Refuses where the connection refuses; see `Connection.check_may_ask`."""
-        self._connection.check_may_ask(method)
+        """Send a request, unless the connection refuses it; see `Connection.check_can_request`."""
+        self._connection.check_can_request(method)
         return await self.inner.send_raw_request(method, params, opts)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Passes on."""
+        """Send a notification."""
         await self.inner.notify(method, params)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Passes on."""
+        """Send progress of the request."""
         await self.inner.progress(progress, total, message)
 
 
 def unguarded(dispatch: DispatchContext) -> DispatchContext:
-    """Return the context that the transport made, without the guard that may be around it.
+    """Return the transport's own context, without a `GuardedDispatch` around it.
 
-    For what a context offers beyond `DispatchContext`; ask the peer through the guard only.
+    Use it for protocols beyond `DispatchContext` only; send requests through the guard.
     """
     return dispatch.inner if isinstance(dispatch, GuardedDispatch) else dispatch
 
 
 class _Closing:
-    """The end of a channel: callbacks until it comes, and that it has come."""
+    """Whether a channel has closed, and the callbacks to call when it does."""
 
     __slots__ = ("callbacks", "has_come")
 
@@ -187,18 +187,25 @@ class _Closing:
 
 
 class Connection:
-    """See the module. Made by `for_loop` and `from_envelope`.
+    """The connection to one client; made by `for_loop` and `from_envelope`. See the module.
 
     Attributes:
-        protocol_version: the negotiated or enveloped revision; before a handshake our latest handshake revision.
+        protocol_version: the negotiated revision, or that of the envelope; before a handshake Ferrule's latest
+            handshake revision.
         revision: the same as a `Revision`.
+        is_modern: whether it is an envelope connection.
         session_id: of a legacy HTTP session; ``None`` elsewhere.
-        client_capabilities_raw: as the client sent them, unchecked.
-        client_info_raw: likewise.
-        init_options: announced instead of what the server derives, if given to the driver.
-        opened_exit_stack: `exit_stack` if anyone has asked for it; to look without making one.
+        client_capabilities_raw, client_info_raw: as the client sent them, unchecked.
+        init_options: announced identity and capabilities; ``None`` for those that the server derives.
+        initialize_accepted: whether the handshake succeeded; always true for an envelope connection.
+        handling_initialize: whether ``initialize`` is being handled.
+        pending_negotiation: the negotiation of the running handshake.
+        listener: forwards changes to a legacy client; ``None`` until then.
+        closing_state: shared by connections that close together.
+        opened_exit_stack: `exit_stack`, if it was used; ``None`` otherwise.
         log_level: threshold set by ``logging/setLevel``; ``None`` until then.
-        state: free for whoever keeps something per connection (legacy era only; see the docs on state).
+        calls: number of messages sent outside any request; see `yield_to_loop`.
+        state: data of the application for this connection (legacy era only; see the docs on state).
     """
 
     __slots__ = (
@@ -279,31 +286,31 @@ class Connection:
 
     @property
     def client_params(self) -> InitializeParams | None:
-        """What the client said of itself: its `initialize` params, or the same made from the modern envelope.
+        """The client's ``initialize`` params, or the same made from the modern envelope.
 
-        ``None`` before the handshake, and for an envelope without (well-formed) client info.
+        ``None`` before the handshake, and for an envelope without well-formed client info.
         """
         if self._client_params is None and self.is_modern and self.client_info_raw is not None:
-            said = {
+            raw = {
                 "protocolVersion": self.protocol_version,
                 "capabilities": self.client_capabilities_raw,
                 "clientInfo": self.client_info_raw,
             }
             try:
-                self._client_params = convert(said, InitializeParams)
+                self._client_params = convert(raw, InitializeParams)
             except ConvertError:
                 return None
         return self._client_params
 
     @property
     def client_info(self) -> Implementation | None:
-        """The client's name and version, if it gave them. Never decide anything by it."""
+        """The client's name and version; ``None`` if it sent none. For display only: a client can send any name."""
         params = self.client_params
         return None if params is None else params.client_info
 
     @property
     def client_capabilities(self) -> ClientCapabilities:
-        """What the client declared; empty if nothing."""
+        """The client's declared capabilities; empty if it declared none, or malformed ones."""
         if self._client_capabilities is None:
             raw = self.client_capabilities_raw
             self._client_capabilities = ClientCapabilities()
@@ -315,7 +322,7 @@ class Connection:
         return self._client_capabilities
 
     def commit(self, negotiation: Negotiation) -> None:
-        """Take over what an `initialize` settled."""
+        """Apply the revision and the client of a successful handshake."""
         self.revision = REVISIONS[negotiation.protocol_version]
         self.protocol_version = negotiation.protocol_version
         self._client_params = negotiation.client
@@ -324,36 +331,43 @@ class Connection:
         self.client_info_raw = negotiation.client.client_info
         self.initialize_accepted = True
 
-    # -- its life ---------------------------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------------------------
 
     @property
     def initialized(self) -> OnceEvent:
-        """Set once the client may be spoken to: after ``notifications/initialized``; at once in the modern era."""
+        """Set when requests may be sent to the client: by ``notifications/initialized``; always in the modern era."""
         if self._initialized is None:
             self._initialized = OnceEvent(self.is_modern)
         return self._initialized
 
     @property
     def is_ready(self) -> bool:
-        """Whether notifications from the client count yet, without making the event."""
+        """Whether the client may send notifications: whether `initialized` is set."""
+        # Not through the property, which would make an event for each message.
         return self.is_modern or (self._initialized is not None and self._initialized.is_set())
 
     @property
     def exit_stack(self) -> AsyncExitStack:
-        """For clean-up when the connection ends (`aclose_shielded`)."""
+        """Callbacks and context managers to close when the connection ends (`aclose_shielded`)."""
         if self.opened_exit_stack is None:
             self.opened_exit_stack = AsyncExitStack()
         return self.opened_exit_stack
 
     @property
     def state(self) -> dict[str, Any]:
-        """Per-connection scratch space; lives as long as the connection."""
+        """A dictionary for the application, kept as long as the connection exists."""
         if self._state is None:
             self._state = {}
         return self._state
 
     def on_closing(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back when the peer has gone but accepted requests still run (at once if it has); returns the undo."""
+        """Register a callback for the time when the channel closes while accepted requests still run.
+
+        If the channel has closed already, the callback is called now.
+
+        Returns:
+            A function that removes the callback.
+        """
         if self.closing_state is None:
             self.closing_state = _Closing()
         closing = self.closing_state
@@ -369,13 +383,13 @@ class Connection:
         return undo
 
     def shared_closing(self) -> _Closing:
-        """Return what another connection takes as its ``closing_state`` to close together with this one."""
+        """Return the ``closing_state`` to set on another connection that closes together with this one."""
         if self.closing_state is None:
             self.closing_state = _Closing()
         return self.closing_state
 
     def closing(self) -> None:
-        """The peer has gone: run the callbacks of `on_closing`, once."""
+        """Run the callbacks of `on_closing`, each once; called when the channel closes."""
         if self.closing_state is None:
             self.closing_state = _Closing()
         self.closing_state.has_come = True
@@ -391,7 +405,7 @@ class Connection:
 
     @property
     def outbound(self) -> Outbound:
-        """The channel to the peer outside any request; refuses requests where none may be sent."""
+        """The channel to the peer outside any inbound request; it refuses requests where none may be sent."""
         outbound = self._outbound
         if self.is_modern or outbound is None:
             return NotifyOnly(outbound)
@@ -400,35 +414,43 @@ class Connection:
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Ask the peer outside any request of its own.
+        """Send a request outside any inbound request, and return its result; see `Outbound.send_raw_request`.
 
         Raises:
-            LocalError: during `initialize`, where the answer could never be read.
+            LocalError: during ``initialize``.
             NoBackChannel: a modern connection.
         """
-        self.check_may_ask(method)
+        self.check_can_request(method)
         return await self.outbound.send_raw_request(method, params, opts)
 
-    def check_may_ask(self, method: str) -> None:
-        """Refuse a question that the era does not know, or that could only dead-lock.
+    def check_can_request(self, method: str) -> None:
+        """Check that a request may be sent to the client.
 
         Raises:
-            LocalError: `initialize` is being handled; the client answers nothing before it has the answer to that.
-            NoBackChannel: the modern era.
+            LocalError: ``initialize`` is being handled: the client responds to nothing before it has that response,
+                so that waiting would be a deadlock.
+            NoBackChannel: the modern era, which has no requests from server to client.
         """
         if self.handling_initialize:
-            raise LocalError(f"{method} cannot be sent while initialize is being handled; ask after `initialized`")
+            raise LocalError(f"{method} cannot be sent while initialize is being handled; send it after `initialized`")
         if self.is_modern:
-            raise NoBackChannel(f"{method} cannot be sent: in this era a server asks by returning input requests")
+            raise NoBackChannel(f"{method} cannot be sent: in this era a server returns input requests instead")
 
-    def lacking(self, required: Mapping[str, Any]) -> CapabilityNotDeclared:
-        """Why a legacy client cannot be asked what needs ``required``: it did not declare that, or nobody knows what
-        it declared, because there is no session (`ClientNotAskable`)."""
+    def capability_error(self, required: Mapping[str, Any]) -> CapabilityNotDeclared:
+        """Return the error for a request to a legacy client that lacks a capability.
+
+        Args:
+            required: the capabilities that the request needs.
+
+        Returns:
+            `CapabilityNotDeclared`, or `ClientNotAskable` if there is no session, so that the declared capabilities
+            are not known.
+        """
         if self._client_params is None and not self.is_modern:
             names = ", ".join(sorted(required))
             return ClientNotAskable(
-                f"The client cannot be asked for {names}: without a session (stateless=True) a legacy client has no "
-                "way to answer, and what it declared is not known",
+                f"No request for {names} can be sent: without a session (stateless=True) a legacy client cannot send "
+                "a response, and its capabilities are not known",
                 required,
             )
         return CapabilityNotDeclared(required)

@@ -1,8 +1,7 @@
-"""Two peers in one process: a request is a call, an answer is its return value, no bytes and no task in between.
+"""Two peers in one process: a request is a function call and its response the return value, without bytes or tasks.
 
-What one side sends, the other gets as builtins, as if it had been on a wire. Errors cross the same boundary as
-everywhere: the caller sees what `error_from_exception` would have told a remote peer, unless the pair was made with
-``raise_exceptions``.
+Params and results arrive as builtins, as if they had been on a wire. Exceptions of handlers become the errors that
+`error_from_exception` makes for a remote peer, unless the pair was made with ``raise_exceptions``.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 from msgspec import UNSET
 
-from ferrule.kernel.concurrency.cancellation import attended, failure_of, is_cancellation
+from ferrule.kernel.concurrency.cancellation import failure_of, is_cancellation, run_interruptible
 from ferrule.kernel.concurrency.spawner import STATUS_IGNORED
 from ferrule.kernel.dispatch import (
     CallOptions,
@@ -24,7 +23,7 @@ from ferrule.kernel.dispatch import (
     ProgressSender,
     TransportContext,
 )
-from ferrule.kernel.questions import progress_off_the_clock
+from ferrule.kernel.questions import pause_timeout_during_progress
 from ferrule.protocol.correlation import IdSequence
 from ferrule.protocol.errors import (
     ClientNotAskable,
@@ -79,7 +78,7 @@ class _Call(ProgressSender):
         self.cancel_requested = False
         self.on_progress = on_progress
         self.progress_params = params
-        self.own_token: RequestId | None = None  # set when the caller itself wants the progress
+        self.own_token: RequestId | None = None  # set if the caller has a progress callback
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
@@ -103,8 +102,8 @@ class DirectDispatcher:
     """One end of an in-process pair; make both with `pair`.
 
     Args:
-        transport: facts that the handlers of this end see.
-        raise_exceptions: let a handler's own exceptions reach the caller instead of "Internal error".
+        transport: facts of the transport for the handlers of this end.
+        raise_exceptions: exceptions of handlers are raised to the caller instead of "Internal error".
     """
 
     def __init__(self, transport: TransportContext = _DIRECT, *, raise_exceptions: bool = False) -> None:
@@ -129,7 +128,7 @@ class DirectDispatcher:
         return one, other
 
     def serve(self, on_request: OnRequest, on_notify: OnNotify) -> None:
-        """Answer the peer from now on, without a task: the plain form of `run`."""
+        """Serve the peer's requests from now on, without a task; see `run`."""
         self._on_request, self._on_notify = on_request, on_notify
         self._ready.set()
 
@@ -140,7 +139,7 @@ class DirectDispatcher:
         *,
         task_status: TaskStatus[None] = STATUS_IGNORED,
     ) -> None:
-        """Answer the peer until either end closes."""
+        """Serve the peer's requests until either end closes."""
         async with anyio.create_task_group() as self._tasks:
             self.serve(on_request, on_notify)
             task_status.started()
@@ -154,7 +153,7 @@ class DirectDispatcher:
         return self._tasks is not None
 
     def start_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine until it or `run` ends; see `RunsTasks`."""
+        """Start a task for a coroutine; see `RunsTasks`."""
         assert self._tasks is not None, "start_task needs a running dispatcher"
         self._tasks.start_soon(_await, coroutine)
 
@@ -187,7 +186,7 @@ class DirectDispatcher:
         started = anyio.current_time()
         cap_at = float("inf") if cap_s is None else started + cap_s
         with anyio.CancelScope(deadline=min(started + wait_s, cap_at)) as scope:
-            call.on_progress = progress_off_the_clock(
+            call.on_progress = pause_timeout_during_progress(
                 scope, wait_s, cap_at, options.get("reset_on_progress", False), on_progress
             )
             return await self._call(peer, call, method, raw)
@@ -198,7 +197,7 @@ class DirectDispatcher:
         self, peer: DirectDispatcher, call: _Call, method: str, params: dict[str, Any] | None
     ) -> dict[str, Any]:
         try:
-            result = await attended(cast("OnRequest", peer._on_request)(call, method, params), call)
+            result = await run_interruptible(cast("OnRequest", peer._on_request)(call, method, params), call)
             return cast("dict[str, Any]", to_builtins({} if result is None else result))
         except MCPError as error:
             raise RemoteError(
@@ -225,7 +224,7 @@ class DirectDispatcher:
         raw = None if params is None else cast("dict[str, Any]", to_builtins(params))
         call = _Call(peer, None, raw)
         try:
-            await attended(cast("OnNotify", peer._on_notify)(call, method, raw), call)
+            await run_interruptible(cast("OnNotify", peer._on_notify)(call, method, raw), call)
         except BaseException as error:
             logger.error("The handling of %s failed", method, exc_info=failure_of(error, call))
         finally:

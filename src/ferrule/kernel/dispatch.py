@@ -1,8 +1,10 @@
-"""What the kernel needs of whatever carries messages: a few small protocols and the facts of a transport.
+"""The interface between the kernel and a transport: small protocols, and the facts of a transport.
 
-A dispatcher turns a channel into calls: it hands inbound requests to an `OnRequest`, inbound notifications to an
-`OnNotify`, and sends what this side has to say. The kernel never learns how. Transport facts reach handlers as a
-typed `TransportContext` per transport, never as raw carrier metadata.
+A dispatcher turns a channel into calls: it calls an `OnRequest` for each inbound request and an `OnNotify` for each
+inbound notification, and it sends requests and notifications of this side. Facts of the transport reach handlers as a
+typed `TransportContext`, never as raw metadata of the carrier.
+
+Optional capabilities of a stream or a dispatch context are protocols of their own, found with `isinstance`.
 """
 
 from __future__ import annotations
@@ -74,13 +76,13 @@ class TransportContext:
     """Facts of the transport that carried a message. A transport with more facts subclasses it.
 
     Attributes:
-        kind: ``"stdio"``, ``"http"``, ``"memory"``, ``"direct"`` or a transport's own word.
-        can_send_request: whether the peer can be asked something over it.
-        is_network: whether anybody who reaches an address may have sent the message. Then a ``principal`` of ``None``
-            is an anonymous sender, to whom ``scopes=`` and ``allow=`` of components apply. Elsewhere (stdio, memory)
-            the peer is the owner of the process, to whom they do not.
-        principal: who authenticated; ``None`` without authentication.
-        headers: of the HTTP request that carried the message, or that opened the connection: lower-case names.
+        kind: ``"stdio"``, ``"http"``, ``"memory"``, ``"direct"`` or another name that a transport defines.
+        can_send_request: whether requests can be sent to the peer over it.
+        is_network: whether the message came over a network. Then a ``principal`` of ``None`` is an anonymous sender,
+            and ``scopes=`` and ``allow=`` of components apply. Otherwise (stdio, memory) the peer is the owner of the
+            process, and they do not apply.
+        principal: the authenticated sender; ``None`` without authentication.
+        headers: headers of the HTTP request that carried the message or opened the connection; names in lower case.
         client: address and port of the peer's socket; ``None`` where there is none, or it is not known.
     """
 
@@ -135,7 +137,7 @@ class TransportContext:
 
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
-"""Called with ``(progress, total, message)`` for a request in flight."""
+"""Called with ``(progress, total, message)`` for each progress notification of a request in flight."""
 
 
 # As a class its annotations would be compiled at each start of a process.
@@ -151,37 +153,41 @@ CallOptions = TypedDict(  # noqa: UP013
 )
 """Options of one outbound request.
 
-timeout_s: seconds to wait for the answer; none by default. On expiry the peer is told (`notifications/cancelled`).
-on_progress: asks the peer for progress and receives it.
-reset_on_progress: each progress restarts ``timeout_s``.
-max_total_s: absolute cap in seconds beside ``reset_on_progress``.
+timeout_s: seconds to wait for the response; no limit by default. On expiry ``notifications/cancelled`` is sent.
+on_progress: called with each progress notification; the request then carries a progress token.
+reset_on_progress: each progress notification restarts ``timeout_s``.
+max_total_s: maximum total time in seconds, which progress does not restart.
 """
 
 
 class Outbound(Protocol):
-    """What this side can say to its peer."""
+    """A channel that sends requests and notifications to the peer."""
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Ask the peer and wait for its result.
+        """Send a request and return the ``result`` of its response.
+
+        Args:
+            method, params: of the request.
+            opts: time-outs and progress callback.
 
         Raises:
-            RemoteError: the peer answered with an error.
-            RequestTimeout: no answer in time.
-            ConnectionClosed: the channel ended first.
+            RemoteError: the peer sent an error response.
+            RequestTimeout: no response came in time.
+            ConnectionClosed: the channel closed before the response.
             NoBackChannel: this channel carries no requests.
         """
         ...
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Tell the peer something; returns when it was handed to the transport."""
+        """Send a notification; return when the transport has accepted it."""
         ...
 
 
 @runtime_checkable
 class DispatchContext(Outbound, Protocol):
-    """One inbound message and the way back that belongs to it."""
+    """One inbound message, and the channel for messages to the peer that belong to it."""
 
     @property
     def transport(self) -> TransportContext:
@@ -204,19 +210,19 @@ class DispatchContext(Outbound, Protocol):
         ...
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress on the request, if the peer asked for it; otherwise do nothing."""
+        """Send progress of the request, if the peer sent a progress token; otherwise do nothing."""
         ...
 
 
 OnRequest: TypeAlias = Callable[[DispatchContext, str, Mapping[str, Any] | None], Awaitable[Any]]
-"""Serves one request: ``(dctx, method, params) -> result``; what it raises becomes the error response."""
+"""Serves one request: ``(dctx, method, params) -> result``; an exception becomes the error response."""
 
 OnNotify: TypeAlias = Callable[[DispatchContext, str, Mapping[str, Any] | None], Awaitable[None]]
-"""Takes one notification: ``(dctx, method, params)``."""
+"""Handles one notification: ``(dctx, method, params)``."""
 
 
 class Dispatcher(Outbound, Protocol):
-    """A channel to one peer, both ways."""
+    """A channel to one peer, in both directions."""
 
     async def run(
         self,
@@ -230,11 +236,11 @@ class Dispatcher(Outbound, Protocol):
 
 
 class StreamMessage(Struct):
-    """What a stream pair carries: one message with its transport facts.
+    """One message of a stream pair, with the facts of its transport.
 
     Attributes:
-        message: inbound a decoded mapping (not yet classified) or a typed message; outbound a typed message.
-        transport: facts of what carried it; ``None`` takes the dispatcher's.
+        message: inbound: a decoded mapping, not yet classified, or a typed message. Outbound: a typed message.
+        transport: facts of the transport; ``None`` for those of the dispatcher.
     """
 
     message: JsonRpcMessage | Mapping[str, Any] | Any
@@ -248,7 +254,7 @@ class ReadStream(Protocol):
         """Return the next `StreamMessage` (a bare message works too), or the exception that reading it produced.
 
         Raises:
-            anyio.EndOfStream: there will be no more.
+            anyio.EndOfStream: the stream has ended.
         """
         ...
 
@@ -260,11 +266,11 @@ class ReadStream(Protocol):
 class WriteStream(Protocol):
     """The outbound half of a stream pair; an anyio memory object stream fits.
 
-    What more a stream can do, it says by the protocols below: `EncodesMessages`, `WritesResults`, `DelaysUntilRead`.
+    A stream may also implement the protocols below: `EncodesMessages`, `WritesResults`, `DelaysUntilRead`.
     """
 
     async def send(self, item: Any, /) -> None:
-        """Hand over one `StreamMessage`.
+        """Write one `StreamMessage`.
 
         Raises:
             anyio.BrokenResourceError, anyio.ClosedResourceError: the peer, or this side, has closed.
@@ -278,7 +284,7 @@ class WriteStream(Protocol):
 
 @runtime_checkable
 class DescribesTransport(Protocol):
-    """A read stream that knows the transport's facts, for the messages that bring none of their own."""
+    """A read stream with facts of its transport, used for messages that have none of their own."""
 
     @property
     def transport(self) -> TransportContext:
@@ -288,10 +294,10 @@ class DescribesTransport(Protocol):
 
 @runtime_checkable
 class LimitsDrain(Protocol):
-    """A read stream that says how long accepted requests may take after its end.
+    """A read stream with a limit for the time that accepted requests may take after its end.
 
     Attributes:
-        drain_s: seconds; what still runs then is cancelled.
+        drain_s: seconds after which requests that still run are cancelled.
     """
 
     drain_s: float
@@ -302,7 +308,7 @@ class EncodesMessages(Protocol):
     """A write stream that can encode messages itself.
 
     Attributes:
-        encodes: whether it does; then results reach it as Structs or ready-made bytes too, otherwise as builtins only.
+        encodes: whether it does. If so, results may be Structs or encoded bytes; otherwise they are builtins only.
     """
 
     encodes: bool
@@ -310,16 +316,16 @@ class EncodesMessages(Protocol):
 
 @runtime_checkable
 class WritesResults(Protocol):
-    """A write stream with a faster way for results, which `WriteStream.send` does not get then."""
+    """A write stream with a faster method for results; the dispatcher then calls it instead of `WriteStream.send`."""
 
     def send_result(self, id: RequestId, result: Any) -> Awaitable[None] | None:
         """Write the result of the request ``id``.
 
         Returns:
-            What is left to wait for; ``None`` if it has been written.
+            An awaitable that ends when the result is written; ``None`` if it is written already.
 
         Raises:
-            EncodeError: it has no JSON form.
+            EncodeError: the result has no JSON form.
             anyio.BrokenResourceError, anyio.ClosedResourceError, OSError: the peer, or this side, has closed.
         """
         ...
@@ -327,27 +333,27 @@ class WritesResults(Protocol):
 
 @runtime_checkable
 class DelaysUntilRead(Protocol):
-    """A write stream that can hold an answer back until the peer has read the progress notifications before it.
+    """A write stream that can delay a response until the peer has read the progress notifications before it.
 
-    Some clients, the official TypeScript ones among them, stop delivering the progress of a call as soon as its answer
-    is parsed. They lose every notification that comes out of the same read as the answer.
+    Some clients, among them those of the official TypeScript SDK, stop delivering the progress of a call when they have
+    parsed its response. They lose each notification that arrives in the same read as the response.
     """
 
     async def wait_until_read(self) -> None:
-        """Return when the peer has read what was written so far, or after a bounded time."""
+        """Return when the peer has read everything written so far, or after a bounded time."""
         ...
 
 
 @runtime_checkable
 class RepliesEarly(Protocol):
-    """A dispatch context that can answer its request while the handler still runs."""
+    """A dispatch context that can send the response to its request while the handler still runs."""
 
     async def answer(self, result: Any = None, *, error: Exception | None = None) -> None:
-        """Answer now; what the handler returns, raises or sends later is dropped.
+        """Send the response now; everything that the handler returns, raises or sends later is dropped.
 
         Args:
             result: the finished result.
-            error: the answer instead of a result.
+            error: sent as an error response instead of a result.
         """
         ...
 
@@ -357,7 +363,7 @@ class NotifiesAfterResult(Protocol):
     """A dispatch context that can send a notification right after the result of its request."""
 
     def notify_after_result(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send this notification behind the result; drop it if the request ends without one."""
+        """Send this notification right after the result; drop it if the request ends without a result."""
         ...
 
 
@@ -372,13 +378,13 @@ class SendsEncoded(Protocol):
 
 @runtime_checkable
 class ClosesStream(Protocol):
-    """A dispatch context whose answer goes over a stream that can be closed and resumed (2025-11-25, SEP-1699)."""
+    """A dispatch context whose response uses a stream that can be closed and resumed (2025-11-25, SEP-1699)."""
 
     async def close_stream(self, retry_ms: int | None = None) -> None:
-        """Close the stream while the handler works on; the client comes back for the rest.
+        """Close the stream while the handler continues; the client reconnects for the remaining events.
 
         Args:
-            retry_ms: milliseconds after which the client should come back; ``None`` takes the transport's option.
+            retry_ms: milliseconds after which the client should reconnect; ``None`` for the transport's option.
 
         Raises:
             NoBackChannel: this stream cannot be resumed.
@@ -388,7 +394,7 @@ class ClosesStream(Protocol):
 
 @runtime_checkable
 class RunsTasks(Protocol):
-    """A dispatcher that can run tasks that belong to no request, such as one that forwards changes to the peer."""
+    """A dispatcher that can run tasks outside any request, such as one that forwards changes to the peer."""
 
     @property
     def is_running(self) -> bool:
@@ -396,15 +402,20 @@ class RunsTasks(Protocol):
         ...
 
     def start_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine, which must not raise, until it or `Dispatcher.run` ends; only while `is_running`."""
+        """Start a task for a coroutine; it is cancelled when `Dispatcher.run` ends. Only while `is_running`.
+
+        Args:
+            coroutine: it must not raise.
+        """
         ...
 
 
 class ProgressSender(Interruptible):
-    """The `progress` of a dispatch context, over its `notify`: opt-in by token, strictly rising.
+    """A mixin that implements `progress` of a dispatch context with its `notify`.
 
-    Mix it in, set ``progress_params`` (of the request; ``None`` once nothing more may be said), ``_gate = None`` and
-    what `Interruptible` wants.
+    Progress is sent only if the request has a progress token, and only rising values ("Progress"). A subclass sets
+    ``progress_params`` (params of the request; ``None`` after its response), ``_gate = None`` and the attributes of
+    `Interruptible`.
     """
 
     __slots__ = ("_gate", "progress_params")
@@ -414,11 +425,11 @@ class ProgressSender(Interruptible):
 
     @property
     def progress_token(self) -> RequestId | None:
-        """What the peer asked for progress under; looked up when needed, since few handlers report any."""
-        return progress_token(self.progress_params)
+        """The progress token that the peer sent; ``None`` without one."""
+        return progress_token(self.progress_params)  # not kept: few handlers report progress
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress, if the peer asked for it and the value rises."""
+        """Send a progress notification, if there is a token and ``progress`` is higher than the last value sent."""
         token = self.progress_token
         if token is None:
             return
@@ -434,5 +445,5 @@ class ProgressSender(Interruptible):
         await self.notify("notifications/progress", params)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Overridden by the context."""
+        """Send a notification; the context overrides this."""
         raise NotImplementedError

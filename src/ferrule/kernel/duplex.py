@@ -1,12 +1,12 @@
-"""One duplex stream pair as a dispatcher: ids, concurrent requests, cancellation, progress.
+"""The dispatcher of a duplex stream pair: request ids, concurrent requests, cancellation, progress.
 
-The loop reads one message at a time and never waits for a handler: an answer resolves its question at once, a
-request gets a task. Only ``initialize`` and ``server/discover`` are served inline, so that the message behind them
-sees their effect, and notifications whose taking runs no foreign code.
+The loop reads one message at a time and does not wait for handlers: a response settles its outbound request at once, an
+inbound request gets a task. Two kinds of messages are handled within the loop: ``initialize`` and ``server/discover``,
+so that the next message sees their effect, and notifications that only the kernel handles.
 
-What a peer can grow is bounded: requests in flight, and with them tasks. When the input ends, accepted requests may
-finish within ``drain_s`` seconds; questions to the peer, open ones and new ones, fail at once, since no answer can
-come any more.
+The number of requests in flight, and with it the number of tasks, is bounded. When the input ends, accepted requests
+may finish within ``drain_s`` seconds. Outbound requests, open and new ones, then fail at once, since no response can
+arrive.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ferrule.kernel.concurrency.cancellation import attended, failure_of
+from ferrule.kernel.concurrency.cancellation import failure_of, run_interruptible
 from ferrule.kernel.concurrency.spawner import (
     STATUS_IGNORED,
     AsyncioSpawner,
@@ -83,7 +83,7 @@ INLINE_METHODS: Final = frozenset({"initialize", "server/discover"})
 DEFAULT_MAX_IN_FLIGHT: Final = 4096
 DEFAULT_DRAIN_S: Final = 5.0
 
-_NO_ANSWER: Final = "The peer sends nothing more, so no answer can come"
+_INPUT_ENDED: Final = "The input has ended, so that no response can arrive"
 
 _CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
@@ -157,7 +157,7 @@ class _Inbound(ProgressSender):
         self._dispatcher.after_result[cast("RequestId", self.request_id)] = method, params
 
     async def answer(self, result: Any = None, *, error: Exception | None = None) -> None:
-        """Answer now although the handler still runs; what it returns, raises or says later is dropped."""
+        """Send the response while the handler still runs; see `RepliesEarly`."""
         await self._dispatcher.wait_until_read(self)
         if error is not None:
             await self._dispatcher.finish_error(self, error)
@@ -168,20 +168,24 @@ class _Inbound(ProgressSender):
 
 
 class JSONRPCDispatcher:
-    """See the module.
+    """Dispatches the messages of a duplex stream pair; see the module.
 
     Args:
         read_stream: yields `StreamMessage`, bare messages, or the exception that reading produced.
-        write_stream: takes `StreamMessage`; see `WriteStream` for what it is given.
-        transport: facts used for messages that bring none.
-        raise_exceptions: let what a handler raises end `run` instead of becoming an error (for tests).
-        max_in_flight: requests whose handlers run, also those of withdrawn requests; more are refused.
-        drain_s: seconds that accepted requests get after the input ended.
+        write_stream: receives `StreamMessage`; see `WriteStream` for its optional protocols.
+        transport: facts for messages that have none; ``None`` for those of the read stream.
+        raise_exceptions: an exception of a handler ends `run` instead of becoming an error response (for tests).
+        max_in_flight: maximum number of running handlers, including those of withdrawn requests; further requests are
+            refused with -32603.
+        drain_s: seconds that accepted requests may take after the input ended; ``None`` for the read stream's limit,
+            or 5.
 
     Attributes:
+        loop: the asyncio event loop while `run` serves; ``None`` on another event loop.
+        after_result: request id to the notification that is sent right after the result.
         on_closing: called when the input has ended, before the drain.
-        spawns_notification: whether taking a notification needs a task of its own; ``None`` gives one to each.
-        accepts_batches: whether arrays of messages are taken now (revision 2025-03-26); ``None`` is never.
+        spawns_notification: whether a notification with this method is handled in a task of its own; ``None`` for all.
+        accepts_batches: whether arrays of messages are accepted now (revision 2025-03-26); ``None`` for never.
     """
 
     def __init__(
@@ -213,11 +217,11 @@ class JSONRPCDispatcher:
         self._in_flight: dict[RequestId, _Inbound] = {}
         self._notifying: set[_Inbound] = set()
         self._inline: str | None = None
-        self._questions: dict[RequestId, OutboundRequest] = {}
+        self._outbound: dict[RequestId, OutboundRequest] = {}
         self._spawner: Spawner | None = None
         self._closed = False
         self._input_ended = False
-        self._lingering = 0  # requests that were withdrawn, or answered early, and whose handlers still run
+        self._lingering = 0  # running handlers of requests that were withdrawn or answered early
         self.loop: Any = None
         self._failure: BaseException | None = None
         self._reading: anyio.CancelScope | None = None
@@ -230,17 +234,17 @@ class JSONRPCDispatcher:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be sent any more, though the input may go on."""
+        """Whether the output is closed; the input may still be open."""
         return self._closed
 
     @property
     def in_flight(self) -> int:
-        """Requests being served now, and withdrawn ones whose handlers have not ended."""
+        """Number of running handlers, including those of withdrawn requests."""
         return len(self._in_flight) + self._lingering
 
     @property
     def is_ending(self) -> bool:
-        """Whether what still runs here is being cancelled, because the channel ends."""
+        """Whether the running handlers are being cancelled, because the channel ends."""
         return self._spawner is None or self._spawner.is_ending
 
     # -- serving --------------------------------------------------------------------------------------------------
@@ -252,7 +256,11 @@ class JSONRPCDispatcher:
         *,
         task_status: TaskStatus[None] = STATUS_IGNORED,
     ) -> None:
-        """Serve until the input ends, drain, and fail what still waits for the peer."""
+        """Serve until the input ends, drain, and fail the outbound requests without a response.
+
+        Raises:
+            Exception: with ``raise_exceptions``, the first exception of a handler.
+        """
         self._on_request, self._on_notify = on_request, on_notify
         try:
             async with spawner_for_this_loop() as spawner:
@@ -265,7 +273,7 @@ class JSONRPCDispatcher:
                 else:
                     await self._read_all()
                 self._input_ended = True
-                self._fail_questions(ConnectionClosed(_NO_ANSWER))
+                self._fail_outbound(ConnectionClosed(_INPUT_ENDED))
                 if self.on_closing is not None:
                     self.on_closing()
                 if not self._closed and self._failure is None:
@@ -276,7 +284,7 @@ class JSONRPCDispatcher:
         finally:
             self._closed = True
             self._spawner = None
-            self._fail_questions(ConnectionClosed("The connection is closed"))
+            self._fail_outbound(ConnectionClosed("The connection is closed"))
             for inbound in (*self._in_flight.values(), *self._notifying):
                 _discard(inbound)
             self._in_flight.clear()
@@ -292,17 +300,17 @@ class JSONRPCDispatcher:
             except _CLOSED:
                 return
             if isinstance(item, Exception):
-                await self._answer_unreadable(item)
+                await self._refuse_unreadable(item)
                 continue
             if isinstance(item, StreamMessage):
-                waiting = self._take(item.message, item.transport or self._transport)
+                waiting = self._handle(item.message, item.transport or self._transport)
             else:
-                waiting = self._take(item, self._transport)
+                waiting = self._handle(item, self._transport)
             if waiting is not None:
                 await waiting
 
-    async def _answer_unreadable(self, error: Exception) -> None:
-        """What the reading produced instead of a message: answered with its code, and the next message works."""
+    async def _refuse_unreadable(self, error: Exception) -> None:
+        """Send an error response for unreadable input; the loop then continues with the next message."""
         id: RequestId | None = None
         if isinstance(error, InvalidMessage):
             logger.warning("Refused a message: %s", error)
@@ -313,37 +321,37 @@ class JSONRPCDispatcher:
             logger.error("Reading a message failed", exc_info=error)
         await self._send(JsonRpcResponse(id, error=error_from_exception(error)))
 
-    def _take(self, item: Any, transport: TransportContext) -> Awaitable[None] | None:
-        """Take one message; what is left to wait for before the next one, if anything."""
+    def _handle(self, item: Any, transport: TransportContext) -> Awaitable[None] | None:
+        """Handle one message; return an awaitable that must end before the next message is read, if there is one."""
         message: Any = to_builtins(item) if isinstance(item, WireStruct) else item
         try:
             kind = message_kind(message)
         except InvalidMessage as error:
             if isinstance(message, list) and self.accepts_batches is not None and self.accepts_batches():
-                return self._take_batch(cast("list[Any]", cast("object", message)), transport)
+                return self._handle_batch(cast("list[Any]", cast("object", message)), transport)
             if error.wants_answer:
-                return self._answer_unreadable(error)
+                return self._refuse_unreadable(error)
             self._drop(cast("Any", message), error)
             return None
         if kind == "request":
-            return self._take_request(message["id"], message["method"], message.get("params"), transport)
+            return self._handle_request(message["id"], message["method"], message.get("params"), transport)
         if kind == "response":
-            self._take_response(message)
+            self._handle_response(message)
             return None
-        return self._take_notification(message["method"], message.get("params"), transport)
+        return self._handle_notification(message["method"], message.get("params"), transport)
 
     def _drop(self, message: Mapping[str, Any], error: InvalidMessage) -> None:
-        """A malformed notification or response gets no answer; whoever waits for the response learns of it."""
+        """Drop a malformed notification or response; fail the outbound request that a malformed response names."""
         logger.warning("Dropped a malformed message: %s", error)
-        question: OutboundRequest | None = None
+        outbound: OutboundRequest | None = None
         if "method" not in message and (own := own_id(message.get("id"))) is not None:
-            question = self._questions.pop(own, None)
-        if question is not None:
-            question.settle(error=LocalError(f"The peer's answer is malformed: {error}"))
+            outbound = self._outbound.pop(own, None)
+        if outbound is not None:
+            outbound.settle(error=LocalError(f"The peer's response is malformed: {error}"))
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    def _take_request(
+    def _handle_request(
         self, id: RequestId, method: str, params: dict[str, Any] | None, transport: TransportContext
     ) -> Awaitable[None] | None:
         in_flight = self._in_flight
@@ -360,7 +368,7 @@ class JSONRPCDispatcher:
         return None
 
     async def _refuse(self, id: RequestId) -> None:
-        """Two in flight under one id would swap their answers; too many would grow without bound."""
+        """Refuse a request whose id is in use (the responses could be confused), or one above the limit."""
         error = (
             InvalidRequest("A request with this id is still in flight")
             if id in self._in_flight
@@ -377,11 +385,11 @@ class JSONRPCDispatcher:
 
     async def _serve(self, inbound: _Inbound) -> None:
         """Await one request and send its answer, unless the peer withdrew it."""
-        if inbound.is_over:  # withdrawn before it began; trio begins a task all the same
+        if inbound.is_over:  # withdrawn before the task began: trio starts a task that was cancelled before
             return
         inbound.started = True
         try:
-            result = await attended(cast("Awaitable[Any]", inbound.awaitable), inbound)
+            result = await run_interruptible(cast("Awaitable[Any]", inbound.awaitable), inbound)
             if inbound.has_reported:
                 await self.wait_until_read(inbound)
         except Exception as error:
@@ -391,7 +399,7 @@ class JSONRPCDispatcher:
         except BaseException as error:
             try:
                 failure = failure_of(error, inbound)
-            except BaseException:  # a cancellation: the peer's, or the end of everything; it ends this task either way
+            except BaseException:  # a cancellation by the peer or by the shutdown: it must end this task
                 self._forget(inbound)
                 raise
             try:
@@ -409,12 +417,12 @@ class JSONRPCDispatcher:
             inbound.handle = None  # a task that was cancelled holds its exception, which holds all this
 
     async def wait_until_read(self, inbound: _Inbound) -> None:
-        """Before the answer to a request that reported progress: give the peer time to read the reports."""
+        """Wait until the peer has read the progress of a request; called before its response (`DelaysUntilRead`)."""
         if self._delays is not None and inbound.has_reported and not inbound.is_over:
             await self._delays.wait_until_read()
 
     async def finish(self, inbound: _Inbound, result: Any) -> None:
-        """Answer a request, once; what comes after its answer or its withdrawal is dropped."""
+        """Send the result of a request; do nothing if the request was answered or withdrawn before."""
         if inbound.is_over:
             return
         inbound.is_over = True
@@ -430,15 +438,16 @@ class JSONRPCDispatcher:
             if self.after_result and id in self.after_result:
                 await self.notify(*self.after_result[id])
         except EncodeError:
+            # A result is built by user code: what it cannot encode is an error of this server, not of the peer.
             logger.exception("The result of a request cannot be written as JSON")
             await self._send(JsonRpcResponse(id, error=InternalError().to_error()))
         except (*_CLOSED, OSError):
-            self._gone()
+            self._mark_closed()
         finally:
             self._forget(inbound)
 
     async def finish_error(self, inbound: _Inbound, error: Exception) -> None:
-        """As `finish`, with an error."""
+        """Send an error response; do nothing if the request was answered or withdrawn before."""
         if inbound.is_over:
             return
         inbound.is_over = True
@@ -462,15 +471,19 @@ class JSONRPCDispatcher:
             self._forget(inbound)
 
     def _forget(self, inbound: _Inbound) -> None:
-        """Free the id; the peer may have given it to another request since it withdrew this one."""
+        """Free the request's id."""
         id: Any = inbound.request_id
+        # After a withdrawal the peer may have used the id for another request, which must stay.
         if self._in_flight.get(id) is inbound:
             del self._in_flight[id]
             if self.after_result:
                 self.after_result.pop(id, None)
 
     def _cancel(self, params: Mapping[str, Any] | None) -> None:
-        """Apply a cancellation; one that names nothing in flight is no fault, nor one that crosses its answer."""
+        """Cancel the request that a ``notifications/cancelled`` names; ignore an unknown or answered one.
+
+        The response may cross the cancellation on the wire, so that neither is an error ("Cancellation").
+        """
         id = cancelled_request_id(params)
         inbound = None if id is None else self._in_flight.get(id)
         if inbound is None or inbound.handle is None or inbound.is_over:
@@ -481,21 +494,23 @@ class JSONRPCDispatcher:
         if inbound.started:
             self.linger(inbound)
         elif self._spawner is not None:
-            self._spawner.forget(inbound.handle)  # on asyncio it will never run, so it cannot say so itself
+            self._spawner.forget(inbound.handle)  # asyncio never runs a task cancelled before its start
         _discard(inbound)
 
     def linger(self, inbound: _Inbound) -> None:
-        """Count a request on whose id is free again: what runs is bounded, not what has an id."""
+        """Keep counting a handler whose request id is free again: the limit is on running handlers, not on ids."""
         if not inbound.lingers and inbound.handle is not None:
             inbound.lingers = True
             self._lingering += 1
 
     # -- notifications --------------------------------------------------------------------------------------------
 
-    async def _take_notification(self, method: str, params: dict[str, Any] | None, transport: TransportContext) -> None:
+    async def _handle_notification(
+        self, method: str, params: dict[str, Any] | None, transport: TransportContext
+    ) -> None:
         if method == "notifications/cancelled":
             self._cancel(params)
-        elif method == "notifications/progress" and self._questions and self._take_progress(params):
+        elif method == "notifications/progress" and self._outbound and self._handle_progress(params):
             return
         inbound = _Inbound(self, None, params, transport)
         spawns = self.spawns_notification is None or self.spawns_notification(method)
@@ -516,124 +531,134 @@ class JSONRPCDispatcher:
     async def _notify_one(self, inbound: _Inbound, method: str) -> None:
         inbound.started = True
         try:
-            await attended(cast("Awaitable[None]", inbound.awaitable), inbound)
+            await run_interruptible(cast("Awaitable[None]", inbound.awaitable), inbound)
         except BaseException as error:
             logger.error("The handling of %s failed", method, exc_info=failure_of(error, inbound))
         finally:
             inbound.interruption = None
             self._notifying.discard(inbound)
 
-    def _take_progress(self, params: dict[str, Any] | None) -> bool:
-        """Progress on a question of ours goes to whoever asked; ``False`` if it belongs to none."""
+    def _handle_progress(self, params: dict[str, Any] | None) -> bool:
+        """Pass progress to the outbound request that it belongs to; return ``False`` if there is none."""
         token = None if params is None else params.get("progressToken")
         own = token if type(token) is int else own_id(token)
-        question = None if own is None else self._questions.get(own)
-        if question is None or params is None:
+        outbound = None if own is None else self._outbound.get(own)
+        if outbound is None or params is None:
             return False
-        waiting = question.take_progress(params)
+        waiting = outbound.receive_progress(params)
         if waiting is not None:
             cast("Spawner", self._spawner).start(waiting)
         return True
 
     # -- batches (revision 2025-03-26) ----------------------------------------------------------------------------
 
-    async def _take_batch(self, messages: list[Any], transport: TransportContext) -> None:
-        """Each message as if it had come alone, except that ``initialize`` may not be among them."""
+    async def _handle_batch(self, messages: list[Any], transport: TransportContext) -> None:
+        """Handle each message of a batch as a single one; ``initialize`` is refused (2025-03-26, "Lifecycle")."""
         if not messages or len(messages) > MAX_BATCH:
-            await self._answer_unreadable(InvalidMessage(BATCH_TOO_LARGE if messages else "A batch is not empty"))
+            await self._refuse_unreadable(InvalidMessage(BATCH_TOO_LARGE if messages else "A batch is not empty"))
             return
         for message in messages:
             if isinstance(message, dict) and cast("dict[str, Any]", message).get("method") == "initialize":
                 id = readable_id(message)
-                await self._answer_unreadable(InvalidMessage("initialize may not be in a batch", id=id))
+                await self._refuse_unreadable(InvalidMessage("initialize may not be in a batch", id=id))
             elif isinstance(message, list):
-                await self._answer_unreadable(InvalidMessage("A batch holds messages, not batches"))
+                await self._refuse_unreadable(InvalidMessage("A batch holds messages, not batches"))
             else:
-                waiting = self._take(message, transport)
+                waiting = self._handle(message, transport)
                 if waiting is not None:
                     await waiting
 
-    # -- answers to our questions ---------------------------------------------------------------------------------
+    # -- responses to outbound requests ---------------------------------------------------------------------------
 
-    def _take_response(self, message: Mapping[str, Any]) -> None:
+    def _handle_response(self, message: Mapping[str, Any]) -> None:
         id = message.get("id")
         own = id if type(id) is int else own_id(id)
-        question = None if own is None else self._questions.pop(own, None)
-        if question is None:
+        outbound = None if own is None else self._outbound.pop(own, None)
+        if outbound is None:
             if id is None:
                 logger.warning("The peer could not read a message: %s", message["error"]["message"])
             else:
-                logger.debug("Dropped an answer to nothing: id %r", id)
+                logger.debug("Dropped a response to no open request: id %r", id)
             return
         if "result" in message:
-            question.settle(message["result"])
+            outbound.settle(message["result"])
             return
         error = message["error"]
         raised = RemoteError(error["message"], code=error["code"])
         if "data" in error:
             raised.data = error["data"]
-        question.settle(error=raised)
+        outbound.settle(error=raised)
 
-    def _fail_questions(self, error: LocalError) -> None:
-        questions, self._questions = self._questions, {}
-        for question in questions.values():
-            question.settle(error=error)
+    def _fail_outbound(self, error: LocalError) -> None:
+        open_requests, self._outbound = self._outbound, {}
+        for outbound in open_requests.values():
+            outbound.settle(error=error)
 
     # -- outbound -------------------------------------------------------------------------------------------------
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Ask the peer and wait; see `Outbound.send_raw_request`.
+        """Send a request and return its result; see `Outbound.send_raw_request`.
 
-        Cancelling the caller, or its time-out, tells the peer with ``notifications/cancelled``.
+        If the caller is cancelled, or the request times out, ``notifications/cancelled`` is sent.
+
+        Raises:
+            ConnectionClosed: the channel is closed, its input has ended, or it closes before the response.
+            RemoteError: the peer sent an error response.
+            RequestTimeout: no response came in time.
+            LocalError: a request is being handled in the reading loop, which then cannot read the response; or the
+                response is malformed.
         """
         if self._closed:
             raise ConnectionClosed("The connection is closed")
         if self._input_ended:
-            raise ConnectionClosed(_NO_ANSWER)
+            raise ConnectionClosed(_INPUT_ENDED)
         if self._inline is not None:
-            raise LocalError(f"{method} cannot be sent while {self._inline} is being handled: nobody reads the answer")
+            raise LocalError(
+                f"{method} cannot be sent while {self._inline} is being handled: the response would not be read"
+            )
         options = opts or {}
         on_progress = options.get("on_progress")
         id = self._ids.next()
-        question = OutboundRequest(on_progress)
-        self._questions[id] = question
+        outbound = OutboundRequest(on_progress)
+        self._outbound[id] = outbound
         if on_progress is not None or options.get("reset_on_progress"):
             sent = dict(params or {})
             sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": id}
             params = sent
         try:
             request = JsonRpcRequest(id, method, None if params is None else dict(params))
-            await question.wait(method, options, self._send_question(request, question))
+            await outbound.wait(method, options, self._send_outbound(request, outbound))
         except BaseException as error:
-            question.forget_progress()
-            if self._questions.pop(id, None) is not None and method != "initialize":
+            outbound.drop_progress()
+            if self._outbound.pop(id, None) is not None and method != "initialize":
                 await self._withdraw(id, error)
             raise
-        if question.error is not None:
+        if outbound.error is not None:
             try:
-                raise question.error
+                raise outbound.error
             finally:
-                del question  # the traceback of its error holds this frame
-        result = cast("object", question.result)
+                del outbound  # the traceback of its error references this frame
+        result = cast("object", outbound.result)
         if not isinstance(result, dict):
-            raise LocalError(f"The peer's answer to {method} is malformed: a result is an object")
+            raise LocalError(f"The peer's response to {method} is malformed: a result is an object")
         return cast("dict[str, Any]", result)
 
-    async def _send_question(self, request: JsonRpcRequest, question: OutboundRequest) -> None:
+    async def _send_outbound(self, request: JsonRpcRequest, outbound: OutboundRequest) -> None:
         try:
             await self._send(request)
-        except LocalError:  # it never left, or was refused: there is nothing to withdraw
-            self._questions.pop(request.id, None)
-            if not question.is_settled:
+        except LocalError:  # the request was not sent, or was refused: there is nothing to withdraw
+            self._outbound.pop(request.id, None)
+            if not outbound.is_settled:
                 raise
 
     async def _withdraw(self, id: RequestId, error: BaseException) -> None:
-        """Tell the peer that nobody waits any more; bounded, because this runs while being cancelled."""
+        """Send ``notifications/cancelled`` for a request whose caller no longer waits."""
         if isinstance(error, (ConnectionClosed, EncodeError, GeneratorExit)):
-            return  # nothing was sent, or nothing can be
+            return  # the request was not sent, or nothing can be sent now
         reason = str(error) if isinstance(error, RequestTimeout) else "The caller no longer waits"
+        # Shielded, since the caller is being cancelled; bounded, since it waits for this.
         with anyio.move_on_after(1, shield=True):
             try:
                 await self.notify("notifications/cancelled", {"requestId": id, "reason": reason})
@@ -641,7 +666,7 @@ class JSONRPCDispatcher:
                 logger.debug("The cancellation of request %r could not be sent", id)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Tell the peer something; dropped without an error once the channel is gone."""
+        """Send a notification; once the channel is closed it is dropped without an error."""
         if self._closed:
             return
         raw = None if params is None else dict(params)
@@ -651,7 +676,7 @@ class JSONRPCDispatcher:
         try:
             await self._write.send(StreamMessage(message))
         except (*_CLOSED, OSError):
-            self._gone()
+            self._mark_closed()
             if isinstance(message, JsonRpcRequest):
                 raise ConnectionClosed("The connection is closed") from None
         except LocalError as error:
@@ -659,9 +684,9 @@ class JSONRPCDispatcher:
                 raise
             logger.warning("A message did not reach the peer: %s", error)
 
-    def _gone(self) -> None:
+    def _mark_closed(self) -> None:
         self._closed = True
-        logger.debug("The peer has gone; a message was dropped")
+        logger.debug("The peer has closed the channel; a message was dropped")
 
     @property
     def is_running(self) -> bool:
@@ -669,7 +694,7 @@ class JSONRPCDispatcher:
         return self._spawner is not None
 
     def start_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine until it or `run` ends; see `RunsTasks`."""
+        """Start a task for a coroutine; see `RunsTasks`."""
         assert self._spawner is not None, "start_task needs a running dispatcher"
         self._spawner.start(coroutine)
 

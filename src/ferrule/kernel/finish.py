@@ -1,8 +1,8 @@
-"""The last step of a request: what a handler returned becomes a well-formed result of the connection's revision.
+"""The last step of a request: the handler's return value becomes a well-formed result of the connection's revision.
 
-Modern results get their ``resultType``, the server's identity, and cache hints where the method has them; interim
-ones are checked for what they may ask. Legacy results lose what their revision does not know. Ready-made bytes
-(`Encoded`) are taken as finished: whoever made them knew the revision.
+Modern results get their ``resultType``, the server's identity, and cache hints where the method has them; the input
+requests of interim results are checked against the client's capabilities. Legacy results lose the fields that their
+revision does not define. Encoded bytes (`Encoded`) are finished already: they were made for the revision.
 """
 
 from __future__ import annotations
@@ -33,14 +33,20 @@ logger = logging.getLogger(__name__)
 _NO_META: Final[Mapping[str, Any]] = {}
 
 _projections: dict[tuple[Revision, type[Any]], Callable[[Any], Any] | None] = {}
-"""Looked up here instead of through two calls, for each result there is."""
+"""Projections by revision and type of the result; a dictionary here saves two calls for each result."""
 
 
 def check_result(revision: Revision, method: str, result: Any, is_extension: bool) -> Any:
-    """Return what an untrusted handler returned, if it is a result of its method.
+    """Return the return value of an untrusted handler, if it is a valid result of its method.
+
+    Args:
+        revision: the connection's revision.
+        method: of the request.
+        result: the return value; ``None`` for an empty result.
+        is_extension: an extension defines the method, so that its result type is not known.
 
     Raises:
-        InternalError: it is not; logged in full, told without detail.
+        InternalError: the value is no valid result. The log has the details, the peer does not.
     """
     if result is None:
         result = {}
@@ -66,12 +72,12 @@ def check_result(revision: Revision, method: str, result: Any, is_extension: boo
 
 
 def finish_result(server: Server[Any], connection: Connection, method: str, result: Any) -> Any:
-    """Complete or project a result for the connection's revision; the handler's own object is never changed.
+    """Return the result in the form of the connection's revision; the handler's own object is never changed.
 
     Raises:
-        InternalError: the result may not be given here (an unknown ``resultType``, input requests on a method that
-            has none); logged in full.
-        MissingRequiredClientCapability: it asks for something that the client did not declare.
+        InternalError: the result is not allowed (an unknown ``resultType``, or input requests of a method that cannot
+            have any). The log has the details, the peer does not.
+        MissingRequiredClientCapability: an input request needs a capability that the client did not declare.
     """
     if isinstance(result, Encoded):
         return result
@@ -98,7 +104,7 @@ def _finish_legacy(revision: Revision, method: str, result: Any) -> Any:
 
 def _finish_struct(server: Server[Any], connection: Connection, method: str, result: Any) -> Any:
     fields = result.__struct_fields__
-    if "result_type" not in fields or "meta" not in fields:  # a struct of somebody's own
+    if "result_type" not in fields or "meta" not in fields:  # a struct that is no result type of Ferrule
         return _finish_mapping(server, connection, method, to_builtins(result))
     revision = connection.revision
     key: tuple[Revision, Any] = (revision, result.__class__)
@@ -150,7 +156,7 @@ def _check_interim(server: Server[Any], connection: Connection, method: str, kin
         if extension is None or not declares_extension(declared, extension):
             raise bad_result(method, f"resultType {kind!r} belongs to no extension that this client declared", result)
         return
-    allowed = connection.revision.input_required_methods  # "Multi Round-Trip Requests" of 2026-07-28
+    allowed = connection.revision.input_required_methods  # 2026-07-28, "Multi Round-Trip Requests"
     if method not in allowed:
         raise bad_result(method, f"only {', '.join(sorted(allowed))} may ask for input", result)
     raw = to_builtins(result)
@@ -164,6 +170,6 @@ def _check_interim(server: Server[Any], connection: Connection, method: str, kin
 
 
 def bad_result(method: str, why: str, result: Any) -> InternalError:
-    """Log a result that cannot be sent, in full; the error to raise tells the peer nothing of it."""
+    """Log a result that cannot be sent, with its value; return the error to raise, which contains no details."""
     logger.error("The result of %s cannot be sent: %s; it was %r", method, why, result)
     return InternalError()

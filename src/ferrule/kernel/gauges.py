@@ -1,7 +1,7 @@
-"""How much of something a server has open right now, asked only when somebody measures.
+"""Counts of open sessions, streams and the like of a server, computed only when they are read.
 
-Whoever holds sessions or streams says once how to count them; nothing is counted while requests are served. Holders
-are held weakly: an endpoint that is gone counts for nothing.
+An endpoint registers once how to count its sessions or streams; serving requests then costs nothing. Registered objects
+are referenced weakly: a deleted endpoint is not counted.
 """
 
 from __future__ import annotations
@@ -24,17 +24,23 @@ class Gauges:
         self._sources: dict[str, weakref.WeakKeyDictionary[Any, Callable[[Any], int]]] = {}
 
     def add(self, name: str, holder: HolderT, count: Callable[[HolderT], int]) -> None:
-        """Count ``count(holder)`` under ``name`` as long as ``holder`` lives; ``count`` must not hold it."""
+        """Add ``count(holder)`` to the count ``name`` as long as ``holder`` exists.
+
+        Args:
+            name: of the count.
+            holder: the object with the sessions or streams; referenced weakly.
+            count: must not reference ``holder``, or that would never be deleted.
+        """
         self._sources.setdefault(name, weakref.WeakKeyDictionary())[holder] = count
 
     def read(self, name: str) -> int:
-        """The sum of what counts under a name; 0 when nothing does. From the event loop's thread or any other."""
+        """Return the sum of the counts of a name; 0 if there are none. Safe in any thread."""
         source = self._sources.get(name)
         return 0 if source is None else sum(count(holder) for holder, count in list(source.items()))
 
 
 def gauges_of(server: Server[Any]) -> Gauges:
-    """Return the counts of a server; made on first use."""
+    """Return the `Gauges` of a server; made on first use."""
     found = server.attachments.get(Gauges)
     if found is None:
         found = server.attachments[Gauges] = Gauges()

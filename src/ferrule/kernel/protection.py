@@ -1,22 +1,22 @@
-"""What closes a server, decided in this one place for every way to serve it.
+"""The authorization of a server, in one place for all transports.
 
-Protection belongs to the server object (`Server.protection`), never to one of the doors that lead to it. A door over
-which strangers come takes its hooks from `hooks_of`, so it is closed because the server is:
+Protection belongs to the server (`Server.protection`), never to one transport. Each transport on a network takes its
+hooks from `hooks_of`, so that it cannot serve a protected server without authorization:
 
 =========================================================  ==========================================================
-door                                                       who comes in
+transport                                                  accepted senders
 =========================================================  ==========================================================
-Streamable HTTP, HTTP+SSE, below any mounting prefix       whom ``protection.authenticate`` lets in, request by request
-a proxy of a protected server in this process              as above: the proxy has the protection of what is behind it
-stdio, a stream pair, the memory pair, a direct call       the owner of the process; nobody is asked, since the peer
-                                                           started this program or is part of it (2026-07-28,
-                                                           "Authorization", applicability)
-a server that mounts a protected one                       the host's own protection decides; a host without one may
-                                                           not mount it
+Streamable HTTP, HTTP+SSE, below any mounting prefix       those that ``protection.authenticate`` accepts, per request
+a proxy of a protected server in this process              the same: the proxy uses the protected server's protection
+stdio, a stream pair, the memory pair, a direct call       all: the peer started this program or is part of it, and
+                                                           authorization does not apply (2026-07-28, "Authorization",
+                                                           applicability)
+a server that mounts a protected one                       its own protection applies; without protection it cannot
+                                                           mount a protected server
 =========================================================  ==========================================================
 
-Rule a newcomer would break: a new transport that listens to a network gets its hooks here, and refuses everybody while
-``authenticate`` does. A property test builds every door and tries each without a token.
+A new transport that listens on a network must take its hooks from here, and refuse each request that ``authenticate``
+refuses. A property test builds every transport and tries each without a token.
 """
 
 from __future__ import annotations
@@ -31,41 +31,49 @@ Documents: TypeAlias = Callable[[Any], tuple[int, bytes, list[tuple[str, str]]] 
 
 
 class ServerProtection(Protocol):
-    """Judges the requests of one server, whatever carries them."""
+    """Authorizes the requests of one server, on any transport."""
 
     async def authenticate(self, context: Any, /) -> Any:
-        """The principal that sent a request; raises the transport's refusal (over HTTP `HttpRefusal`) for nobody.
+        """Return the principal that sent a request.
 
         Args:
             context: the transport's facts of the request, over HTTP an `HttpContext`.
+
+        Raises:
+            HttpRefusal: the request has no valid token (over HTTP; another transport defines its own exception).
         """
         ...
 
     def document_for(self, context: Any, path: str, /) -> tuple[int, bytes, list[tuple[str, str]]] | None:
-        """Status, body and headers of a document that leads to a token; ``None`` where the request asks for none.
+        """Return status, body and headers of the metadata document that a request names; ``None`` for other requests.
+
+        Args:
+            context: the transport's facts of the request, over HTTP an `HttpContext`.
+            path: of the endpoint below the mounting prefix.
+        """
+        ...
+
+    def document_paths(self, path: str, /) -> Sequence[str]:
+        """Return the paths of the documents of `document_for`, for host applications that route by exact paths.
 
         Args:
             path: of the endpoint below the mounting prefix.
         """
         ...
 
-    def document_paths(self, path: str, /) -> Sequence[str]:
-        """Where `document_for` has something to say, for host applications that route by exact paths."""
-        ...
-
 
 def hooks_of(
     protection: ServerProtection | None, authenticate: Authenticate | None, documents: Documents | None, path: str
 ) -> tuple[Authenticate | None, Documents | None]:
-    """Who judges the requests of one HTTP door, and which documents it serves.
+    """Return the hooks of one HTTP endpoint: its ``authenticate``, and the documents that it serves.
 
     Args:
         protection: of the server.
-        authenticate, documents: what the door itself was given; its documents go first.
+        authenticate, documents: options of the endpoint; its documents take precedence over the protection's.
         path: of the endpoint below the mounting prefix.
 
     Raises:
-        ValueError: both the server and the door were told who may come in.
+        ValueError: the server has a protection and the endpoint has ``authenticate`` too.
     """
     if protection is None:
         return authenticate, documents

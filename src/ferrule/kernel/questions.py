@@ -1,7 +1,7 @@
-"""One request to the peer that waits for its answer: its time-outs and its progress.
+"""One outbound request that waits for its response: its time-outs and its progress.
 
-Progress callbacks run in order and never in the reading loop when they wait for something: a callback may itself ask
-the peer. The answer is handed out only after the callbacks that came before it have ended.
+Progress callbacks run in order. A callback that waits runs in a task and not in the reading loop, since it may itself
+send a request to the peer. The response is returned after the callbacks of all earlier progress have ended.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.kernel.dispatch import CallOptions, OnProgress
 from ferrule.protocol.errors import RequestTimeout
 
-__all__ = ["MAX_PROGRESS_BACKLOG", "OutboundRequest", "progress_off_the_clock"]
+__all__ = ["MAX_PROGRESS_BACKLOG", "OutboundRequest", "pause_timeout_during_progress"]
 
 logger = logging.getLogger(__name__)
 
 MAX_PROGRESS_BACKLOG: Final = 256
-"""Progress values that may wait for a slow callback; beyond it the oldest are dropped, as each replaces the last."""
+"""Progress values that may wait for a slow callback; the oldest are dropped first, as each value replaces the last."""
 
 _Progress: TypeAlias = tuple[Any, Any, Any]
 
 
 class OutboundRequest:
-    """See the module.
+    """A request that was sent to the peer; see the module.
 
     Attributes:
-        result: the answer's ``result`` once it has come.
-        error: what to raise instead.
+        result: the ``result`` of the response, once it has arrived.
+        error: the error to raise instead.
     """
 
     __slots__ = (
@@ -55,17 +55,17 @@ class OutboundRequest:
         self.result: Any = None
         self.error: Exception | None = None
         self._event = anyio.Event()
-        self._limit: _Limit | None = None  # what follows is there as long as this is
+        self._limit: _Limit | None = None  # the attributes below are valid only while this is set
         self._cap_at = self._deadline = float("inf")
         self._wait_s: float | None = None
 
     @property
     def is_settled(self) -> bool:
-        """Whether the answer has come, or never will."""
+        """Whether the response has arrived, or none can arrive."""
         return self._event.is_set()
 
     def settle(self, result: Any = None, error: Exception | None = None) -> None:
-        """Hand over the answer."""
+        """Set the result or the error, and wake the waiting caller."""
         self.result, self.error = result, error
         self._event.set()
         if self._limit is not None:
@@ -74,17 +74,18 @@ class OutboundRequest:
     # -- waiting --------------------------------------------------------------------------------------------------
 
     async def wait(self, method: str, options: CallOptions, sending: Awaitable[object] | None = None) -> None:
-        """Return once the answer is here and the progress callbacks before it have ended.
+        """Wait for the response, and for the end of the progress callbacks before it.
 
-        ``timeout_s`` counts what the peer does: the time until the request is sent and answered, not the time that a
-        callback takes after that. The cap counts everything.
+        ``timeout_s`` limits the time until the request is sent and its response arrives; callbacks that run after that
+        do not count. ``max_total_s`` limits the whole time.
 
         Args:
-            method, options: of the request.
-            sending: sends it; awaited first, within the time-outs.
+            method: of the request, for the error.
+            options: time-outs in seconds.
+            sending: sends the request; awaited first, within the time-outs.
 
         Raises:
-            RequestTimeout: it did not come in time.
+            RequestTimeout: no response arrived in time.
         """
         timeout_s, cap_s = options.get("timeout_s"), options.get("max_total_s")
         if timeout_s is None and cap_s is None:
@@ -103,7 +104,7 @@ class OutboundRequest:
             if not limit.expired():
                 raise
             if self.is_settled and self._idle is None:
-                return  # in the same turn of the loop
+                return  # the response arrived in the same iteration of the event loop
             is_cap = cap_s is not None and self._deadline == cap_at
             raise RequestTimeout(method, cast("float", cap_s) if is_cap else wait_s, is_cap=is_cap) from None
         finally:
@@ -124,8 +125,12 @@ class OutboundRequest:
 
     # -- progress -------------------------------------------------------------------------------------------------
 
-    def take_progress(self, params: Mapping[str, Any]) -> Coroutine[Any, Any, None] | None:
-        """Note progress; what has to run in a task of its own, if the callback waits for something."""
+    def receive_progress(self, params: Mapping[str, Any]) -> Coroutine[Any, Any, None] | None:
+        """Handle a progress notification.
+
+        Returns:
+            A coroutine to run in a task, if the callback waits; ``None`` otherwise.
+        """
         if self._limit is not None and self._wait_s is not None and not self.is_settled:
             self._move(min(anyio.current_time() + self._wait_s, self._cap_at))
         if self._on_progress is None:
@@ -142,8 +147,8 @@ class OutboundRequest:
         self._idle = anyio.Event()
         return self._run(waiting, self._idle)
 
-    def forget_progress(self) -> None:
-        """Nobody waits any more: what has not been told will not be."""
+    def drop_progress(self) -> None:
+        """Drop the waiting progress and all later progress, because the caller no longer waits."""
         self._on_progress = None
         if self._backlog is not None:
             self._backlog.clear()
@@ -173,25 +178,26 @@ class OutboundRequest:
             idle.set()
 
 
-def progress_off_the_clock(
-    scope: anyio.CancelScope, timeout_s: float, cap_at: float, resets: bool, told: OnProgress | None
+def pause_timeout_during_progress(
+    scope: anyio.CancelScope, timeout_s: float, cap_at: float, resets: bool, callback: OnProgress | None
 ) -> OnProgress:
-    """A progress callback for a call whose answer waits for it: its own time does not count against ``timeout_s``.
+    """Return a progress callback that stops the time-out of its call while the caller's callback runs.
 
     Args:
-        scope: bounds the call.
-        timeout_s, cap_at: its time-out in seconds, and the moment at which it ends in any case.
-        resets: progress restarts the time-out.
-        told: the callback of the caller.
+        scope: the cancel scope with the deadline of the call.
+        timeout_s: the time-out of the call in seconds.
+        cap_at: the time of the event loop at which the call ends in any case.
+        resets: whether progress restarts the time-out.
+        callback: the caller's callback.
     """
 
     def on_progress(progress: float, total: float | None, message: str | None) -> Awaitable[None] | None:
         if resets:
             scope.deadline = min(cap_at, anyio.current_time() + timeout_s)
-        waiting = None if told is None else told(progress, total, message)
-        return None if waiting is None else held(waiting)
+        waiting = None if callback is None else callback(progress, total, message)
+        return None if waiting is None else with_paused_timeout(waiting)
 
-    async def held(waiting: Awaitable[None]) -> None:
+    async def with_paused_timeout(waiting: Awaitable[None]) -> None:
         left_s = scope.deadline - anyio.current_time()
         scope.deadline = cap_at
         try:
@@ -203,7 +209,7 @@ def progress_off_the_clock(
 
 
 class _Limit(Protocol):
-    """A time-out: raises `TimeoutError` where it ends what is inside."""
+    """A time-out as a context manager, which raises `TimeoutError` when it expires."""
 
     def reschedule(self, when: float | None, /) -> None: ...
     def expired(self) -> bool: ...
@@ -212,16 +218,17 @@ class _Limit(Protocol):
 
 
 def _new_limit(deadline: float) -> _Limit:
-    """asyncio's own costs a quarter of a scope (4 against 17 µs, where a whole call takes 50)."""
+    """Return a time-out for the running event loop."""
     if not is_asyncio():
         return _Scope(deadline)
+    # asyncio's own time-out costs a quarter of an anyio scope (4 against 17 µs, where a whole call takes 50).
     import asyncio
 
     return cast("_Limit", asyncio.timeout_at(deadline if deadline < float("inf") else None))
 
 
 class _Scope:
-    """A cancel scope with the manners of `asyncio.timeout_at`."""
+    """A cancel scope with the interface of `asyncio.timeout_at`."""
 
     __slots__ = ("_scope",)
 

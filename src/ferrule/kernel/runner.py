@@ -1,9 +1,9 @@
-"""One request on one connection: context, middleware, gate, typed params, handler, finished result.
+"""The steps of one request on one connection: context, middleware, checks, typed params, handler, finished result.
 
-`ServerRunner` knows no transport; whatever carries messages calls `handle_request` and encodes what comes back. The
-drivers below it (`serve_one`, `serve_connection`, `serve_loop`, `serve_dual_era_loop`) differ only in where the
-messages and the connection come from. Nothing here compares a version: eras are told apart by the connection's kind,
-revisions by their tables.
+`ServerRunner` is independent of transports: a transport calls `handle_request` and encodes the result. The drivers
+(`serve_one`, `serve_connection`, `serve_loop`, `serve_dual_era_loop`) differ only in the source of the messages and of
+the connection. This module compares no version: the era follows from the connection, other differences from the
+tables of its revision.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 5.0
-"""Seconds that a connection's exit stack may take before it is abandoned."""
+"""Seconds that the clean-up of a connection (its exit stack) may take before it is abandoned."""
 
 _NO_META: Mapping[str, Any] = {}
 _DICT = frozenset({dict})
@@ -97,13 +97,13 @@ _BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 
 
 class ServerRunner(Generic[LifespanT]):
-    """The kernel of one connection.
+    """Serves the requests and notifications of one connection.
 
     Args:
-        server: the registry.
-        connection: the peer.
-        lifespan_state: what the server's lifespan yielded.
-        init_options: announce these instead of what the server derives.
+        server: its handlers, middleware and options.
+        connection: the connection to the peer.
+        lifespan_state: the value that the server's lifespan yielded.
+        init_options: announced identity and capabilities; ``None`` for those that the server derives.
     """
 
     __slots__ = ("connection", "lifespan_state", "server")
@@ -123,23 +123,23 @@ class ServerRunner(Generic[LifespanT]):
             connection.init_options = init_options
 
     async def on_request(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Serve one request; the finished result as a dict under wire names.
+        """Serve one request and return the finished result as a dict under wire names.
 
         Raises:
-            Whatever the chain raises; `error_from_exception` says what the peer is told.
+            Exception: any exception of middleware or handler; `error_from_exception` makes the error response of it.
         """
         result = await self.handle_request(dctx, method, params)
         return cast("dict[str, Any]", to_builtins(result))
 
     async def handle_early(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> HandlerResult:
-        """As `handle_request` for what arrived before the handshake, however late its turn comes."""
+        """Refuse a request that arrived before the handshake, after it has passed the middleware."""
         result = await self.server.chain(_refuse_early)(self._context(dctx, method, params))
         return {} if result is None else result
 
     async def handle_request(
         self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
     ) -> HandlerResult:
-        """As `on_request` without building the dict: what transports that encode use."""
+        """Serve one request and return the finished result, for transports that encode it; see `on_request`."""
         ctx = self._context(dctx, method, params)
         if method == "initialize" and self.connection.revision.has_sessions:
             return await self._initialize(ctx)
@@ -147,23 +147,24 @@ class ServerRunner(Generic[LifespanT]):
             result = await self.server.chain(_serve)(ctx)
         except Exception:
             raise
-        except BaseException as error:  # of a middleware
+        except BaseException as error:  # raised by a middleware
             raise ctx.session.failure_of(error)  # noqa: B904 - it has its cause
         return {} if result is None else result
 
     def on_notify(
         self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
     ) -> Coroutine[Any, Any, None]:
-        """Take one notification: ``await runner.on_notify(…)``.
+        """Return a coroutine that handles one notification.
 
-        Whether it came too early is judged at the call, in the order of arrival. Awaiting it never raises: what fails
-        is logged, and what middleware returns is discarded.
+        Whether it came before the handshake is decided at the call, in the order of arrival. The coroutine never
+        raises: errors are logged. Return values of middleware are discarded.
         """
         connection = self.connection
         if method == "notifications/initialized" and connection.initialize_accepted:
             connection.initialized.set()
         is_due = connection.is_ready or method == "notifications/cancelled"
-        return self._notify(_take if is_due else _drop_early, self._context(dctx, method, params))
+        innermost = _handle_notification if is_due else _drop_early
+        return self._notify(innermost, self._context(dctx, method, params))
 
     async def _notify(self, innermost: CallNext, ctx: ServerRequestContext[LifespanT]) -> None:
         try:
@@ -195,7 +196,7 @@ class ServerRunner(Generic[LifespanT]):
         )
 
     async def _initialize(self, ctx: ServerRequestContext[LifespanT]) -> HandlerResult:
-        """Run the handshake through the chain, then commit what was really answered."""
+        """Run the handshake through the middleware, then apply the version of the response."""
         connection = self.connection
         if connection.initialize_accepted or connection.handling_initialize:
             return cast("HandlerResult", await self.server.chain(_refuse_second_initialize)(ctx))
@@ -205,18 +206,24 @@ class ServerRunner(Generic[LifespanT]):
         try:
             result = await self.server.chain(_serve_initialize)(ctx)
             answered = cast("dict[str, Any]", to_builtins({} if result is None else result))
-            connection.commit(self._settled(ctx, answered))
+            # The response counts, not the handler's result: middleware may have changed the version.
+            connection.commit(self._negotiation_of(ctx, answered))
         except Exception:
             raise
         except BaseException as error:
             raise ctx.session.failure_of(error)  # noqa: B904 - it has its cause
         finally:
+            # Also after a failure: the client may send `initialize` again.
             connection.handling_initialize = False
             connection.pending_negotiation = None
         return answered
 
-    def _settled(self, ctx: ServerRequestContext[LifespanT], answered: Mapping[str, Any]) -> Negotiation:
-        """Return the negotiation that the answer stands for, whoever made the answer."""
+    def _negotiation_of(self, ctx: ServerRequestContext[LifespanT], answered: Mapping[str, Any]) -> Negotiation:
+        """Return the negotiation that a response to ``initialize`` means.
+
+        Raises:
+            InternalError: the response has no handshake revision (the author's mistake); logged.
+        """
         version = answered.get("protocolVersion")
         if not is_handshake_version(version):
             logger.error("The answer to initialize names %r, which is no handshake revision", version)
@@ -243,7 +250,7 @@ def _check_size_of_initialize(params: Any) -> None:
 
 
 async def _refuse_early(ctx: ServerRequestContext[Any]) -> Any:
-    """Refuse a request that arrived before `initialize`, unless it may."""
+    """Refuse a request that arrived before ``initialize``, with the most specific error."""
     method = ctx.method
     entry = ctx.server.get_request_handler(method)
     _typed_params(ctx.session.connection.revision, entry, ctx)
@@ -253,7 +260,7 @@ async def _refuse_early(ctx: ServerRequestContext[Any]) -> Any:
 
 
 async def _serve(ctx: ServerRequestContext[Any]) -> Any:
-    """Gate, typed params, handler, finished result."""
+    """Check a request, convert its params, call the handler, and return the finished result."""
     session = ctx.session
     connection = session.connection
     revision = connection.revision
@@ -265,7 +272,8 @@ async def _serve(ctx: ServerRequestContext[Any]) -> Any:
         raise MethodNotFound(method)
     if not connection.initialize_accepted and method not in _BEFORE_HANDSHAKE:
         raise InvalidParams(f"{method} came before initialize")
-    if method == "initialize":  # a middleware made it of something else: it would be answered but never hold
+    # A middleware has changed the method: this handshake would get a response but not change the connection.
+    if method == "initialize":
         raise InvalidRequest("initialize cannot stand for another request")
     if entry.extension is not None and method not in revision.requests:
         _require_extension(connection, entry.extension, method)
@@ -297,19 +305,19 @@ async def _serve(ctx: ServerRequestContext[Any]) -> Any:
 
 
 def _returned_error(error: JsonRpcError | Exception) -> Exception:
-    """Return a returned error value raises inside the chain, so that middleware sees it."""
+    """Return the exception for an error that a handler returned; raised in the chain, so that middleware sees it."""
     return MCPError(error.message, code=error.code, data=error.data) if isinstance(error, JsonRpcError) else error
 
 
 def _check_log_level(level: Any) -> None:
-    """An unknown level is refused with the request that names it (2026-07-28, "Logging")."""
+    """Refuse a request with an unknown log level in its ``_meta`` (2026-07-28, "Logging")."""
     if level not in LOG_LEVELS:
         raise InvalidParams(f"{LOG_LEVEL_KEY} is one of {', '.join(LOG_LEVELS)}")
 
 
 async def _serve_initialize(ctx: ServerRequestContext[Any]) -> Any:
-    """As `_serve`, where no revision holds yet: the result is written for the one that it names itself."""
-    if ctx.method != "initialize":
+    """Serve ``initialize``; its result has the form of the revision that it names, since none is negotiated yet."""
+    if ctx.method != "initialize":  # a middleware has changed the method
         return await _serve(ctx)
     connection = ctx.session.connection
     entry = ctx.server.get_request_handler(ctx.method)
@@ -328,17 +336,17 @@ async def _serve_initialize(ctx: ServerRequestContext[Any]) -> Any:
 
 
 async def _refuse_second_initialize(ctx: ServerRequestContext[Any]) -> Any:
-    if ctx.method != "initialize":
+    if ctx.method != "initialize":  # a middleware has changed the method
         return await _serve(ctx)
     raise InvalidRequest("This connection is already initialized")
 
 
 def _typed_params(revision: Revision, entry: HandlerEntry | None, ctx: ServerRequestContext[Any]) -> Any:
-    """Return the params as the method's type; malformed ones are refused even where nothing serves the method.
+    """Return the params as the method's type. Malformed params are refused even if there is no handler.
 
     Raises:
-        MethodNotFound: neither the revision nor the server knows the method.
-        InvalidParams: they have another shape.
+        MethodNotFound: neither the revision nor the server defines the method.
+        InvalidParams: the params have another shape.
     """
     known = revision.requests.get(ctx.method)
     if known is None and (entry is None or (is_core_method(ctx.method) and not _is_extended(entry, revision))):
@@ -355,25 +363,25 @@ def _typed_params(revision: Revision, entry: HandlerEntry | None, ctx: ServerReq
 
 
 def _is_extended(entry: HandlerEntry, revision: Revision) -> bool:
-    """Whether an extension brings a method back that other revisions have in their core: modern revisions only."""
+    """Return whether an extension defines a method that other revisions have in their core; modern era only."""
     return entry.extension is not None and revision.has_extensions
 
 
 def _require_extension(connection: Connection, extension: str, method: str) -> None:
     if declares_extension(connection.client_capabilities_raw, extension):
         return
-    if not connection.revision.has_extensions:  # there is no such error, and for this client no such method
+    if not connection.revision.has_extensions:  # the error is modern; a legacy client has no such method
         raise MethodNotFound(method)
     raise MissingRequiredClientCapability({"extensions": {extension: {}}})
 
 
 async def _drop_early(ctx: ServerRequestContext[Any]) -> None:
-    """A notification before the client said that it is initialized."""
+    """Drop a notification that came before ``notifications/initialized``."""
     logger.warning("Dropped %s: it came before notifications/initialized", ctx.method)
 
 
-async def _take(ctx: ServerRequestContext[Any]) -> None:
-    """Typed params and handler of a notification; an unknown or malformed one is dropped with a log line."""
+async def _handle_notification(ctx: ServerRequestContext[Any]) -> None:
+    """Convert the params of a notification and call its handler; log and drop an unknown or malformed one."""
     entry = ctx.server.get_notification_handler(ctx.method)
     params_type = ctx.revision.notifications.get(ctx.method)
     if entry is not None and entry.params_type is not None:
@@ -408,10 +416,9 @@ async def _take(ctx: ServerRequestContext[Any]) -> None:
 
 
 async def aclose_shielded(connection: Connection) -> None:
-    """Unwind the connection's exit stack, shielded from cancellation and bounded to 5 s.
+    """Unwind the connection's exit stack, shielded from cancellation and bounded to `CLOSE_TIMEOUT_S` seconds.
 
-    A callback that raises is logged and swallowed; one that hangs is abandoned with a warning. Costs nothing when
-    nothing was registered.
+    An exception of a callback is logged; a callback that does not end is abandoned with a warning.
     """
     stack = connection.opened_exit_stack
     if stack is None:
@@ -435,10 +442,10 @@ async def serve_one(
     connection: Connection,
     lifespan_state: LifespanT,
 ) -> dict[str, Any]:
-    """Serve one request on a connection that is born ready, and tear it down.
+    """Serve one request on a modern connection, close the connection, and return the result under wire names.
 
     Raises:
-        Whatever the chain raises.
+        Exception: any exception of middleware or handler; see `ServerRunner.on_request`.
     """
     try:
         return await ServerRunner(server, connection, lifespan_state).on_request(dctx, method, params)
@@ -447,9 +454,10 @@ async def serve_one(
 
 
 def modern_on_request(server: Server[LifespanT], lifespan_state: LifespanT) -> OnRequest:
-    """Return a callback that serves each call on a fresh modern connection: for a `DirectDispatcher` in one process.
+    """Return a callback that serves each call on a new modern connection, for a `DirectDispatcher` in one process.
 
-    There is no ladder here: the caller is this program. A missing version means the newest that the server speaks.
+    The caller is this program, so that the envelope need not be complete: without a version, the newest modern revision
+    of the server applies.
     """
 
     async def on_request(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -480,7 +488,7 @@ async def serve_connection(
     init_options: InitializationOptions | None = None,
     task_status: TaskStatus[None] = STATUS_IGNORED,
 ) -> None:
-    """Drive a dispatcher until its channel closes, then tear the connection down."""
+    """Serve the messages of a dispatcher until its channel closes, then close the connection."""
     runner = ServerRunner(server, connection, lifespan_state, init_options=init_options)
 
     def on_request(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Awaitable[HandlerResult]:
@@ -498,12 +506,12 @@ async def _drive(
     on_notify: OnNotify,
     task_status: TaskStatus[None] = STATUS_IGNORED,
 ) -> None:
-    """Run a dispatcher for a standing connection and tear that down; what only stream pairs have is wired here."""
+    """Run a dispatcher for a standing connection, and close the connection at its end."""
     connection, server = runner.connection, runner.server
     if isinstance(dispatcher, JSONRPCDispatcher):
         dispatcher.on_closing = connection.closing
         dispatcher.spawns_notification = lambda method: (
-            # Foreign code must not hold up the reading: it may wait for an answer.
+            # User code must not block the reading loop: it may send a request and wait for the response.
             bool(server.middleware) or server.get_notification_handler(method) is not None
         )
         dispatcher.accepts_batches = lambda: connection.revision.has_batches
@@ -517,7 +525,7 @@ async def _drive(
 
 
 def _with_forwarding(dispatcher: Dispatcher, runner: ServerRunner[Any]) -> OnNotify:
-    """Return the runner's `on_notify`, which also starts to forward changes once a legacy client is initialized."""
+    """Return an `on_notify` that also starts to forward changes when a legacy client is initialized."""
 
     def on_notify(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Coroutine[Any, Any, None]:
         taking = runner.on_notify(dctx, method, params)
@@ -526,7 +534,7 @@ def _with_forwarding(dispatcher: Dispatcher, runner: ServerRunner[Any]) -> OnNot
             and runner.connection.is_ready
             and runner.connection.revision.has_sessions
         ):
-            # The one import of the legacy folder in this layer; no modern connection comes here.
+            # The only import of the legacy folder in this layer; modern connections do not reach it.
             from ferrule.kernel.legacy.change_forwarder import start_forwarding
 
             start_forwarding(dispatcher, runner.connection, runner.server)
@@ -547,10 +555,15 @@ async def serve_loop(
 ) -> None:
     """Serve the handshake era over a stream pair until it ends.
 
-    ``initialize`` is handled inline, so a request pipelined behind it sees the initialized state.
+    ``initialize`` is handled before the next message is read, so that a pipelined request sees the initialized state.
 
     Args:
-        raise_exceptions: let what a handler raises end the loop instead of becoming an error (for tests).
+        server: its handlers, middleware and options.
+        read_stream, write_stream: the stream pair.
+        lifespan_state: the value that the server's lifespan yielded.
+        session_id: of a legacy HTTP session.
+        init_options: announced identity and capabilities; ``None`` for those that the server derives.
+        raise_exceptions: an exception of a handler ends the loop instead of becoming an error response (for tests).
     """
     dispatcher = JSONRPCDispatcher(read_stream, write_stream, raise_exceptions=raise_exceptions)
     connection = Connection.for_loop(dispatcher, session_id=session_id)
@@ -569,7 +582,12 @@ async def serve_dual_era_loop(
     init_options: InitializationOptions | None = None,
     raise_exceptions: bool = False,
 ) -> None:
-    """Serve both eras over one stream pair; what succeeds first locks the connection's era (`EraLock`)."""
+    """Serve both eras over one stream pair; the first request that succeeds locks the era (`EraLock`).
+
+    Args:
+        server, read_stream, write_stream, lifespan_state, session_id, init_options, raise_exceptions: as for
+            `serve_loop`.
+    """
     dispatcher = JSONRPCDispatcher(read_stream, write_stream, raise_exceptions=raise_exceptions)
     connection = Connection.for_loop(dispatcher, session_id=session_id)
     runner = ServerRunner(server, connection, lifespan_state, init_options=init_options)
@@ -578,7 +596,7 @@ async def serve_dual_era_loop(
 
 
 class _DualEra:
-    """One standing connection under an `EraLock`; modern requests get connections of their own."""
+    """One standing connection under an `EraLock`; each modern request gets a connection of its own."""
 
     def __init__(self, runner: ServerRunner[Any], dispatcher: Dispatcher) -> None:
         self.runner = runner
@@ -594,9 +612,14 @@ class _DualEra:
     def on_request(
         self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
     ) -> Awaitable[HandlerResult]:
-        """Judge now, in the order of arrival; serve when awaited."""
+        """Choose the era now, in the order of arrival; return an awaitable that serves the request.
+
+        Raises:
+            MCPError: the request does not belong to the locked era, or its envelope is refused.
+        """
         lock = self.lock
-        if lock.state is not Era.MODERN or method == "initialize":  # else the table always says: serve it as modern
+        # In the modern state the table serves everything but `initialize` as modern: skip the look-up.
+        if lock.state is not Era.MODERN or method == "initialize":
             kind = message_era(method, params)
             verdict = lock.judge(kind)
             if verdict is not Verdict.SERVE_MODERN:
@@ -639,7 +662,7 @@ class _DualEra:
                 await aclose_shielded(connection)
 
     def on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Awaitable[None]:
-        """A notification belongs to the era that the connection locked; in the modern one it inherits the version."""
+        """Handle a notification in the locked era; a modern one has the version of the last modern request."""
         if self.lock.state is Era.MODERN:
             return self._notify_modern(self.modern_version, dctx, method, params)
         return self.legacy_notify(dctx, method, params)

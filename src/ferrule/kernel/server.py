@@ -166,10 +166,10 @@ class ServerRequestContext(Generic[LifespanT_co]):
 
 
 Handler: TypeAlias = Callable[[ServerRequestContext[Any]], Awaitable[Any]]
-"""The one shape: ``async (ctx) -> result``."""
+"""``async (ctx) -> result``: the shape of all handlers."""
 
 CallNext: TypeAlias = Callable[[ServerRequestContext[Any]], Awaitable[Any]]
-"""The rest of the chain, as middleware sees it."""
+"""``async (ctx) -> result``: the rest of the chain, which a middleware calls."""
 
 
 class ServerMiddleware(Protocol[LifespanT_contra]):
@@ -179,13 +179,16 @@ class ServerMiddleware(Protocol[LifespanT_contra]):
     """
 
     async def __call__(self, ctx: ServerRequestContext[LifespanT_contra], call_next: CallNext, /) -> Any:
-        """Serve, refuse, rewrite or watch one message; ``ctx.request_id is None`` marks a notification."""
+        """Return the result of one message: of ``call_next(ctx)``, or another one; raise to refuse the message.
+
+        ``ctx.request_id`` is ``None`` for a notification, whose result is discarded.
+        """
         ...
 
 
 GrantTopics: TypeAlias = Callable[[ServerRequestContext[Any], Any], Awaitable[tuple[Any, Iterable[tuple[str, str]]]]]
-"""``(ctx, wanted) -> (granted, topics)``: what an extension grants of its key in a ``subscriptions/listen`` filter, in
-wire shape (``None`` for nothing), and the ``(method, topic)`` pairs of the events that it stands for."""
+"""``(ctx, wanted) -> (granted, topics)``: the part of its key in a ``subscriptions/listen`` filter that an extension
+grants, in wire shape (``None`` for nothing), and the ``(method, topic)`` pairs of the events that match it."""
 
 
 class HandlerEntry(Value, frozen=True):
@@ -194,10 +197,10 @@ class HandlerEntry(Value, frozen=True):
     Attributes:
         method: the JSON-RPC method.
         handler: ``async (ctx) -> result`` with ``ctx.params`` typed.
-        params_type: what params are converted to; ``None`` takes the specification's type for the method, and
-            leaves the raw mapping for a method of one's own.
+        params_type: the type of ``ctx.params``; ``None`` for the specification's type of the method, and for the raw
+            mapping if the specification does not define the method.
         extension: identifier of the extension that defines the method, which the client must have declared.
-        trusted: its results are well-formed by construction and not checked again.
+        trusted: the results are well-formed by construction and are not checked.
     """
 
     method: str
@@ -208,7 +211,7 @@ class HandlerEntry(Value, frozen=True):
 
 
 def check_lifespan(lifespan: object) -> None:
-    """Refuse a generator or a coroutine function where one that gives an asynchronous context manager is needed.
+    """Check that a lifespan is not a plain generator or coroutine function.
 
     Raises:
         TypeError: ``lifespan`` lacks ``@asynccontextmanager``.
@@ -235,13 +238,13 @@ if TYPE_CHECKING:  # at run time its annotations would be compiled
 
 
 def _identity(name: str | Implementation, version: str | None, display: _Display) -> Implementation:
-    """Return the identity that the arguments of `Server` stand for; see there."""
+    """Return the identity that the arguments of `Server` describe."""
     unknown = set(display) - _DISPLAY
     if unknown:
         raise TypeError(f"Server() has no option {', '.join(sorted(unknown))}")
     if isinstance(name, Implementation):
         if version is not None or display:
-            raise TypeError("version and what is displayed stand in the Implementation that was given")
+            raise TypeError("version and the display options belong into the Implementation that was given")
         return name
     version = "0" if version is None else version
     if not display:
@@ -275,25 +278,25 @@ class Server(Generic[LifespanT]):
     """A registry of handlers.
 
     Args:
-        name: identifies the server to clients: its name, or an `Implementation` (in `ferrule.types`) with name, version
-            and what is displayed of it.
-        version: of the server, as its author counts; ``"0"`` by default. Not beside an `Implementation`.
+        name: the server's name, or an `Implementation` (in `ferrule.types`) with its name, version and display options.
+        version: the server's own version; ``"0"`` by default. Not together with an `Implementation`.
         instructions: for the model: how to use this server as a whole.
-        lifespan: ``async with lifespan(server) as state`` around the server's life; ``state`` reaches handlers.
+        lifespan: ``async with lifespan(server) as state`` while the server runs; handlers receive ``state``.
         middleware: outermost first; the list may be changed later.
-        cache_hints: method → hint; ``"*"`` for all six cacheable methods.
+        cache_hints: hints by method; ``"*"`` for all cacheable methods of the revision.
         logging: announce the logging capability and serve ``logging/setLevel``.
         list_changed: kinds of lists (``"tools"``, ``"prompts"``, ``"resources"``) whose changes are published.
         resource_updates: serve subscriptions to single resources.
-        bus: where changes are published; one is made when ``None``.
-        modern_versions: revisions of the modern era to speak; empty turns the era off.
-        protection: judges what comes over a network, whatever serves this server; ``None`` lets everybody in. See
+        bus: where changes are published; ``None`` makes one.
+        modern_versions: revisions of the modern era to serve; empty turns the era off.
+        protection: authorizes the requests that come over a network; ``None`` accepts all. See
             `ferrule.kernel.protection`.
         display: ``title=``, ``description=``, ``website_url=`` and ``icons=`` work until 0.3 and warn; they belong into
             the `Implementation`.
 
     Raises:
-        TypeError: an option that does not exist, or ``version`` beside an `Implementation`.
+        TypeError: there is no such option, ``version`` is given together with an `Implementation`, or ``lifespan`` is
+            no function that returns an async context manager.
 
     Attributes:
         server_info: this server's identity; fixed.
@@ -373,15 +376,19 @@ class Server(Generic[LifespanT]):
         extension: str | None = None,
         trusted: bool = False,
     ) -> None:
-        """Serve ``method`` with ``async (ctx) -> result``; replaces an earlier handler. See `HandlerEntry`."""
+        """Register the handler of a request method; it replaces an earlier one.
+
+        Args:
+            method, handler, params_type, extension, trusted: see `HandlerEntry`.
+        """
         self._requests[method] = HandlerEntry(method, handler, params_type, extension, trusted)
 
     def add_notification_handler(self, method: str, handler: Handler, *, params_type: type[Any] | None = None) -> None:
-        """Take notifications of ``method`` with ``async (ctx) -> None``; replaces an earlier handler."""
+        """Register the handler of a notification method, ``async (ctx) -> None``; it replaces an earlier one."""
         self._notifications[method] = HandlerEntry(method, handler, params_type)
 
     def request(self, method: str, *, params_type: type[Any] | None = None) -> Callable[[HandlerT], HandlerT]:
-        """Decorator form of `add_request_handler`; gives the function back unchanged."""
+        """Return a decorator that registers a request handler and returns the function unchanged."""
 
         def register(handler: HandlerT) -> HandlerT:
             self.add_request_handler(method, handler, params_type=params_type)
@@ -390,7 +397,7 @@ class Server(Generic[LifespanT]):
         return register
 
     def notification(self, method: str, *, params_type: type[Any] | None = None) -> Callable[[HandlerT], HandlerT]:
-        """Decorator form of `add_notification_handler`; gives the function back unchanged."""
+        """Return a decorator that registers a notification handler and returns the function unchanged."""
 
         def register(handler: HandlerT) -> HandlerT:
             self.add_notification_handler(method, handler, params_type=params_type)
@@ -399,7 +406,7 @@ class Server(Generic[LifespanT]):
         return register
 
     def remove_request_handler(self, method: str) -> None:
-        """Stop serving ``method``; nothing happens if it was not served."""
+        """Remove the handler of a request method, if there is one."""
         self._requests.pop(method, None)
 
     def add_extension(
@@ -414,19 +421,19 @@ class Server(Generic[LifespanT]):
 
     @property
     def protection(self) -> ServerProtection | None:
-        """As given. It never changes: doors that are open already would not hear of it."""
+        """The server's protection, as given. It cannot be set: transports that serve already would not use it."""
         return self._protection
 
     def get_request_handler(self, method: str) -> HandlerEntry | None:
-        """Return the handler registered for a request method."""
+        """Return the handler of a request method; ``None`` if there is none."""
         return self._requests.get(method)
 
     def get_notification_handler(self, method: str) -> HandlerEntry | None:
-        """Return the handler registered for a notification method."""
+        """Return the handler of a notification method; ``None`` if there is none."""
         return self._notifications.get(method)
 
     def lifespan(self) -> AbstractAsyncContextManager[LifespanT]:
-        """Return the context around the server's life; enter it once per process (or per start)."""
+        """Return the lifespan's context manager; enter it once for each start of the server."""
         return self._lifespan(self)
 
     def create_initialization_options(self, revision: Revision | None = None) -> InitializationOptions:
@@ -435,9 +442,9 @@ class Server(Generic[LifespanT]):
         return InitializationOptions(self.server_info, self.capabilities(spoken), self.instructions)
 
     def capabilities(self, revision: Revision) -> ServerCapabilities:
-        """Return what can really be answered in a revision: derived from the handlers, never declared by hand."""
+        """Return the capabilities of the server in a revision, derived from its handlers."""
         bundle: dict[str, Any] = {}
-        if "tools/list" in self._requests:  # whoever declares a list must answer for it
+        if "tools/list" in self._requests:  # a server that declares a capability must serve its list method
             bundle["tools"] = self._list_capability(revision, "tools")
         if "prompts/list" in self._requests:
             bundle["prompts"] = self._list_capability(revision, "prompts")
@@ -458,7 +465,7 @@ class Server(Generic[LifespanT]):
 
     @property
     def announces_logging(self) -> bool:
-        """Whether log messages may come, and ``logging/setLevel`` is served."""
+        """Whether the server may send log messages and serves ``logging/setLevel``."""
         return self.logging or (self.uses_logging is not None and self.uses_logging())
 
     def changing_lists(self, revision: Revision) -> set[str]:
@@ -470,7 +477,7 @@ class Server(Generic[LifespanT]):
         return {"listChanged": True} if kind in self.changing_lists(revision) else {}
 
     def chain(self, innermost: CallNext) -> CallNext:
-        """``innermost`` wrapped in the middleware; composed once, and again only after the list changed."""
+        """Return ``innermost`` wrapped in the middleware; composed again only after the list has changed."""
         composed = self._chains.get(innermost)
         if composed is not None and composed[0] == self.middleware:
             return composed[1]

@@ -1,8 +1,8 @@
-"""What a handler may say to its peer while it serves one message.
+"""`ServerSession`: the messages that a handler may send to its peer while it serves one message.
 
-Notifications go out beside the request they belong to. Questions (legacy era) are checked against what the client
-declared before anything is sent: in the modern era a gap is the -32021 answer, and the question itself is refused,
-because servers there ask by returning input requests.
+Notifications are sent with the request that they belong to. A request to the client (legacy era) is checked against the
+client's capabilities before it is sent. In the modern era a missing capability is the error -32021, and the request
+itself is refused, because a modern server returns input requests instead.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["LOG_LEVELS", "ServerSession", "log_level_passes"]
 ResultT = TypeVar("ResultT")
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""The specification's levels, in rising order of severity."""
+"""The log levels of the specification ("Logging", RFC 5424), in rising order of severity."""
 
 _NO_NOTES: Final[frozenset[str]] = frozenset()
 
@@ -62,11 +62,13 @@ class ServerSession:
     """What a handler can send to its peer while it serves one message; the runner makes one for each message.
 
     Attributes:
-        connection: the peer and its standing channel.
+        connection: the connection to the peer.
         loop: the asyncio event loop, where the transport knows it; see `Interruptible`.
-        notes: facts about the request for middleware: ``"asked"`` once the client was asked something,
-            ``"resumed"`` once a state that an earlier round sealed was opened.
-        body_task, rounds, manual_answers: kept here for the layer above, which asks questions in rounds
+        calls: number of messages sent so far; see `yield_to_loop`.
+        meta: the raw ``params._meta`` of the message.
+        notes: facts about the request for middleware: ``"asked"`` after a request was sent to the client,
+            ``"resumed"`` after the sealed state of an earlier round was opened.
+        body_task, rounds, manual_answers: state of the layer above, which asks questions in rounds
             (``ferrule.app.rounds``).
     """
 
@@ -85,16 +87,17 @@ class ServerSession:
 
     @property
     def dispatch(self) -> DispatchContext:
-        """The dispatch context of this message; it refuses questions where the era or the handshake forbids them."""
+        """The dispatch context of this message; it refuses requests where the era or the handshake forbids them."""
         connection = self.connection
         if connection.revision.has_rounds or connection.handling_initialize:
             return GuardedDispatch(self._dispatch, connection)
         return self._dispatch
 
     def failure_of(self, error: BaseException) -> Exception:
-        """Return what the body of this request failed with; a cancellation that somebody asked for is raised again.
+        """Return the failure of this request's body; see `ferrule.kernel.concurrency.cancellation.failure_of`.
 
-        See `ferrule.kernel.concurrency.cancellation`.
+        Raises:
+            BaseException: ``error`` itself, if it is a cancellation of the request.
         """
         try:
             return failure_of(error, self._dispatch)
@@ -103,34 +106,34 @@ class ServerSession:
 
     @property
     def interruptible(self) -> Interruptible | None:
-        """What is known of the end of this request; ``None`` if its transport does not know."""
+        """The dispatch context as `Interruptible`; ``None`` if the transport does not record interruptions."""
         return self._dispatch if isinstance(self._dispatch, Interruptible) else None
 
     # -- the peer ---------------------------------------------------------------------------------------------
 
     @property
     def protocol_version(self) -> str:
-        """The revision that holds."""
+        """The revision of this message."""
         return self.connection.protocol_version
 
     @property
     def client_params(self) -> InitializeParams | None:
-        """What the client said of itself; ``None`` if nothing (well-formed)."""
+        """The client's ``initialize`` params; see `Connection.client_params`."""
         return self.connection.client_params
 
     @property
     def client_info(self) -> Implementation | None:
-        """The client's name and version, if it gave them."""
+        """The client's name and version; ``None`` if it sent none."""
         return self.connection.client_info
 
     @property
     def client_capabilities(self) -> ClientCapabilities:
-        """What the client declared; in the modern era with this very request."""
+        """The client's declared capabilities; in the modern era those of this request."""
         return self.connection.client_capabilities
 
     @property
     def session_id(self) -> str | None:
-        """The legacy HTTP session, ``None`` elsewhere."""
+        """The id of the legacy HTTP session; ``None`` elsewhere."""
         return self.connection.session_id
 
     @property
@@ -138,7 +141,7 @@ class ServerSession:
         """Whether `send_request` can work here."""
         return self._dispatch.can_send_request and not self.connection.revision.has_rounds
 
-    # -- telling ----------------------------------------------------------------------------------------------
+    # -- notifications ----------------------------------------------------------------------------------------
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification that belongs to this request.
@@ -153,7 +156,7 @@ class ServerSession:
         await self._dispatch.notify(method, project_params(revision, method, params))
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress, if the client asked for it on this request; ``progress`` must rise."""
+        """Send progress of the request, if it has a progress token; values that do not rise are not sent."""
         await yield_to_loop(self)
         if not self.connection.revision.has_progress_message:
             message = None
@@ -168,16 +171,16 @@ class ServerSession:
         connection = self.connection
         has_level = connection.revision.has_sessions
         threshold: Any = connection.log_level or "debug" if has_level else self.meta.get(LOG_LEVEL_KEY)
-        # The level itself is judged also where no threshold was asked for.
-        is_asked_for = isinstance(threshold, str)
+        has_threshold = isinstance(threshold, str)
         has_log = "notifications/message" in connection.revision.server_notifications
-        return log_level_passes(level, threshold if is_asked_for else "emergency") and is_asked_for and has_log
+        # Without a threshold the level is compared all the same, so that an unknown level always raises.
+        return log_level_passes(level, threshold if has_threshold else "emergency") and has_threshold and has_log
 
     async def log(self, level: str, data: Any, logger: str | None = None) -> None:
-        """Send a log message to the client, under its era's rules.
+        """Send a log message to the client, if the rules of its era allow it ("Logging").
 
-        Legacy: at or above the level that ``logging/setLevel`` chose, everything before that. Modern: only if this
-        very request names a level in ``_meta``, and at or above it.
+        Legacy era: at or above the level of ``logging/setLevel``; all messages before the client sent that. Modern era:
+        at or above the level in ``_meta`` of this request; none without one.
 
         Raises:
             ValueError: ``level`` is not one of `LOG_LEVELS`.
@@ -190,73 +193,87 @@ class ServerSession:
             params["logger"] = logger
         await self._dispatch.notify("notifications/message", params)
 
-    # -- asking (legacy era) ----------------------------------------------------------------------------------
+    # -- requests to the client (legacy era) ------------------------------------------------------------------
 
     async def send_request(
         self, method: str, params: Mapping[str, Any] | WireStruct | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Ask the client, beside the request being served, and wait for its result.
+        """Send a request to the client while this message is being served, and return its result.
 
         Raises:
-            CapabilityNotDeclared: legacy era, and the client did not declare what the question needs, or the revision
-                cannot express it (`NotInRevision`).
-            MissingRequiredClientCapability: the same in the modern era; leave it to become the -32021 answer.
-            NoBackChannel: the modern era, or a transport that cannot carry questions.
-            LocalError: during `initialize`.
-            RemoteError: the client answered with an error.
+            CapabilityNotDeclared: in the legacy era, the client did not declare the capability, or the revision has no
+                such request or field (`NotInRevision`).
+            MissingRequiredClientCapability: the same in the modern era; if it is not caught, it becomes the error
+                -32021.
+            NoBackChannel: the modern era, or a transport without requests to the client.
+            LocalError: during ``initialize``.
+            RemoteError: the client sent an error response.
         """
         connection = self.connection
         raw: dict[str, Any] | None = None if params is None else to_builtins(params)
         missing = missing_for_request(connection.client_capabilities_raw, method, raw)
         if missing is not None and connection.revision.has_rounds:
             raise MissingRequiredClientCapability(missing)
-        connection.check_may_ask(method)
+        connection.check_can_request(method)
         if missing is not None:
-            raise connection.lacking(missing)
+            raise connection.capability_error(missing)
         if method not in connection.revision.server_requests:
             raise NotInRevision(f"{method} does not exist in revision {connection.protocol_version}")
         try:
             raw = project_params(connection.revision, method, raw)
         except NotExpressible as error:
             raise NotInRevision(
-                f"{method} cannot be asked in revision {connection.protocol_version}: {error}"
+                f"{method} cannot be sent in revision {connection.protocol_version}: {error}"
             ) from error
         self.notes |= {"asked"}
         return await self._dispatch.send_raw_request(method, raw, opts)
 
-    async def _ask(
+    async def _request_as(
         self, method: str, params: Mapping[str, Any] | WireStruct | None, type_: type[ResultT], opts: CallOptions | None
     ) -> ResultT:
         result = await self.send_request(method, params, opts)
         try:
             return convert(result, type_)
         except ConvertError as error:
-            raise LocalError(f"The client answered {method} with something else: {error}") from error
+            raise LocalError(f"The client's response to {method} is malformed: {error}") from error
 
     async def elicit(
         self, message: str, requested_schema: Mapping[str, Any], opts: CallOptions | None = None
     ) -> ElicitResult:
-        """Ask the user a form question; raises as `send_request`."""
+        """Return the user's answer to a form ("Elicitation"); for errors see `send_request`.
+
+        Args:
+            message: shown to the user.
+            requested_schema: the form's fields.
+            opts: time-outs of the request.
+        """
         params = {"message": message, "requestedSchema": dict(requested_schema)}
-        return await self._ask("elicitation/create", params, ElicitResult, opts)
+        return await self._request_as("elicitation/create", params, ElicitResult, opts)
 
     async def elicit_url(
         self, message: str, url: str, elicitation_id: str, opts: CallOptions | None = None
     ) -> ElicitResult:
-        """Ask the user to open a URL (revision 2025-11-25); raises as `send_request`."""
+        """Return the user's consent to open a URL (revision 2025-11-25); for errors see `send_request`.
+
+        Args:
+            message: shown to the user.
+            url: the page to open.
+            elicitation_id: names this elicitation in ``notifications/elicitation/complete``.
+            opts: time-outs of the request.
+        """
         params = {"mode": "url", "message": message, "url": url, "elicitationId": elicitation_id}
-        return await self._ask("elicitation/create", params, ElicitResult, opts)
+        return await self._request_as("elicitation/create", params, ElicitResult, opts)
 
     async def create_message(
         self, params: CreateMessageRequestParams | Mapping[str, Any], opts: CallOptions | None = None
     ) -> CreateMessageResult:
-        """Ask the client's model; raises as `send_request`."""
-        return await self._ask("sampling/createMessage", params, CreateMessageResult, opts)
+        """Return a message of the client's model ("Sampling"); for errors see `send_request`."""
+        return await self._request_as("sampling/createMessage", params, CreateMessageResult, opts)
 
     async def list_roots(self, opts: CallOptions | None = None) -> ListRootsResult:
-        """Ask for the client's roots; raises as `send_request`."""
-        return await self._ask("roots/list", None, ListRootsResult, opts)
+        """Return the client's roots ("Roots"); for errors see `send_request`."""
+        return await self._request_as("roots/list", None, ListRootsResult, opts)
 
     async def ping(self, opts: CallOptions | None = None) -> None:
-        """Ask whether the client is there; raises as `send_request`."""
+        """Send a ping and wait for the response; for errors see `send_request`."""
         await self.send_request("ping", None, opts)

@@ -1,7 +1,7 @@
-"""The signature of whatever can be called, also while a name in its annotations is not defined yet.
+"""Signatures of callables, also while a name in an annotation is not defined yet.
 
-From Python 3.14 on annotations are evaluated when they are asked for (PEP 649), so ``inspect.signature`` raises what
-they raise. Here a name that is missing stays a `ForwardRef`, as it stays text in older versions.
+From Python 3.14 on annotations are evaluated on access (PEP 649), so that ``inspect.signature`` raises the exceptions
+of that evaluation. Here an undefined name stays a `ForwardRef`, as it stays text in older versions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["annotations_of", "parameters_of", "signature_of"]
 
 
 def _annotation_library() -> Any:
-    """``annotationlib``, which Python 3.14 brought; ``None`` before."""
+    """Return the module ``annotationlib``, which is new in Python 3.14; ``None`` before."""
     try:
         return import_module("annotationlib")
     except ImportError:
@@ -26,8 +26,8 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     """Return the signature, with names that are not defined yet as `ForwardRef`.
 
     Raises:
-        TypeError, ValueError: it cannot be inspected.
-        Exception: what an annotation raises, if it is not that a name is missing.
+        TypeError, ValueError: the function cannot be inspected.
+        Exception: the evaluation of an annotation raised something else than `NameError`.
     """
     try:
         return inspect.signature(function)
@@ -39,10 +39,10 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of a function whose annotations nobody needs.
+    """Return the parameters of a function, without evaluating its annotations.
 
     Raises:
-        TypeError, ValueError: it cannot be inspected.
+        TypeError, ValueError: the function cannot be inspected.
     """
     library = _annotation_library()
     made = inspect.signature(function) if library is None else _signature(function, library.Format.STRING)
@@ -50,10 +50,10 @@ def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def annotations_of(function: Any) -> dict[str, Any]:
-    """``__annotations__``, with names that are not defined yet as `ForwardRef`.
+    """Return ``__annotations__``, with names that are not defined yet as `ForwardRef`.
 
     Raises:
-        Exception: what an annotation raises, if it is not that a name is missing.
+        Exception: the evaluation of an annotation raised something else than `NameError`.
     """
     try:
         return cast("dict[str, Any]", function.__annotations__)
@@ -65,5 +65,5 @@ def annotations_of(function: Any) -> dict[str, Any]:
 
 
 def _signature(function: Callable[..., Any], annotation_format: Any) -> inspect.Signature:
-    read: Any = inspect.signature  # the argument came with Python 3.14
+    read: Any = inspect.signature  # the argument is new in Python 3.14, and unknown to older type stubs
     return cast("inspect.Signature", read(function, annotation_format=annotation_format))

@@ -1,4 +1,4 @@
-"""Who ends a request: the decision by itself, and what `attended` sees of the event loop."""
+"""Who ends a request: the decision by itself, and what `run_interruptible` sees of the event loop."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ferrule import Client, Context, MCPError, MCPServer
 from ferrule.kernel.concurrency.cancellation import (
     BodyExit,
     Interruptible,
-    attended,
     ends_request,
     failure_of,
     is_cancellation,
+    run_interruptible,
 )
 from ferrule.kernel.runner import serve_dual_era_loop
 from ferrule.kernel.server import CallNext, ServerRequestContext
@@ -162,7 +162,7 @@ async def test_a_context_without_proof_is_judged_by_the_task() -> None:
     task.uncancel()
 
 
-# -- attended -----------------------------------------------------------------------------------------------------
+# -- run_interruptible -----------------------------------------------------------------------------------------------
 
 
 class Noted(Interruptible):
@@ -190,17 +190,17 @@ async def test_a_body_is_driven_like_any_awaitable(any_backend: str) -> None:
             raise ValueError("late")
         return 2
 
-    assert await attended(at_once(), noted) == 1
+    assert await run_interruptible(at_once(), noted) == 1
     assert noted.suspensions == 0
-    assert await attended(later(False), noted) == 2
+    assert await run_interruptible(later(False), noted) == 2
     with pytest.raises(ValueError, match="late"):
-        await attended(later(True), noted)
+        await run_interruptible(later(True), noted)
     assert noted.suspensions == 2
     with anyio.move_on_after(0) as scope:
-        await attended(anyio.sleep_forever(), noted)
+        await run_interruptible(anyio.sleep_forever(), noted)
     assert scope.cancelled_caught
     with pytest.raises(ZeroDivisionError):
-        await attended(Failing(), noted)
+        await run_interruptible(Failing(), noted)
 
 
 class Failing:
@@ -224,7 +224,7 @@ async def test_what_the_body_raises_has_no_context_of_ours() -> None:
             pass
         raise ValueError("x")
 
-    task = asyncio.ensure_future(attended(body(), Noted()))
+    task = asyncio.ensure_future(run_interruptible(body(), Noted()))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(ValueError) as raised:
@@ -239,7 +239,7 @@ async def judged(body: Any, *, cancels: bool) -> tuple[bool, int]:
 
     async def run() -> int:
         try:
-            await attended(body(), noted)
+            await run_interruptible(body(), noted)
         except BaseException as error:
             found.append(is_cancellation(error, noted))
         task = asyncio.current_task()
@@ -312,7 +312,7 @@ async def test_a_cancellation_after_such_a_group_is_one() -> None:
 
     async def run() -> None:
         try:
-            await attended(body(), noted)
+            await run_interruptible(body(), noted)
         except CANCELLED as error:
             task = asyncio.current_task()
             assert task is not None
@@ -375,7 +375,7 @@ async def test_a_body_that_is_closed_is_left_alone(any_backend: str) -> None:
             found.append(is_cancellation(error, noted))
             raise
 
-    work: Any = attended(body(), noted)
+    work: Any = run_interruptible(body(), noted)
     work.send(None)
     work.close()
     assert found == [True]

@@ -34,7 +34,7 @@ from ferrule.app.rounds.journal import Entry, EntryKind, Journal
 from ferrule.app.rounds.keys import Occurrences, check_key, content_digest, current_scope, question_base, scoped
 from ferrule.app.rounds.questions import MisfitAnswer, Question
 from ferrule.app.rounds.settings import RoundsSettings
-from ferrule.kernel.concurrency.cancellation import BodyExit, Interruptible, attended, failure_of
+from ferrule.kernel.concurrency.cancellation import BodyExit, Interruptible, failure_of, run_interruptible
 from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.kernel.dispatch import CallOptions
 from ferrule.kernel.server import ServerRequestContext
@@ -232,7 +232,7 @@ class Rounds(ABC):
             raise self._lacks(missing)
 
     def _lacks(self, missing: dict[str, Any]) -> Exception:
-        return self.request.session.connection.lacking(missing)
+        return self.request.session.connection.capability_error(missing)
 
     def _refuse_in_step(self, what: str) -> None:
         step = in_step.get()
@@ -345,7 +345,7 @@ class Rounds(ABC):
         watch = Interruptible()
         try:
             # Through JSON and back, so that the first round sees exactly what the later ones will.
-            return "step", decode(encode(await attended(call.run(), watch)))
+            return "step", decode(encode(await run_interruptible(call.run(), watch)))
         except BaseException as error:
             failure = failure_of(error, watch)
             logger.error("The step %r failed", call.name, exc_info=failure)

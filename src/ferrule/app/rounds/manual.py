@@ -95,7 +95,7 @@ async def answer_manually(
     connection = request.session.connection
     missing = missing_for_requests(connection.client_capabilities_raw, asked.requests())
     if missing is not None:
-        raise ClientLacks(missing) if connection.revision.has_rounds else connection.lacking(missing)
+        raise ClientLacks(missing) if connection.revision.has_rounds else connection.capability_error(missing)
     if connection.revision.has_rounds:
         return await _modern(request, asked)
     return await _legacy(request, asked, function, kwargs)

@@ -99,7 +99,7 @@ class WaitingRounds(ReplayRounds):
 
     def _lacks(self, missing: dict[str, Any]) -> Exception:
         connection = self.request.session.connection
-        return super()._lacks(missing) if connection.revision.has_rounds else connection.lacking(missing)
+        return super()._lacks(missing) if connection.revision.has_rounds else connection.capability_error(missing)
 
     async def _ask(self, base: str, key: str, digest: str, question: Question) -> Any:
         with paused_time():  # the user's time is not the body's, however long it waits here

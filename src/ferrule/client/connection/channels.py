@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import anyio
 from msgspec import UNSET
 
-from ferrule.kernel.concurrency.cancellation import attended, failure_of
+from ferrule.kernel.concurrency.cancellation import failure_of, run_interruptible
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import (
     CallOptions,
@@ -25,7 +25,7 @@ from ferrule.kernel.dispatch import (
     TransportContext,
 )
 from ferrule.kernel.duplex import JSONRPCDispatcher
-from ferrule.kernel.questions import progress_off_the_clock
+from ferrule.kernel.questions import pause_timeout_during_progress
 from ferrule.kernel.runner import ServerRunner, aclose_shielded, serve_dual_era_loop
 from ferrule.protocol.correlation import IdSequence
 from ferrule.protocol.errors import (
@@ -399,7 +399,7 @@ class DirectChannel:
         cap_at = float("inf") if cap_s is None else anyio.current_time() + cap_s
         given, resets = opts.get("on_progress"), opts.get("reset_on_progress", False)
         with anyio.CancelScope(deadline=min(cap_at, anyio.current_time() + timeout_s)) as scope:
-            on_progress = progress_off_the_clock(scope, timeout_s, cap_at, resets, given)
+            on_progress = pause_timeout_during_progress(scope, timeout_s, cap_at, resets, given)
             call = _Call(self, id, on_progress if given is not None or resets else None)
             return await self._call(call, method, raw)
         is_cap = cap_s is not None and scope.deadline == cap_at
@@ -454,7 +454,7 @@ class DirectChannel:
         self, runner: ServerRunner[Any], connection: Connection, call: _Call, method: str, params: dict[str, Any]
     ) -> Any:
         try:
-            return to_builtins(await attended(runner.handle_request(call, method, params), call))
+            return to_builtins(await run_interruptible(runner.handle_request(call, method, params), call))
         except LocalError as error:
             logger.error("%s failed", method, exc_info=error)
             raise RemoteError.from_error(error_from_exception(error)) from error

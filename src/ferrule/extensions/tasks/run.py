@@ -30,7 +30,7 @@ from ferrule.app.rounds.suspension import AskedQuestion, WaitingRounds
 from ferrule.extensions.tasks.context import TaskDispatch
 from ferrule.extensions.tasks.record import KeptQuestion, TaskRecord, modern_task, related_meta
 from ferrule.extensions.tasks.repository import TaskGone, TaskRepository, legacy_status_params
-from ferrule.kernel.concurrency.cancellation import attended
+from ferrule.kernel.concurrency.cancellation import run_interruptible
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import DispatchContext
 from ferrule.kernel.finish import finish_result
@@ -297,7 +297,7 @@ class TaskRun:
                 self.notify()
         try:
             try:
-                value = await attended(self._inner(self.ctx, self.arguments), self._dispatch)
+                value = await run_interruptible(self._inner(self.ctx, self.arguments), self._dispatch)
             except BaseException as error:
                 return await rounds.settle_error(error)
             return await rounds.settle(value)

@@ -1,9 +1,9 @@
-"""What changed, told to whoever listens: the mechanism under `subscriptions/listen` and legacy notifications.
+"""Publishing of changes to listeners, for ``subscriptions/listen`` and legacy notifications.
 
-Publishing is a plain call: it never waits and never fails because of a slow listener. Each listener has a bounded
-buffer. An event that is already waiting in it is not added again (a second "tools changed" says nothing new); when
-it is full all the same, the listener is *ended*, because a client that re-subscribes knows that it may have missed
-something, and one whose events vanish does not.
+Publishing is a plain call: it never waits, and never fails because of a slow listener. Each listener has a bounded
+buffer. An event that is already in the buffer is not added again, since it has no new information. When the buffer is
+full, the listener is *ended* instead of dropping events: a client that subscribes again then knows that it may have
+missed changes.
 
 Source: 2026-07-28, "Subscriptions"; 2025-11-25, "Resources" and the list-changed notifications.
 """
@@ -38,25 +38,26 @@ logger = logging.getLogger(__name__)
 _UNKNOWN: Final = object()
 
 DEFAULT_BUFFER_SIZE: Final = 256
-"""Events that may wait for one listener."""
+"""Maximum number of events in the buffer of one listener."""
 
 LIST_CHANGED_METHODS: Final[Mapping[str, str]] = {
     "tools": "notifications/tools/list_changed",
     "prompts": "notifications/prompts/list_changed",
     "resources": "notifications/resources/list_changed",
 }
-"""Kind of list → the notification that says it changed."""
+"""The list-changed notification of each kind of list."""
 
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
-"""The notification that says that a resource changed."""
+"""The notification of a changed resource."""
 
 
 class Event(Value, frozen=True):
-    """Something that changed.
+    """A change.
 
     Attributes:
-        method: the notification that tells of it.
-        topic: what filters match: the notification's method, or a resource's `normal_uri`, or an extension's own word.
+        method: the notification's method.
+        topic: the value that filters match: the notification's method, a resource's `normal_uri`, or a topic that an
+            extension defines.
         params: of the notification, without ``_meta``; not to be changed.
     """
 
@@ -69,7 +70,7 @@ class Event(Value, frozen=True):
 
     @classmethod
     def list_changed(cls, kind: str) -> Event:
-        """Return the list of ``"tools"``, ``"prompts"`` or ``"resources"`` is not what it was."""
+        """Return the event for a changed list of ``"tools"``, ``"prompts"`` or ``"resources"``."""
         method = LIST_CHANGED_METHODS[kind]
         return cls(method, method)
 
@@ -86,12 +87,12 @@ class ListenFilter:
 
     Args:
         kinds: of ``"tools"``, ``"prompts"``, ``"resources"``.
-        uris: a URI also covers what lies below it (``a/b`` covers ``a/b/c``).
+        uris: a URI also covers the URIs below it (``a/b`` covers ``a/b/c``).
         topics: ``(method, topic)`` pairs of extensions' notifications.
 
     Attributes:
-        may_see: whether the listener may know of a resource; ``None``: of all. Asked for each event and not for what
-            is subscribed to, because a URI covers others that nobody could name.
+        may_see: ``(uri) -> bool``: whether the listener may receive updates of a resource; ``None`` for all. Called for
+            each event and not for each subscribed URI, because a URI covers others that are not known in advance.
     """
 
     __slots__ = ("kinds", "may_see", "topics", "uris")
@@ -149,7 +150,7 @@ class _Index(dict[Any, Any]):
 
 
 class Listener:
-    """One bounded buffer of events; iterate it, or take what waits with `drain`.
+    """One bounded buffer of events; iterate over it, or empty it with `drain`.
 
     Attributes:
         uri_chars: the length in characters of all URIs that it listens to.
@@ -165,7 +166,7 @@ class Listener:
         self.overflowed = False
         self._bus = bus
         self._max = max_events
-        # A list: an empty deque holds 600 bytes, there may be thousands of listeners, and few have two events waiting.
+        # A list: an empty deque takes 600 bytes, there may be thousands of listeners, and few have two events.
         self._waiting: list[Event] = []
         self._wake: _FutureWake | anyio.Event | None = None
         self._on_wake: Callable[[], None] | None = None
@@ -222,11 +223,11 @@ class Listener:
             self.filter.topics = _NOTHING
 
     def on_wake(self, callback: Callable[[], None] | None) -> None:
-        """Call back whenever something waits or the listener ended, instead of iterating."""
+        """Set a function that is called when an event was added or the listener ended, instead of iterating."""
         self._on_wake = callback
 
     def offer(self, event: Event) -> None:
-        """Add an event that matched; ends the listener when its buffer is full."""
+        """Add an event that matched the filter; end the listener if its buffer is full."""
         if self._ended or event in self._waiting:
             return
         if len(self._waiting) >= self._max:
@@ -237,19 +238,19 @@ class Listener:
         self._notify()
 
     def end(self) -> None:
-        """Add nothing more; what waits is still handed out."""
+        """Stop receiving events; those in the buffer can still be read."""
         self._ended = True
         self._bus.forget(self)
         self._notify()
 
     def drain(self) -> list[Event]:
-        """Everything that waits, in order; empties the buffer."""
+        """Return the events in the buffer, in order, and empty it."""
         events = list(self._waiting)
         self._waiting.clear()
         return events
 
     async def next(self) -> Event | None:
-        """Return the next event; ``None`` when the listener has ended and nothing waits."""
+        """Wait for the next event and return it; ``None`` when the listener has ended and its buffer is empty."""
         while not self._waiting:
             if self._ended:
                 return None
@@ -281,7 +282,10 @@ class Listener:
 
 
 class _FutureWake:
-    """An event for one waiter on asyncio: a kilobyte less than anyio's, and there may be thousands that wait."""
+    """An event for one waiter on asyncio.
+
+    It takes a kilobyte less than anyio's event, and thousands of listeners may wait.
+    """
 
     __slots__ = ("_future",)
 
@@ -301,7 +305,10 @@ class _FutureWake:
 
 
 class SubscriptionBus:
-    """Hands events to listeners in this process; a shared store relays them to others.
+    """Delivers events to the listeners of this process, and through relays to other processes.
+
+    `publish` may be called in any thread: a call in another thread than the listeners' is passed to their event loop.
+    Call all other methods in the thread of the event loop.
 
     Args:
         max_events: the buffer of each listener.
@@ -323,14 +330,14 @@ class SubscriptionBus:
         self.uri_count = self.uri_chars = 0
         self.encoded: dict[tuple[int, str], tuple[Event, list[bytes]]] = {}
         self._relays: list[Callable[[Event], None]] = []
-        self._home: tuple[int, Callable[[Callable[[], None]], object]] | None = None
+        self._owner: tuple[int, Callable[[Callable[[], None]], object]] | None = None
 
     def __len__(self) -> int:
         return len(self._listeners)
 
     def listen(self, filter: ListenFilter) -> Listener:
-        """Return a new listener; end it, or use it as a context manager."""
-        self._settle()
+        """Return a new listener for the events of a filter; end it, or use it as a context manager."""
+        self._remember_loop()
         listener = Listener(self, filter, self._max_events)
         self._listeners[listener] = None
         for method in filter.kinds:
@@ -348,20 +355,20 @@ class SubscriptionBus:
         self.uri_chars += chars
 
     def publish(self, event: Event) -> None:
-        """Tell every listener that wants it, here and, through relays, elsewhere."""
-        home = self._home
-        if home is not None and home[0] != get_ident():
+        """Deliver an event to the matching listeners of this process, and pass it to the relays."""
+        owner = self._owner
+        if owner is not None and owner[0] != get_ident():
             try:
-                home[1](partial(self.publish, event))
-            except RuntimeError:  # its loop has ended, and with it whoever listened
-                logger.debug("Nobody hears of %s any more", event.method)
+                owner[1](partial(self.publish, event))
+            except RuntimeError:  # the event loop has ended, and with it all listeners
+                logger.debug("%s has no listener: the event loop has ended", event.method)
             return
         self.deliver(event)
         for relay in self._relays:
             relay(event)
 
     def deliver(self, event: Event) -> None:
-        """Tell the listeners of this process only (what a relay calls with events from elsewhere)."""
+        """Deliver an event to the matching listeners of this process only; for events of other processes."""
         for listener in self.listeners_of(event):
             listener.offer(event)
 
@@ -384,8 +391,15 @@ class SubscriptionBus:
         return [each for each in covering if each.filter.may_see is None or each.filter.may_see(topic)]
 
     def add_relay(self, relay: Callable[[Event], None]) -> Callable[[], None]:
-        """Also hand every published event to ``relay`` (it must not wait); returns the undo."""
-        self._settle()
+        """Pass each published event to a function too.
+
+        Args:
+            relay: must not wait.
+
+        Returns:
+            A function that removes the relay.
+        """
+        self._remember_loop()
         self._relays.append(relay)
 
         def undo() -> None:
@@ -394,29 +408,29 @@ class SubscriptionBus:
 
         return undo
 
-    def _settle(self) -> None:
-        """Remember the thread of the event loop that runs now, and the way to it."""
+    def _remember_loop(self) -> None:
+        """Store the thread of the running event loop, and its function that calls something in that thread."""
         if is_asyncio():
             import asyncio
 
-            self._home = get_ident(), asyncio.get_running_loop().call_soon_threadsafe
+            self._owner = get_ident(), asyncio.get_running_loop().call_soon_threadsafe
             return
         try:
             from anyio.lowlevel import current_token
 
             token: Any = current_token()
-        except Exception:  # no event loop runs: an app that is put together
+        except Exception:  # no event loop runs, as while an application is being composed
             return
         token = getattr(token, "native_token", token)  # anyio wraps the token of the loop
-        self._home = get_ident(), token.run_sync_soon
+        self._owner = get_ident(), token.run_sync_soon
 
     def end_all(self) -> None:
-        """End every listener: the server is going down."""
+        """End every listener, because the server stops."""
         for listener in list(self._listeners):
             listener.end()
 
     def forget(self, listener: Listener) -> None:
-        """Called by a listener that ends."""
+        """Remove a listener; called by the listener when it ends."""
         if self._listeners.pop(listener, _UNKNOWN) is _UNKNOWN:
             return
         wanted = listener.filter

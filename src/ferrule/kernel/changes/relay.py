@@ -1,12 +1,12 @@
-"""The bus of one process joined to those of all others that share a store.
+"""Connects the bus of one process with the buses of all processes that share a store.
 
-What is published here is told to the others over a channel, and what they publish is delivered here. Nothing waits:
-events go into a bounded queue, and when the channel is too slow, or cannot be reached, the oldest are dropped and
-that is logged. Listeners lose nothing that they could rely on: a notification says that something changed, and
-whoever was disconnected looks again.
+Events that are published in this process are sent to the others over a channel, and theirs are delivered here.
+Publishing never waits: events go into a bounded queue. When the channel is too slow or cannot be reached, the oldest
+are dropped, with a log message. A dropped event is no wrong state: notifications only announce changes, and clients
+read again.
 
-Rule a newcomer would break: an event that came over the channel is delivered, never published, or it would go round
-for ever.
+An event from the channel must be delivered (`SubscriptionBus.deliver`), never published, or it would circulate for
+ever.
 """
 
 from __future__ import annotations
@@ -35,7 +35,14 @@ _PAUSE_S: Final = 0.2
 
 @asynccontextmanager
 async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None]:
-    """Join a bus to a channel while the context lasts. Entered once others are heard, or after a second without."""
+    """Connect a bus with a channel while the context manager is entered.
+
+    Entering waits until the channel receives messages, for one second at most.
+
+    Args:
+        bus: of this process.
+        channel: shared with the other processes.
+    """
     origin = secrets.token_hex(8)
     waiting: deque[bytes] = deque(maxlen=_MAX_WAITING)
     ready = anyio.Event()
@@ -47,11 +54,11 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
         try:
             message = encode([origin, event.method, event.topic, dict(event.params)])
         except EncodeError:
-            logger.exception("The event %s cannot be told to other processes", event.method)
+            logger.exception("The event %s cannot be sent to other processes", event.method)
             return
         if len(waiting) == _MAX_WAITING and not is_behind:
-            is_behind = True  # said once for each time that it happens, not for each event
-            logger.warning("Other processes are too slow to be told of every change; the oldest are dropped")
+            is_behind = True  # logged once until the queue is sent again, not for each event
+            logger.warning("The channel to other processes is too slow for all changes; the oldest are dropped")
         waiting.append(message)
         woken.set()
 
@@ -59,7 +66,7 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
         try:
             sender, method, topic, params = cast("list[Any]", decode(message))
         except (DecodeError, ValueError, TypeError):
-            return  # not an event: others share the channel
+            return  # not an event: the channel has other messages too
         if not (isinstance(method, str) and isinstance(topic, str) and isinstance(params, dict)):
             return  # neither is this
         if sender != origin:
@@ -75,10 +82,10 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
                 try:
                     await channel.send(message)
                 except OSError as error:
-                    logger.warning("Other processes cannot be told of a change yet: %s", error)
+                    logger.warning("A change cannot be sent to other processes yet: %s", error)
                     await anyio.sleep(_PAUSE_S)
                     continue
-                if waiting and waiting[0] is message:
+                if waiting and waiting[0] is message:  # it may have been dropped from a full queue meanwhile
                     waiting.popleft()
 
     undo = bus.add_relay(relay)
@@ -97,7 +104,7 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
 
 
 class _Wake:
-    """An event that is used again and again."""
+    """An event that is cleared after each wait."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()

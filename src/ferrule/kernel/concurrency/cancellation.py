@@ -1,28 +1,28 @@
-"""What a cancellation is: who may end a request before its body has answered, and what everything else is.
+"""How a cancellation of a request is told from a failure of its body (the function that serves it).
 
-Three may cancel a request:
+A request is cancelled by one of three causes:
 
-- the *peer*: ``notifications/cancelled``, or a modern client that closes the response of its request;
-- a *deadline*: the component's ``timeout_s``, a time-out of whoever makes the call, one in middleware;
-- a *shutdown*: the dispatcher ends, the server that carries the request cancels its task, Ctrl-C at the terminal.
+- the *peer*: ``notifications/cancelled``, or a modern client that closes the HTTP response of its request;
+- a *deadline*: the component's ``timeout_s``, a time-out of the caller, one in middleware;
+- a *shutdown*: the dispatcher ends, the HTTP server cancels the task of the request, Ctrl-C at the terminal.
 
-Everything else that a body raises is that body's failure, also what is no ``Exception``: a ``CancelledError`` that
-nobody asked for (a cancelled task of its own that it awaited, a cancelled future, a plain ``raise``), a
-``GeneratorExit``, a ``SystemExit`` (argparse raises it), a ``KeyboardInterrupt`` that no signal caused. The peer gets
-an error, the log gets the traceback, other requests go on.
+Any other exception of a body is a failure, even if it is no ``Exception``: a ``CancelledError`` without such a cause
+(the body awaited a cancelled task or future, or raised it), a ``GeneratorExit``, a ``SystemExit`` (argparse raises it),
+a ``KeyboardInterrupt`` that no signal caused. The peer then gets an error response, the log the traceback, and other
+requests continue.
 
-The decision is `ends_request`, a function of its arguments; `is_cancellation` collects them. What a body can do by
-itself is no proof: that the count of `asyncio.Task.cancelling` is above 0 means nothing, since a failed and handled
-``TaskGroup`` leaves it there until Python 3.12, and since a body can cancel its own task. Proofs are
+`ends_request` decides from its arguments, which `is_cancellation` collects. A state that a body can cause by itself is
+no evidence. In particular, a count of `asyncio.Task.cancelling` above 0 is none: a failed and handled ``TaskGroup``
+leaves it there until Python 3.12, and a body can cancel its own task. Evidence is
 
-- that the carrier of the request says so: the peer withdrew it, or the carrier ends and cancels what it started;
-- that a cancel scope of anyio or trio around the code that asks is cancelled;
-- on asyncio, that the exception was thrown into the task by a ``cancel()`` that came from outside the body. `attended`
-  notes that: the count rose while the body waited, not while it ran (unless Ctrl-C raised it in between), and the
-  exception is what the wait ended with.
+- the transport: the peer withdrew the request, or the transport ends and cancels the tasks that it started;
+- a cancelled cancel scope of anyio or trio around the calling code;
+- on asyncio, an exception that was thrown into the task by a ``cancel()`` from outside the body. `run_interruptible`
+  detects that: the count rose while the body waited, not while it ran (unless Ctrl-C raised it then), and the wait
+  ended with the exception.
 
-Rule a newcomer would break: a carrier that runs a body runs it through `attended`, and never takes ``except
-BaseException`` for "cancelled".
+A transport must therefore run each body through `run_interruptible`, and must not handle every ``BaseException`` as a
+cancellation.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = [
     "BodyExit",
     "CanBeWithdrawn",
     "Interruptible",
-    "attended",
     "ends_request",
     "failure_of",
     "is_cancellation",
     "is_from_signal",
+    "run_interruptible",
     "take_back_left_over",
 ]
 
@@ -50,14 +50,14 @@ _GROUPS_LEAVE_A_COUNT: Final = sys.version_info < (3, 13)
 """Whether an ``asyncio.TaskGroup`` with a failed task leaves its parent's count of cancellations raised."""
 
 _MAX_CHAIN: Final = 100
-"""Exceptions of a chain that are looked at: a chain may be as long as its author likes."""
+"""Exceptions of a ``__cause__`` and ``__context__`` chain that are examined; user code decides how long a chain is."""
 
 
 class BodyExit(RuntimeError):
-    """A body raised something that is no ``Exception``, and nobody had asked for it.
+    """A body raised a ``BaseException`` that is no ``Exception``, without a cancellation of its request.
 
     Attributes:
-        raised: what it was.
+        raised: the exception.
     """
 
     def __init__(self, raised: BaseException) -> None:
@@ -68,25 +68,26 @@ class BodyExit(RuntimeError):
 
 @runtime_checkable
 class CanBeWithdrawn(Protocol):
-    """A dispatch context that says whether the peer has withdrawn its request."""
+    """A dispatch context whose request the peer can withdraw."""
 
     @property
     def cancel_requested(self) -> bool:
-        """Whether it has."""
+        """Whether the peer has withdrawn the request."""
         ...
 
 
 class Interruptible:
-    """The part of a dispatch context that knows about the end of its request.
+    """The part of a dispatch context that records how its request is interrupted.
 
     Attributes:
-        cancel_requested: the peer has withdrawn the request.
-        loop: the asyncio event loop, where the carrier knows it; ``None`` elsewhere.
-        interruption: what was last thrown into the body from outside; ``None`` for nothing. Set by `attended`; whoever
-            awaits that forgets it once the request has ended, because its traceback leads back here.
-        left_over: the count of the task when that was thrown, without what it counts for; see `take_back_left_over`.
-        foreign_cancels: how many calls of ``cancel()`` that took. Whoever cancels the body's task and takes that back
-            itself counts this down first, so that others can be told from its own.
+        cancel_requested: whether the peer has withdrawn the request.
+        loop: the asyncio event loop, where the transport knows it; ``None`` elsewhere.
+        interruption: the exception that was last thrown into the body from outside; ``None`` for none. Set by
+            `run_interruptible`; its caller removes it when the request has ended, because its traceback references this
+            object.
+        left_over: the cancellations that the task counts and that are not this request's; see `take_back_left_over`.
+        foreign_cancels: the number of ``cancel()`` calls from outside. Code of Ferrule that cancels the body's task,
+            and takes that back, first decreases this number by its own calls.
     """
 
     __slots__ = ("foreign_cancels", "interruption", "left_over")
@@ -101,11 +102,11 @@ class Interruptible:
 
     @property
     def is_being_cancelled(self) -> bool:
-        """Whether the peer has withdrawn the request, or the carrier is ending it."""
+        """Whether the peer has withdrawn the request, or the transport is ending it."""
         return self.cancel_requested
 
     def suspended(self) -> None:
-        """Called once, when the body first waits for something."""
+        """Called once, when the body first waits; for subclasses."""
 
 
 def ends_request(
@@ -116,14 +117,14 @@ def ends_request(
     scope_is_cancelled: bool,
     interruption: BaseException | None,
 ) -> bool:
-    """Return whether what a body raised ends its request: somebody who may do so asked for it. See the module.
+    """Return whether an exception of a body is a cancellation of its request; see the module.
 
     Args:
-        error: what was raised.
-        cancelled: the event loop's own class for cancellations.
-        asked: the carrier says that the peer, or a shutdown, cancelled the request.
-        scope_is_cancelled: a cancel scope around the code that asks is cancelled.
-        interruption: what was last thrown in from outside.
+        error: the exception.
+        cancelled: the event loop's class of cancellations.
+        asked: the transport reports that the peer, or a shutdown, cancelled the request.
+        scope_is_cancelled: a cancel scope around the calling code is cancelled.
+        interruption: the exception that was last thrown in from outside.
     """
     if isinstance(error, BaseExceptionGroup):
         return any(
@@ -141,18 +142,20 @@ def ends_request(
     if isinstance(error, cancelled):
         return asked or scope_is_cancelled or _follows(error, interruption)
     if isinstance(error, GeneratorExit):
-        return isinstance(interruption, GeneratorExit)  # the whole coroutine is being closed
+        return isinstance(interruption, GeneratorExit)  # the coroutine itself is being closed
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
         return is_from_signal(error)
     return False
 
 
 def is_cancellation(error: BaseException, request: object) -> bool:
-    """Return whether what the body of a request raised is a cancellation that somebody asked for.
+    """Return whether an exception of a request's body is a cancellation of the request.
+
+    Call it in the task that ran the body.
 
     Args:
-        error: what it raised; ask in the task that ran the body.
-        request: the dispatch context. One that is not `Interruptible` brings no proof, and the task's count decides.
+        error: the exception.
+        request: the dispatch context. If it is not `Interruptible`, the task's count of cancellations decides.
     """
     if isinstance(error, Exception):
         return False
@@ -180,7 +183,7 @@ def is_cancellation(error: BaseException, request: object) -> bool:
 
 
 def failure_of(error: BaseException, request: object) -> Exception:
-    """Return what a body failed with, as an ``Exception``: the error itself, or a `BodyExit` in its place.
+    """Return the failure of a body as an ``Exception``: the error itself, or a `BodyExit` for a ``BaseException``.
 
     Raises:
         BaseException: ``error`` itself, if it is a cancellation (`is_cancellation`).
@@ -198,22 +201,27 @@ def failure_of(error: BaseException, request: object) -> Exception:
 
 
 @coroutine
-def attended(awaitable: Awaitable[T], request: Interruptible) -> Generator[Any, Any, T]:
-    """Await the body of a request and note what is thrown into it from outside (`Interruptible.interruption`).
+def run_interruptible(awaitable: Awaitable[T], request: Interruptible) -> Generator[Any, Any, T]:
+    """Await the body of a request, record exceptions that are thrown into it from outside, and return its result.
 
-    Calls ``request.suspended()`` once, when the body first has to wait: a body that answers without waiting cannot be
-    interrupted, and costs nothing more. After the first step it is ``yield from``, spelled out (PEP 380).
+    It sets `Interruptible.interruption`, and calls ``request.suspended()`` when the body first waits: a body that never
+    waits cannot be interrupted and needs no more work.
 
-    Until Python 3.12 it also takes back what a failed ``TaskGroup`` of the body left in the task's count, which
-    `asyncio.timeout` and anyio's scopes around the call would take for a cancellation.
+    Until Python 3.12 it also takes back the cancellations that a failed ``TaskGroup`` of the body left in the task's
+    count: `asyncio.timeout` and anyio's scopes around the call would treat them as cancellations of their own.
+
+    Args:
+        awaitable: the body.
+        request: its dispatch context.
     """
-    # A coroutine has `send`; of any other awaitable the iterator has it.
+    # `send` is a method of a coroutine; any other awaitable has it on its iterator.
     work = cast("Coroutine[Any, Any, T]", awaitable if hasattr(awaitable, "send") else awaitable.__await__())
     try:
         pending = work.send(None)
     except StopIteration as stop:
         return cast("T", stop.value)
     request.suspended()
+    # From here on this is `yield from` written out (PEP 380), since that does not show what is thrown in.
     loop = request.loop
     task = _asyncio_task(loop)
     running = _running_task(loop) if task is None else task
@@ -229,14 +237,15 @@ def attended(awaitable: Awaitable[T], request: Interruptible) -> Generator[Any, 
                 request.interruption = closing
                 work.close()
                 if running is not None and _running_task(loop) is running:
-                    # The task goes on: it waited for something that raised this, and Python closed what is below.
+                    # The task continues: it awaited something that raised GeneratorExit, and Python closed the
+                    # coroutines inside. Only a coroutine that is closed from outside was interrupted.
                     request.interruption = None
                 raise
             except BaseException as error:
                 thrown = error
             if thrown is None:
                 pending = work.send(received)
-            else:  # outside of the `except`, or it would be the context of all that the body raises from now on
+            else:  # outside of the `except`, or `thrown` would become the context of each later exception of the body
                 risen = cancelling() - before
                 request.left_over = before - at_start
                 if risen > 0 or _is_interrupted(task):
@@ -259,12 +268,15 @@ def attended(awaitable: Awaitable[T], request: Interruptible) -> Generator[Any, 
 
 
 def take_back_left_over(request: Interruptible | None) -> None:
-    """Take back what failed groups of the body left in the count of the task that runs the caller.
+    """Correct the current task's count of cancellations for failed task groups of the body.
 
-    Before Python 3.13 an ``asyncio.TaskGroup`` leaves the count of its parent raised by one if a task of it fails while
-    the parent waits for its end. Whoever judges by the count, as `asyncio.timeout` and anyio's scopes do, then takes
-    its own cancellation for somebody else's and lets it go on. So it is called at the end of each body, and before a
-    scope around a part of it ends.
+    Before Python 3.13 an ``asyncio.TaskGroup`` leaves the count of its parent task raised by one if a task of it fails
+    while the parent waits for its end. `asyncio.timeout` and anyio's scopes compare the count: they would then treat
+    their own cancellation as a foreign one, and not end it. Therefore call this at the end of each body, and before a
+    scope around a part of a body ends.
+
+    Args:
+        request: the dispatch context; ``None`` does nothing.
     """
     if request is None:
         return
@@ -288,7 +300,8 @@ def _asyncio_task(loop: Any) -> Any:
     if module is None:
         return None
     try:
-        return module.current_task(loop)  # told the loop, it need not look for it: a system call before Python 3.12
+        # With the loop as an argument it is not looked up, which is a system call before Python 3.12.
+        return module.current_task(loop)
     except RuntimeError:
         return None
 
@@ -317,7 +330,7 @@ def _follows(error: BaseException, cause: BaseException | None) -> bool:
 
 
 def is_from_signal(error: BaseException) -> bool:
-    """Return whether a handler of signals raised this: Ctrl-C at the terminal, a stop that the process was told."""
+    """Return whether a signal handler raised this: for Ctrl-C at the terminal, or for a stop of the process."""
     import signal
 
     trace = error.__traceback__
@@ -332,9 +345,9 @@ def is_from_signal(error: BaseException) -> bool:
         trace = trace.tb_next
     if not isinstance(error, KeyboardInterrupt):
         return False
-    if str(trace.tb_frame.f_globals.get("__name__")).startswith("trio."):  # trio hands it to its main task
+    if str(trace.tb_frame.f_globals.get("__name__")).startswith("trio."):  # trio raises it in its main task
         return True
-    # Python's own handler has no frame: what it raises appears between two instructions, and not at a `raise`.
+    # Python's default handler has no frame: its exception appears between two instructions, not at a `raise`.
     import opcode
 
     instruction = trace.tb_frame.f_code.co_code[trace.tb_lasti]
@@ -343,9 +356,9 @@ def is_from_signal(error: BaseException) -> bool:
 
 
 def _is_interrupted(task: Any) -> bool:
-    """Return whether Ctrl-C at the terminal has cancelled the main task, and ``task`` is that (`asyncio.Runner`).
+    """Return whether ``task`` is the main task of an `asyncio.Runner`, and Ctrl-C has cancelled it.
 
-    Its handler may run in the middle of the body, so that the count rises while the body runs.
+    The signal handler may run in the middle of the body, so that the count rises while the body runs.
     """
     import signal
 
@@ -359,8 +372,8 @@ def _is_interrupted(task: Any) -> bool:
 
 
 def _code_of(handler: Any) -> Any:
-    """Return the code of a handler of signals that is written in Python; ``None`` of any other."""
-    while hasattr(handler, "func"):  # a partial
+    """Return the code object of a signal handler that is written in Python; ``None`` for any other."""
+    while hasattr(handler, "func"):  # a `functools.partial`
         handler = handler.func
     # A method has the function inside; what is written in C has no code.
     return getattr(getattr(handler, "__func__", handler), "__code__", None)

@@ -19,10 +19,10 @@ __all__ = ["start_forwarding"]
 
 
 def start_forwarding(dispatcher: Dispatcher, connection: Connection, server: Server[Any]) -> None:
-    """Send what the server publishes to the client of a connection from now on, until the connection closes.
+    """Send the changes that the server publishes to the client of a connection, until the connection closes.
 
-    It does nothing if that has started already, if the server publishes nothing, or if the dispatcher cannot run tasks
-    now: the events of a listener that no task reads would pile up.
+    It does nothing if forwarding has started already, if the server publishes no changes, or if the dispatcher cannot
+    run tasks now: without a task the events of the listener would fill its buffer.
 
     Args:
         dispatcher: the channel to the client.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 import anyio
 
-from ferrule.kernel.concurrency.cancellation import attended, failure_of
+from ferrule.kernel.concurrency.cancellation import failure_of, run_interruptible
 from ferrule.kernel.dispatch import CallOptions, OnNotify, OnRequest, ProgressSender, TransportContext
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
@@ -522,7 +522,7 @@ class StreamableHttp:
     async def _tell(self, method: str, params: Mapping[str, Any] | None) -> None:
         asked = _Asked(self, None, params)
         try:
-            await attended(self._on_notify(asked, method, params), asked)
+            await run_interruptible(self._on_notify(asked, method, params), asked)
         except BaseException as error:
             logger.error("The handling of %s failed", method, exc_info=failure_of(error, asked))
         finally:
@@ -546,7 +546,7 @@ class StreamableHttp:
         asked = _Asked(self, id, params)
         try:
             try:
-                result = await attended(self._on_request(asked, method, params), asked)
+                result = await run_interruptible(self._on_request(asked, method, params), asked)
                 body = encode_response(id, to_builtins({} if result is None else result))
             except BaseException as error:
                 failure = failure_of(error, asked)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from ferrule.kernel.dispatch import CallOptions, OnProgress
-from ferrule.kernel.questions import progress_off_the_clock
+from ferrule.kernel.questions import pause_timeout_during_progress
 from ferrule.protocol.errors import LocalError, RemoteError, RequestTimeout
 from ferrule.wire.jsonrpc import JsonRpcError
 
@@ -72,7 +72,7 @@ class Flight:
     async def progressed(self, params: Mapping[str, Any]) -> None:
         """Note progress of the request; restarts its timeout."""
         wait_s = float("inf") if self.timeout_s is None else self.timeout_s
-        told = progress_off_the_clock(self.scope, wait_s, self.cap_at, self.resets, self.on_progress)
+        told = pause_timeout_during_progress(self.scope, wait_s, self.cap_at, self.resets, self.on_progress)
         await _call_progress(told, params)
 
     def timed_out(self) -> RequestTimeout:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import anyio
 
-from ferrule.kernel.concurrency.cancellation import attended
+from ferrule.kernel.concurrency.cancellation import run_interruptible
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.runner import aclose_shielded
 from ferrule.kernel.server import Server
@@ -260,7 +260,7 @@ class LegacyEndpoint:
             if opens_stream:
                 await exchange.open_stream()
             work = session.runner.handle_request(exchange, body["method"], body.get("params"))
-            payload = encode_response(id, await attended(work, exchange))
+            payload = encode_response(id, await run_interruptible(work, exchange))
         except Exception as exc:
             if not isinstance(exc, MCPError):
                 log.error("%s failed", exchange.method, exc_info=exc)
@@ -308,7 +308,7 @@ class LegacyEndpoint:
         outlet = self._outlet(request, session)
         outlet.may_stream = False
         exchange = LegacyExchange(outlet, request.context(session.session_id or None), None, method, params, runtime, 0)
-        await attended(session.runner.on_notify(exchange, method, params), exchange)
+        await run_interruptible(session.runner.on_notify(exchange, method, params), exchange)
         if method == "notifications/initialized" and session.connection.is_ready:
             session.listen()
 

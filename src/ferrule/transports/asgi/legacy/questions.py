@@ -84,7 +84,7 @@ class ClientQuestions:
             await question.wait(method, options, emit(encode_request(id, method, params)))
         except BaseException as error:
             self._open.pop(id, None)
-            question.forget_progress()
+            question.drop_progress()
             if not isinstance(error, ConnectionClosed):
                 await self._withdraw(emit, id, error)
             raise
@@ -119,7 +119,7 @@ class ClientQuestions:
         found = None if (own := own_id(token)) is None else self._open.get(own)
         if found is None or params is None:
             return False
-        telling = found[1].take_progress(params)
+        telling = found[1].receive_progress(params)
         if telling is not None:
             await telling
         return True

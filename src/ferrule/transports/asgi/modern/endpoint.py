@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import Any, cast
 
-from ferrule.kernel.concurrency.cancellation import attended
+from ferrule.kernel.concurrency.cancellation import run_interruptible
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.runner import ServerRunner, aclose_shielded
 from ferrule.kernel.server import Server
@@ -104,7 +104,7 @@ class ModernEndpoint:
     ) -> None:
         status = 200
         try:
-            result = await attended(runner.handle_request(exchange, method, params), exchange)
+            result = await run_interruptible(runner.handle_request(exchange, method, params), exchange)
             payload = encode_response(exchange.request_id, result)  # type: ignore[arg-type]
         except Exception as exc:
             error = error_from_exception(exc)
@@ -190,7 +190,7 @@ class ModernEndpoint:
         exchange = ModernExchange(request, request.context(), None, params, runtime, self)
         exchange.finish()  # the response to a notification has no body
         connection = Connection.from_envelope(version, None, {}, outbound=None)
-        await attended(
+        await run_interruptible(
             ServerRunner(self._server, connection, lifespan_state).on_notify(exchange, method, params), exchange
         )
         exchange.interruption = None
