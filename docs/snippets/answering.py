@@ -124,7 +124,7 @@ async def check(mode: str) -> None:
 
     async with client(elicitation_handler=lambda params: {"valeu": "M"}) as wrong:
         assert (await wrong.call_tool("order")).text == (
-            "Tool `order` got no answer: The client answered elicitation/create 3 times with a misfit: "
+            "Tool `order` got no answer: The client answered elicitation/create 3 times with an invalid value: "
             "the field value is missing"
         )
 

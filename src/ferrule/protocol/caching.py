@@ -1,7 +1,7 @@
-"""Cache hints on results: which results carry them, and what they default to.
+"""Cache hints of results: which results have them, and their defaults.
 
-Source: 2026-07-28, "Caching". ``ttlMs`` and ``cacheScope`` are mandatory on complete results of six methods and
-never stand on interim ones. A hint that a handler set itself wins.
+Source: 2026-07-28, "Caching". ``ttlMs`` and ``cacheScope`` are mandatory in complete results of some methods, and not
+allowed in interim ones. A hint that a handler sets itself takes precedence.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ferrule.wire.struct import Value
 __all__ = ["CACHEABLE_METHODS", "DEFAULT_CACHE_HINT", "CacheHint", "hint_for"]
 
 CACHEABLE_METHODS: Final = frozenset[str]().union(*(revision.cacheable_methods for revision in REVISIONS.values()))
-"""The methods with cacheable results in some revision; `Revision.cacheable_methods` says it for a connection."""
+"""The methods with cacheable results in any revision; for one connection see `Revision.cacheable_methods`."""
 
 
 class CacheHint(Value, frozen=True):
     """How long a result may be reused, and by whom.
 
     Args:
-        ttl_ms: milliseconds from receipt; 0 means "ask again".
-        scope: ``"private"`` for one authorization context, ``"public"`` for anyone, intermediaries included.
+        ttl_ms: milliseconds after receipt; 0 for no reuse.
+        scope: ``"private"`` for one authorization context, ``"public"`` for all, including intermediaries.
 
     Raises:
         ValueError: a negative time or an unknown scope.
@@ -40,7 +40,7 @@ class CacheHint(Value, frozen=True):
 
 
 DEFAULT_CACHE_HINT: Final = CacheHint()
-"""Nothing may be reused: right for any server, and the one to change first."""
+"""No reuse: correct for all servers."""
 
 
 def hint_for(revision: Revision, method: str, hints: Mapping[str, CacheHint]) -> CacheHint | None:
@@ -52,8 +52,8 @@ def hint_for(revision: Revision, method: str, hints: Mapping[str, CacheHint]) ->
         hints: the server's, by method or ``"*"``.
 
     Returns:
-        ``None`` for a method whose results carry no hint in this revision. A hint that the server gave for the method
-        by name holds in every case, because extensions have cacheable methods of their own.
+        ``None`` for a method whose results have no hint in this revision. A hint for the method's own name always
+        applies, because extensions may have cacheable methods.
     """
     found = hints.get(method)
     if found is not None:

@@ -1,8 +1,7 @@
-"""What a question to the client needs, and whether the client declared it.
+"""The client capabilities that requests to a client need, for both eras.
 
-One table for both eras: in the modern era a gap is the -32021 answer with ``data.requiredCapabilities``, in the
-legacy era it is a local error of the handler that asked. Source: 2026-07-28 "Elicitation", "Sampling", "Roots";
-2025-11-25 the same pages.
+In the modern era a missing capability is the error -32021 with ``data.requiredCapabilities``; in the legacy era it is a
+local error of the handler. Source: "Elicitation", "Sampling" and "Roots" of 2026-07-28 and 2025-11-25.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ __all__ = ["declares_extension", "merge_required", "missing_for_request", "missi
 
 
 def missing_for_request(declared: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the capability that a client lacks for one request to it, in wire shape; ``None`` when it lacks nothing.
+    """Return the capability that a client lacks for one request to it, in wire shape; ``None`` if it lacks none.
 
     Args:
-        declared: the client's capabilities as it sent them; anything but a mapping declares nothing.
-        method: ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``; others need nothing.
+        declared: the client's capabilities as it sent them; a value that is no mapping declares none.
+        method: ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``; others need no capability.
         params: of that request.
     """
     client = _mapping(declared)
@@ -37,7 +36,7 @@ def missing_for_request(declared: Any, method: str, params: Mapping[str, Any] | 
 
 
 def _missing_elicitation(declared: Any, mode: Any) -> dict[str, Any] | None:
-    """Form is what ``elicitation: {}`` means; URL mode must be named."""
+    """Return the missing capability for a mode; ``elicitation: {}`` declares forms, and URLs must be declared."""
     if mode == "url":
         if isinstance(declared, Mapping) and cast("Mapping[str, Any]", declared).get("url") is not None:
             return None
@@ -51,7 +50,12 @@ def _missing_elicitation(declared: Any, mode: Any) -> dict[str, Any] | None:
 
 
 def missing_for_requests(declared: Any, requests: Mapping[str, Any]) -> dict[str, Any] | None:
-    """As `missing_for_request` for a map of input requests (key → ``{method, params}``), merged into one."""
+    """Return the capabilities that a client lacks for any of some input requests; ``None`` if it lacks none.
+
+    Args:
+        declared: see `missing_for_request`.
+        requests: ``{method, params}`` by key.
+    """
     missing: dict[str, Any] = {}
     for request in requests.values():
         entry = _mapping(request)
@@ -62,7 +66,7 @@ def missing_for_requests(declared: Any, requests: Mapping[str, Any]) -> dict[str
 
 
 def merge_required(into: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Add one required-capabilities object to another, level by level."""
+    """Add the capabilities of ``more`` to ``into``, at every level."""
     for key, value in more.items():
         present = into.get(key)
         if isinstance(present, dict) and isinstance(value, Mapping):

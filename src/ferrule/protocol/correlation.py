@@ -1,9 +1,9 @@
-"""Matching answers to questions: ids, progress tokens, cancellation. Tables only; who waits is the kernel's affair.
+"""Request ids, progress tokens and cancellations: the values with which messages refer to each other.
 
-Traps that live here so that they live nowhere else: of a peer's requests, ``1`` and ``"1"`` are different ids, ``1.0``
-and ``true`` are none, and a dict would take them for the same key; of our own requests, which have integers only, a
-peer may echo ``1`` as ``"1"`` or ``1.0`` (see `own_id`); progress must rise strictly; a cancellation may name an id
-that is unknown or finished, which is no fault.
+Of a peer's requests, ``1`` and ``"1"`` are different ids, and ``1.0`` and ``true`` are no ids, although a dict treats
+them as the same key. Of Ferrule's own requests, which have integer ids only, a peer may echo ``1`` as ``"1"`` or
+``1.0`` (see `own_id`). Progress must rise strictly. A cancellation may name an unknown or finished request, which is no
+error.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _MAX_ID_DIGITS: Final = 18
 
 
 class IdSequence:
-    """Integer ids that never repeat on a connection: right for both eras' rules on reuse.
+    """Integer ids that never repeat on a connection, as both eras require.
 
     Args:
-        last: where to begin, for one connection that several processes count on.
+        last: the last used id, for a connection that several processes share.
     """
 
     __slots__ = ("_last",)
@@ -38,9 +38,9 @@ class IdSequence:
 
 
 def own_id(echoed: Any) -> int | None:
-    """Return the id or progress token of `IdSequence` that a peer echoed; ``None`` if it cannot be one of those.
+    """Return an id or progress token of `IdSequence` that a peer echoed; ``None`` if it cannot be one.
 
-    Peers that keep ids as text or as floating-point numbers send them back so; other clients take that too.
+    Some peers keep ids as text or as floating-point numbers, and echo them in that form.
     """
     if type(echoed) is int:
         return echoed
@@ -52,7 +52,7 @@ def own_id(echoed: Any) -> int | None:
 
 
 def progress_token(params: Mapping[str, Any] | None) -> RequestId | None:
-    """Return the progress token that a request carries; ``None`` without one or with one of the wrong kind."""
+    """Return the progress token of a request; ``None`` without one, or if its type is wrong."""
     if params is None:
         return None
     meta = params.get("_meta")
@@ -63,13 +63,13 @@ def progress_token(params: Mapping[str, Any] | None) -> RequestId | None:
 
 
 def cancelled_request_id(params: Mapping[str, Any] | None) -> RequestId | None:
-    """Return the request that `notifications/cancelled` names; ``None`` if it names none that could exist."""
+    """Return the request id of a ``notifications/cancelled``; ``None`` if it has no valid id."""
     id: Any = None if params is None else params.get("requestId")
     return id if type(id) is int or isinstance(id, str) else None
 
 
 class ProgressGate:
-    """Lets a progress value pass only if it rises, as the specification demands of the sender."""
+    """Passes progress values only if they rise, as the specification requires of the sender ("Progress")."""
 
     __slots__ = ("_last",)
 
@@ -77,7 +77,7 @@ class ProgressGate:
         self._last: float | None = None
 
     def passes(self, progress: float) -> bool:
-        """Whether ``progress`` may be sent now; notes it if so. What JSON cannot say (NaN, infinity) never passes."""
+        """Return whether ``progress`` may be sent, and store it if so; NaN and infinities may not (JSON lacks them)."""
         if not isfinite(progress) or (self._last is not None and progress <= self._last):
             return False
         self._last = progress

@@ -1,4 +1,4 @@
-"""What the protocol has deprecated, said once per process when it is used (2026-07-28, "Deprecated features")."""
+"""Warnings for deprecated features of the protocol, once per process (2026-07-28, "Deprecated features")."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Deprecation(Value, frozen=True):
     """One deprecated feature.
 
     Attributes:
-        feature: in words.
+        feature: its name.
         proposal: the proposal that deprecated it.
         since: the first revision in which it is deprecated.
         removal: the earliest removal.
-        instead: what to use.
+        instead: the replacement.
     """
 
     feature: str
@@ -55,7 +55,7 @@ DEPRECATED: Final = {
         "Streamable HTTP",
     ),
 }
-"""By the names that `warn_deprecated` takes."""
+"""The deprecations by the name that `warn_deprecated` accepts."""
 
 _warned: set[str] = set()
 
@@ -65,7 +65,7 @@ def warn_deprecated(name: str, *, stacklevel: int = 2) -> None:
 
     Args:
         name: a key of `DEPRECATED`.
-        stacklevel: frames from here to whose code uses it.
+        stacklevel: number of frames from this function to the user's code.
     """
     if name not in _warned:
         _warned.add(name)

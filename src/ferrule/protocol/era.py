@@ -1,11 +1,11 @@
-"""Which era a message belongs to on a connection that speaks both: a lock, written as a table.
+"""The era of a connection that can serve both eras: a state machine, as two tables.
 
-On a stream pair the era is a property of the connection. It starts open; what *succeeds* first decides: an
-`initialize` locks legacy, an accepted modern envelope or `server/discover` locks modern. A rejected message and an
-era-neutral one (`ping`, an unknown method without an envelope) never lock. Source: 2026-07-28, "Versioning"; the
-lock itself is Ferrule's choice where the specification leaves room (a server MAY serve both eras at once on stdio).
+On a stream pair the era is a property of the connection. The first message that *succeeds* locks it: an ``initialize``
+locks the legacy era, an accepted modern envelope or ``server/discover`` the modern era. A rejected message, and one
+that belongs to no era (``ping``, an unknown method without an envelope), does not lock. Source: 2026-07-28,
+"Versioning"; the lock is Ferrule's choice (the specification allows a server to serve both eras at once on stdio).
 
-Pure: the caller asks `EraLock.judge` before serving and calls `EraLock.succeeded` after.
+The caller uses `EraLock.judge` before it serves a message, and `EraLock.succeeded` after it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["TRANSITIONS", "VERDICTS", "Era", "EraLock", "MessageEra", "Verdict",
 class Era(Enum):
     """The state of a connection's lock."""
 
-    __hash__ = object.__hash__  # as below
+    __hash__ = object.__hash__  # see `MessageEra`
 
     OPEN = "open"
     LEGACY = "legacy"
@@ -33,16 +33,16 @@ class Era(Enum):
 
 
 class MessageEra(Enum):
-    """What a message shows of its era by itself."""
+    """The era of a single message."""
 
-    __hash__ = object.__hash__  # by identity: Enum's own is Python code, and the tables are asked for every message
+    __hash__ = object.__hash__  # by identity: the hash of `Enum` is Python code, and each message needs the tables
 
     INITIALIZE = "initialize"
     """The request that opens the legacy era."""
     ENVELOPE = "envelope"
-    """It carries (part of) the modern per-request envelope, or is `server/discover`."""
+    """It has the modern per-request envelope or a part of it, or is ``server/discover``."""
     PLAIN = "plain"
-    """Neither: legacy by shape, or neutral."""
+    """Neither: a legacy message, or one of no era."""
 
 
 class Verdict(Enum):
@@ -59,12 +59,12 @@ VERDICTS: Final[Mapping[tuple[Era, MessageEra], Verdict]] = MappingProxyType(
         (Era.OPEN, MessageEra.INITIALIZE): Verdict.SERVE_LEGACY,
         (Era.OPEN, MessageEra.ENVELOPE): Verdict.SERVE_MODERN,
         (Era.OPEN, MessageEra.PLAIN): Verdict.SERVE_LEGACY,
-        (Era.LEGACY, MessageEra.INITIALIZE): Verdict.SERVE_LEGACY,  # and the runner refuses the second handshake
+        (Era.LEGACY, MessageEra.INITIALIZE): Verdict.SERVE_LEGACY,  # the runner refuses a second handshake
         (Era.LEGACY, MessageEra.ENVELOPE): Verdict.REFUSE_ENVELOPE,
         (Era.LEGACY, MessageEra.PLAIN): Verdict.SERVE_LEGACY,
         (Era.MODERN, MessageEra.INITIALIZE): Verdict.REFUSE_INITIALIZE,
         (Era.MODERN, MessageEra.ENVELOPE): Verdict.SERVE_MODERN,
-        (Era.MODERN, MessageEra.PLAIN): Verdict.SERVE_MODERN,  # the ladder then names what is missing
+        (Era.MODERN, MessageEra.PLAIN): Verdict.SERVE_MODERN,  # the envelope's check then names the missing keys
     }
 )
 
@@ -81,11 +81,11 @@ TRANSITIONS: Final[Mapping[tuple[Era, MessageEra], Era]] = MappingProxyType(
         (Era.MODERN, MessageEra.PLAIN): Era.MODERN,
     }
 )
-"""Where a message that *succeeded* leads; a rejected one leads nowhere."""
+"""The state after a message that *succeeded*; a rejected message does not change the state."""
 
 
 def message_era(method: str, params: Any) -> MessageEra:
-    """Return what a request or notification shows of its era."""
+    """Return the era of a request or notification."""
     if method == "initialize":
         return MessageEra.INITIALIZE
     if method == "server/discover" or has_modern_envelope(params):
@@ -97,7 +97,7 @@ class EraLock:
     """The lock of one connection.
 
     Args:
-        modern_versions: what the server speaks of the modern era, for the refusals.
+        modern_versions: the server's revisions of the modern era, for error responses.
     """
 
     __slots__ = ("_modern_versions", "state")
@@ -107,11 +107,11 @@ class EraLock:
         self._modern_versions = modern_versions
 
     def judge(self, kind: MessageEra) -> Verdict:
-        """Return what to do with a message of this kind in the present state."""
+        """Return the verdict on a message of this kind in the present state."""
         return VERDICTS[self.state, kind]
 
     def refusal(self, verdict: Verdict, params: Any) -> MCPError | None:
-        """Return the error that a refusing verdict answers with; ``None`` for one that serves."""
+        """Return the error response of a verdict that refuses; ``None`` for one that serves."""
         if verdict is Verdict.REFUSE_ENVELOPE:
             return InvalidRequest("This connection was opened by initialize; requests carry no modern envelope here")
         if verdict is Verdict.REFUSE_INITIALIZE:
@@ -120,5 +120,5 @@ class EraLock:
         return None
 
     def succeeded(self, kind: MessageEra) -> None:
-        """Note that a message of this kind was accepted (an `initialize`: that it was answered with a result)."""
+        """Change the state after a message of this kind was accepted (an ``initialize``: after its result)."""
         self.state = TRANSITIONS[self.state, kind]

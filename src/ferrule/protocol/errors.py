@@ -1,10 +1,9 @@
-"""One family of errors, and the one boundary where an exception becomes a JSON-RPC error.
+"""The errors of Ferrule, and the one function that converts an exception to a JSON-RPC error.
 
-The class says whose business an error is. An `MCPError` is meant for the peer: it has a code, and its message and
-data go out as they are. A `LocalError` never leaves the process: it has no code, so that a time-out here cannot be
-mistaken for an answer from there (specification 2026-07-28, "Base protocol", error codes). A `RemoteError` is what
-the peer answered. Anything else that a handler raises is internal: `error_from_exception` says so and nothing more;
-the caller logs it.
+An `MCPError` is sent to the peer: it has a code, and its message and data are sent unchanged. A `LocalError` is never
+sent: it has no code, so that a local time-out cannot be mistaken for an error response of the peer (2026-07-28, "Base
+protocol", error codes). A `RemoteError` is an error response of the peer. Any other exception of a handler becomes
+"Internal error" without details (`error_from_exception`); the caller logs it.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ __all__ = [
 
 
 class MCPError(FerruleError):
-    """A failure that the peer is told: code, message and data go on the wire as they are.
+    """An error that is sent to the peer: code, message and data are sent unchanged.
 
     Args:
-        message: one short sentence without internals.
+        message: one short sentence without internal details.
         code: any integer; outside -32768…-32000 for an application's own codes. ``None`` takes the class's code.
         data: any JSON value; left out when not given (``None`` is sent as ``null``).
     """
@@ -77,7 +76,7 @@ class ParseError(MCPError):
 
 
 class InvalidRequest(MCPError):
-    """-32600: the peer's JSON is no request that may be made here and now."""
+    """-32600: the peer's JSON is no valid request, or the request is not allowed in the present state."""
 
     default_code = JsonRpcErrorCode.INVALID_REQUEST
 
@@ -98,7 +97,7 @@ class InvalidParams(MCPError):
 
 
 class InternalError(MCPError):
-    """-32603: this side failed; the peer learns no more than that."""
+    """-32603: this side failed; the peer gets no details."""
 
     default_code = JsonRpcErrorCode.INTERNAL_ERROR
 
@@ -127,7 +126,7 @@ class HeaderMismatch(MCPError):
 
 
 class MissingRequiredClientCapability(MCPError):
-    """-32021 (2026-07-28): the request cannot be served without something that its client did not declare.
+    """-32021 (2026-07-28): the request cannot be served without a capability that its client did not declare.
 
     Args:
         required: the missing capabilities in the shape of client capabilities, such as ``{"sampling": {}}``.
@@ -143,11 +142,11 @@ class MissingRequiredClientCapability(MCPError):
 
 
 class UnsupportedProtocolVersion(MCPError):
-    """-32022 (2026-07-28): the named revision is not spoken here.
+    """-32022 (2026-07-28): this server does not support the requested revision.
 
     Args:
         requested: as the peer wrote it.
-        supported: what it may ask for instead.
+        supported: the revisions that the peer may request instead.
     """
 
     default_code = JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION
@@ -157,7 +156,7 @@ class UnsupportedProtocolVersion(MCPError):
 
 
 class RemoteError(MCPError):
-    """The peer answered a request with an error (its code, message and data)."""
+    """An error response of the peer, with its code, message and data."""
 
     @classmethod
     def from_error(cls, error: JsonRpcError) -> RemoteError:
@@ -170,16 +169,16 @@ class LocalError(FerruleError):
 
 
 class ConnectionClosed(LocalError):
-    """The connection ended before the answer came, or a call was made after it ended."""
+    """The connection closed before the response arrived, or a request was made after it closed."""
 
 
 class RequestTimeout(LocalError, TimeoutError):
-    """No answer came within the time given.
+    """No response arrived in time.
 
     Attributes:
-        method: what was asked.
-        timeout_s: how long it waited, in seconds.
-        is_cap: whether that was the absolute bound (``max_total_s``), which progress does not extend.
+        method: of the request.
+        timeout_s: the time limit in seconds.
+        is_cap: whether that was the absolute limit (``max_total_s``), which progress does not extend.
     """
 
     def __init__(self, method: str, timeout_s: float, *, is_cap: bool = False) -> None:
@@ -195,7 +194,7 @@ class NoBackChannel(LocalError):
 
 
 class CapabilityNotDeclared(LocalError):
-    """The peer did not declare what a request to it needs.
+    """The peer did not declare a capability that a request to it needs.
 
     Attributes:
         required: the missing capabilities in their wire shape.
@@ -207,8 +206,10 @@ class CapabilityNotDeclared(LocalError):
 
 
 class NotInRevision(CapabilityNotDeclared):
-    """The revision in use cannot express the question, whatever the client declared: whoever has a way without it takes
-    that way for both."""
+    """The connection's revision has no such request or field, whatever the client declared.
+
+    A subclass of `CapabilityNotDeclared`, so that one ``except`` handles both.
+    """
 
     def __init__(self, message: str) -> None:
         LocalError.__init__(self, message)
@@ -216,7 +217,7 @@ class NotInRevision(CapabilityNotDeclared):
 
 
 class ClientNotAskable(NoBackChannel, CapabilityNotDeclared):
-    """A legacy client that has no way to answer here, whatever it declared: without a session, or without a stream."""
+    """A legacy client cannot send a response, whatever it declared: it has no session, or no stream."""
 
     def __init__(self, message: str, required: Mapping[str, Any] | None = None) -> None:
         LocalError.__init__(self, message)
@@ -224,9 +225,9 @@ class ClientNotAskable(NoBackChannel, CapabilityNotDeclared):
 
 
 def sole_error(error: BaseException) -> BaseException:
-    """Return the one exception in a group, however deep; anything else, a group of several too, as it is.
+    """Return the only exception in an exception group, at any depth; return any other exception unchanged.
 
-    A task group wraps what its only failing task raised, and the author meant what he raised.
+    A task group wraps the exception of its only failed task; the author means that exception, not the group.
     """
     found = error
     while isinstance(found, BaseExceptionGroup):
@@ -238,10 +239,10 @@ def sole_error(error: BaseException) -> BaseException:
 
 
 def error_from_exception(error: BaseException) -> JsonRpcError:
-    """Return what the peer is told about an exception: the single mapping to JSON-RPC codes.
+    """Return the JSON-RPC error that is sent for an exception.
 
-    An `MCPError` speaks for itself, also alone in a group (`sole_error`); bytes and shapes that could not be read get
-    their own codes; everything else is "Internal error" without detail. The caller logs what it did not expect.
+    An `MCPError`, also alone in a group (`sole_error`), has its own code, message and data. Unreadable bytes and
+    invalid messages have their codes. Anything else is "Internal error" without details; the caller logs it.
     """
     error = sole_error(error)
     if isinstance(error, MCPError):

@@ -1,10 +1,10 @@
-"""The legacy handshake as one pure negotiation.
+"""The version negotiation of the legacy handshake.
 
-Result and committed state both come from one `Negotiation`, so that a server cannot answer one version and remember
-another. The runner commits only after middleware has had its say.
+The response and the state of the connection are made from one `Negotiation`, so that they have the same version. The
+runner changes the connection after the response has passed the middleware.
 
-Source: "Lifecycle" of 2024-11-05 to 2025-11-25. The rule: the requested revision if we speak it, else our latest
-handshake revision; the client then decides whether it can live with that.
+Source: "Lifecycle" of 2024-11-05 to 2025-11-25. The result is the requested revision if the server supports it, else
+the server's latest handshake revision, which the client may refuse.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = [
 
 
 class Negotiation(Value, frozen=True):
-    """What one `initialize` settled.
+    """The result of one ``initialize``.
 
     Attributes:
-        client: the client's params, as they were negotiated (middleware may have rewritten them).
-        protocol_version: the revision that holds from now on.
+        client: the client's params (middleware may have changed them).
+        protocol_version: the revision of the connection.
     """
 
     client: InitializeParams
@@ -41,12 +41,12 @@ class Negotiation(Value, frozen=True):
 
 
 def is_handshake_version(version: object) -> bool:
-    """Return whether this is a revision that ``initialize`` can settle on; any JSON value may be asked about."""
+    """Return whether a JSON value is a revision that ``initialize`` can negotiate."""
     return isinstance(version, str) and version in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def negotiate_version(requested: str, supported: Sequence[str] = HANDSHAKE_PROTOCOL_VERSIONS) -> str:
-    """Return the revision to answer with: the requested one if spoken, else the latest spoken one.
+    """Return the revision of the response: the requested one if it is supported, else the latest supported one.
 
     Args:
         requested: the client's ``protocolVersion``.
@@ -61,7 +61,7 @@ def read_initialize_params(params: Mapping[str, Any] | None) -> InitializeParams
     """Return the typed params of `initialize`.
 
     Raises:
-        InvalidParams: the client sent something else.
+        InvalidParams: the params have another shape.
     """
     try:
         return convert(dict(params or {}), InitializeParams)
@@ -72,5 +72,10 @@ def read_initialize_params(params: Mapping[str, Any] | None) -> InitializeParams
 def negotiate_initialize(
     client: InitializeParams, supported: Sequence[str] = HANDSHAKE_PROTOCOL_VERSIONS
 ) -> Negotiation:
-    """Settle the handshake for these params."""
+    """Return the negotiation for a client's params.
+
+    Args:
+        client: its params.
+        supported: handshake revisions in rising order; not empty.
+    """
     return Negotiation(client, negotiate_version(client.protocol_version, supported))

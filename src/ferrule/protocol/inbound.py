@@ -1,13 +1,12 @@
-"""Inbound classification: one decoded body against the modern per-request envelope.
+"""The checks of the modern per-request envelope.
 
-From revision 2026-07-28 on there is no handshake: each request names its protocol version and its client's
-capabilities in ``params._meta``, and over HTTP mirrors some of the body in headers. The ladder below judges that
-and nothing else: whether the method exists is for dispatch to say. Pure: no I/O, no clock, no logging, and no JSON
-value makes it raise.
+From revision 2026-07-28 on there is no handshake: each request has its protocol version and its client's capabilities
+in ``params._meta``, and over HTTP mirrors some of the body in headers. Only that is checked here, not whether the
+method exists. The functions are pure: no I/O, no clock, no logging, and no JSON value makes them raise.
 
-Order matters and the first failing rung wins. The header rung stands before the version rung, so that a client
-which contradicts itself is told so; the method and name rung stands after it, so that a client of a newer revision
-can negotiate down before its other headers are judged.
+The order of the checks matters; the first failed check decides. The version header is checked before the version, so
+that a client which contradicts itself gets that error. The method and name headers are checked after the version, so
+that a client of a newer revision can first negotiate an older one.
 
 Source: 2026-07-28, "Base protocol" (`_meta`), "Versioning", "Streamable HTTP" (headers, status codes).
 """
@@ -64,7 +63,7 @@ LOG_LEVEL_KEY: Final = META_LOG_LEVEL
 NAME_PARAMS: Final[Mapping[str, str]] = MappingProxyType(
     {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 )
-"""Method → the param that ``Mcp-Name`` mirrors."""
+"""By method, the param that the ``Mcp-Name`` header mirrors."""
 
 ERROR_CODE_HTTP_STATUS: Final[Mapping[int, int]] = MappingProxyType(
     {
@@ -77,9 +76,9 @@ ERROR_CODE_HTTP_STATUS: Final[Mapping[int, int]] = MappingProxyType(
         int(JsonRpcErrorCode.METHOD_NOT_FOUND): 404,
     }
 )
-"""JSON-RPC code → HTTP status of a modern answer that is not yet a stream; any other code is the caller's default.
+"""HTTP status of a modern error response that is no stream, by JSON-RPC code; other codes have the caller's default.
 
-A legacy JSON-RPC error stays 200: a legacy client reads 404 as a lost session.
+A legacy error response always has status 200: a legacy client takes 404 for a lost session.
 """
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -89,7 +88,7 @@ _REQUIRED_KEYS: Final = (PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY)
 
 @refuses_as_a_dataclass
 class InboundModernRoute(Value, frozen=True):
-    """Every rung passed.
+    """The result of a request that passed all checks.
 
     Attributes:
         protocol_version: one of the supported modern versions.
@@ -104,7 +103,7 @@ class InboundModernRoute(Value, frozen=True):
 
 @refuses_as_a_dataclass
 class InboundLadderRejection(Value, frozen=True):
-    """The first rung that failed: what to answer.
+    """The error response for the first failed check.
 
     Attributes:
         code: JSON-RPC code.
@@ -118,15 +117,14 @@ class InboundLadderRejection(Value, frozen=True):
 
 
 def http_status(code: int, default: int = 200) -> int:
-    """Return the HTTP status of a modern JSON-RPC error, ``default`` where the specification prescribes none."""
+    """Return the HTTP status of a modern JSON-RPC error; ``default`` if the specification prescribes none."""
     return ERROR_CODE_HTTP_STATUS.get(code, default)
 
 
 def has_modern_envelope(params: Any) -> bool:
-    """Return whether params look like a modern request: ``_meta`` holds any key of the envelope.
+    """Return whether params are those of a modern request: ``_meta`` has any key of the envelope.
 
-    One key is enough, so that an incomplete envelope is judged (and explained) by the ladder instead of being
-    taken for a legacy request.
+    One key is enough, so that an incomplete envelope gets a precise error instead of being taken for a legacy request.
     """
     sent: Mapping[str, Any] = params if type(params) in _DICT or issubclass(type(params), Mapping) else _NOTHING
     meta: Any = sent.get("_meta")
@@ -143,17 +141,19 @@ def classify_inbound_request(
     require_client_info: bool = False,
     name_params: Mapping[str, str] = NAME_PARAMS,
 ) -> InboundModernRoute | InboundLadderRejection:
-    """Run the ladder over one decoded request; the first failing rung wins. Never raises on a JSON value.
+    """Check the envelope of one decoded request; it never raises for a JSON value.
 
     Args:
         body: the decoded JSON-RPC request.
-        headers: HTTP headers under lower-case names; ``None`` where there are none (stdio, memory), which skips
-            the header rungs.
-        supported_modern_versions: what this server speaks of the modern era.
+        headers: HTTP headers under lower-case names; ``None`` on other transports, where headers are not checked.
+        supported_modern_versions: the server's revisions of the modern era.
         require_client_info: also refuse an envelope without client info, which the published schema only recommends.
-        name_params: method → the param that ``Mcp-Name`` must equal; extensions add theirs.
+        name_params: by method, the param that ``Mcp-Name`` must equal; extensions add theirs.
+
+    Returns:
+        The version and the client, or the error response for the first failed check.
     """
-    # The exact type first: the check against the abstract one is a Python call, three times per request.
+    # The exact type first: a check against `Mapping` is a Python call, three times in each request.
     message: Mapping[str, Any] = body if type(body) in _DICT or issubclass(type(body), Mapping) else _NOTHING
     sent: Any = message.get("params")
     params: Mapping[str, Any] = sent if type(sent) in _DICT or issubclass(type(sent), Mapping) else _NOTHING
@@ -199,7 +199,7 @@ def _missing_keys(envelope: Mapping[str, Any], require_client_info: bool) -> Inb
 def _mirror_problem(
     message: Mapping[str, Any], params: Mapping[str, Any], headers: Mapping[str, str], name_params: Mapping[str, str]
 ) -> str | None:
-    """Return what contradicts the body in ``Mcp-Method`` and ``Mcp-Name``; ``None`` when nothing does."""
+    """Return the error text if ``Mcp-Method`` or ``Mcp-Name`` contradicts the body; ``None`` if they agree."""
     method: Any = message.get("method")
     stated = headers.get(MCP_METHOD_HEADER)
     if stated is None:
@@ -213,7 +213,7 @@ def _mirror_problem(
     if name is None:
         return "The Mcp-Name header is missing"
     name = name.strip(" \t")
-    if not name.startswith("=?"):  # the common case is plain text
+    if not name.startswith("=?"):  # the common case: a name that is not encoded
         return None if name == params.get(param) else f"The Mcp-Name header differs from params.{param}"
     try:
         decoded = decode_header_value(name)

@@ -1,4 +1,4 @@
-"""Small opaque values under keys, with an expiry: states that are too large to travel with a client."""
+"""Small opaque values under keys, with an expiry: for example states that are too large to be sent to a client."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ __all__ = ["BlobStore", "MemoryBlobs", "ValueTooLarge", "most_entries", "probe"]
 
 
 class ValueTooLarge(OSError):
-    """The store does not keep a value of this size; what was there under the key stays."""
+    """The store does not keep a value of this size; the old value of the key is kept."""
 
 
 class BlobStore(Protocol):
-    """Bytes under text keys; every key expires. No bytes are a value, too."""
+    """Bytes under text keys; every key expires. An empty value is valid."""
 
     async def put(self, key: str, value: bytes, *, ttl_s: float) -> None:
-        """Keep ``value`` under ``key`` for ``ttl_s`` seconds; replaces what was there.
+        """Store a value, in place of an older one.
 
-        Of 0 seconds and less: forget what was there.
+        Args:
+            key: of the value.
+            value: any bytes.
+            ttl_s: seconds until it expires; 0 or less deletes the old value.
 
         Raises:
             ValueTooLarge: the store keeps no value of this size.
@@ -30,7 +33,7 @@ class BlobStore(Protocol):
         ...
 
     async def get(self, key: str) -> bytes | None:
-        """Return the value, ``None`` when there is none or it expired."""
+        """Return the value; ``None`` if there is none, or it has expired."""
         ...
 
 
@@ -38,10 +41,10 @@ _PROBE: Final = bytes(16 * 1024)
 
 
 async def probe(blobs: BlobStore) -> None:
-    """Write a value that needs room, read it and take it away: whether a store can be used, and not only be read.
+    """Check that a store can be written to: store a value of 16 KiB, read it and delete it.
 
     Raises:
-        OSError: it cannot.
+        OSError: the store cannot be reached or written to.
     """
     key = f"health/{os.urandom(8).hex()}"
     await blobs.put(key, _PROBE, ttl_s=60)
@@ -50,11 +53,14 @@ async def probe(blobs: BlobStore) -> None:
 
 
 class MemoryBlobs:
-    """Blobs of one process, bounded in size and number: what has expired goes first, then the oldest.
+    """A `BlobStore` in the memory of one process, bounded in size and number.
+
+    Expired values are deleted first, then the oldest.
 
     Args:
-        max_bytes: of keys and values together, and of each. There may be one entry for each 256 of these bytes, or 64.
-        clock: seconds, for tests.
+        max_bytes: maximum size of all keys and values together. The maximum number of values is a 256th of it, at
+            least 64.
+        clock: returns seconds; for tests.
     """
 
     def __init__(self, *, max_bytes: int = 64 * 1024 * 1024, clock: Callable[[], float] = time.monotonic) -> None:
@@ -69,7 +75,7 @@ class MemoryBlobs:
         return len(self._blobs)
 
     async def put(self, key: str, value: bytes, *, ttl_s: float) -> None:
-        """See `BlobStore`."""
+        """Store a value, in place of an older one; see `BlobStore.put`."""
         size = len(key) + len(value)
         if size > self._max_bytes:
             raise ValueTooLarge(f"A value of {len(value)} bytes is more than the {self._max_bytes} of this store")
@@ -86,12 +92,12 @@ class MemoryBlobs:
         self._blobs[key] = (now + ttl_s, value)
         self._size += size
         heappush(self._expiry, (now + ttl_s, key))
-        if len(self._expiry) > 2 * len(self._blobs) + 64:  # entries of values that are gone or replaced
+        if len(self._expiry) > 2 * len(self._blobs) + 64:  # remove entries of deleted and replaced values
             self._expiry = [(expiry, key) for key, (expiry, _) in self._blobs.items()]
             heapify(self._expiry)
 
     async def get(self, key: str) -> bytes | None:
-        """See `BlobStore`."""
+        """Return the value; see `BlobStore.get`."""
         found = self._blobs.get(key)
         if found is None:
             return None
@@ -107,5 +113,5 @@ class MemoryBlobs:
 
 
 def most_entries(max_bytes: int) -> int:
-    """Return how many entries a store of ``max_bytes`` may have: an empty value takes room, too."""
+    """Return the maximum number of entries in a store of ``max_bytes``, because an empty value needs memory too."""
     return max(64, max_bytes // 256)

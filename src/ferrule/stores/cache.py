@@ -1,9 +1,9 @@
-"""Results that may be used again for a while: bytes under a group and a key, each with an expiry.
+"""Cached results: bytes under a group and a key, each with an expiry.
 
-A group is dropped as one ("what any ``tools/list`` gave"), at the same small price however much is in it. A cache may
-forget at any time; whoever finds nothing asks again.
+A group (such as all results of ``tools/list``) can be dropped at once, at a cost that does not depend on its size. A
+cache may drop values at any time.
 
-Rule a newcomer would break: who may see a value is part of its key. The store compares keys and knows nobody.
+The principal that may see a value must be part of its key: the store compares keys and does not know principals.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ DEFAULT_MAX_CACHE_BYTES: Final = 32 << 20
 
 
 class CacheStore(Protocol):
-    """Values that may be lost; several processes may share them."""
+    """Values that may be dropped at any time; several processes may share them."""
 
     async def get(self, group: str, key: str) -> bytes | None:
-        """Return the value, ``None`` when there is none, it expired, or its group was dropped."""
+        """Return a value; ``None`` if there is none, it has expired, or its group was dropped."""
         ...
 
     async def put(self, group: str, key: str, value: bytes, *, ttl_s: float) -> None:
-        """Keep a value for at most ``ttl_s`` seconds; what was there is forgotten, even if the new one is not kept.
+        """Store a value for at most ``ttl_s`` seconds. The old value is deleted, even if the new one is not kept.
 
         Raises:
             OSError: the store cannot be reached or written to.
@@ -36,17 +36,17 @@ class CacheStore(Protocol):
         ...
 
     async def drop(self, group: str) -> None:
-        """Forget everything in a group."""
+        """Delete all values of a group."""
         ...
 
 
 class MemoryCacheStore:
-    """Values of one process; the longest unused go first.
+    """A `CacheStore` in the memory of one process; the least recently used values are deleted first.
 
     Args:
-        max_bytes: of all keys and values together; a larger value is not kept, and costs no other its place. There may
-            be one entry for each 256 of these bytes, or 64.
-        clock: seconds, for tests.
+        max_bytes: maximum size of all keys and values together; a larger value is not kept, and deletes no other. The
+            maximum number of values is a 256th of it, at least 64.
+        clock: returns seconds; for tests.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class MemoryCacheStore:
         return len(self._entries)
 
     async def get(self, group: str, key: str) -> bytes | None:
-        """See `CacheStore`."""
+        """Return a value; see `CacheStore.get`."""
         found = self._entries.get((group, key))
         if found is None:
             return None
@@ -73,7 +73,7 @@ class MemoryCacheStore:
         return found[1]
 
     async def put(self, group: str, key: str, value: bytes, *, ttl_s: float) -> None:
-        """See `CacheStore`."""
+        """Store a value for at most ``ttl_s`` seconds; see `CacheStore.put`."""
         self._forget((group, key))
         size = _size(group, key, value)
         if size > self._max_bytes or ttl_s <= 0:
@@ -84,7 +84,7 @@ class MemoryCacheStore:
             self._forget(next(iter(self._entries)))
 
     async def drop(self, group: str) -> None:
-        """See `CacheStore`."""
+        """Delete all values of a group; see `CacheStore.drop`."""
         for name in [name for name in self._entries if name[0] == group]:
             self._forget(name)
 

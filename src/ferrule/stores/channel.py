@@ -1,7 +1,7 @@
-"""Short messages from one process to all others that share a store; nobody keeps them.
+"""Short messages from one process to all others that share a store; they are not kept.
 
-A message reaches whoever is subscribed when it is sent, at most once and in the order of each sender. What must not
-be lost is kept elsewhere, and a message only says that there is something to look at.
+A message reaches the subscribers of the time when it is sent, at most once and in the order of each sender. Data that
+must not be lost is stored elsewhere; a message only announces it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Protocol
 __all__ = ["Channel", "MemoryChannel", "OnMessage"]
 
 OnMessage = Callable[[bytes], None]
-"""Takes one message; must not wait."""
+"""Called with each message; must not wait."""
 
 
 class Channel(Protocol):
-    """One channel, shared by all who name the same store."""
+    """One channel, shared by all processes that use the same store."""
 
     async def send(self, message: bytes) -> None:
-        """Send to all others, and to this process's own subscribers.
+        """Send a message to all other processes, and to the subscribers of this one.
 
         Raises:
             OSError: the store cannot be reached; the message is lost.
@@ -27,30 +27,34 @@ class Channel(Protocol):
         ...
 
     async def listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None = None) -> None:
-        """Call ``on_message`` with each message from now on, until cancelled.
+        """Call ``on_message`` with each message, until cancelled.
 
-        A lost connection is made again; messages in between are lost. ``on_ready`` is called each time that it stands.
+        A lost connection is opened again; messages in between are lost.
+
+        Args:
+            on_message: called with each message.
+            on_ready: called each time when the connection is open.
         """
         ...
 
 
 class MemoryChannel:
-    """The channel of one process; several objects with one ``name`` are one channel, for tests.
+    """A `Channel` in the memory of one process; objects with the same ``peers`` are one channel, for tests.
 
     Args:
-        peers: the subscribers; shared by those that belong together.
+        peers: the list of subscribers, which several objects may share.
     """
 
     def __init__(self, peers: list[OnMessage] | None = None) -> None:
         self._peers: list[OnMessage] = [] if peers is None else peers
 
     async def send(self, message: bytes) -> None:
-        """See `Channel`."""
+        """Send a message to all other processes, and to the subscribers of this one; see `Channel.send`."""
         for peer in list(self._peers):
             peer(message)
 
     async def listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None = None) -> None:
-        """See `Channel`."""
+        """Call ``on_message`` with each message, until cancelled; see `Channel.listen`."""
         import anyio
 
         self._peers.append(on_message)

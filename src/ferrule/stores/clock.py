@@ -1,7 +1,7 @@
-"""Clocks that nobody sets: what a store counts lives with.
+"""Monotonic clocks, with which stores measure expiry.
 
-The time of day can be wrong in one process, and can be set while it runs; a life that is judged by it ends early. Time
-since the machine was started is the same for all its processes and only ever grows.
+The system's clock can be wrong, and can be set while a process runs: values would expire too early or too late. The
+time since the machine was started is the same in all its processes and never goes back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 __all__ = ["boot_id", "steady_time", "uptime_s"]
 
-_BOOT_CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", -1)  # Linux has it
+_BOOT_CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", -1)  # exists on Linux only
 
 _STARTED_AT: Final = time.time() - time.monotonic()
 
@@ -23,12 +23,12 @@ def uptime_s() -> float:
 
 
 def boot_id() -> str:
-    """Return a name for the time since the machine was started; ``""`` where the system has none (all but Linux)."""
+    """Return an id that changes when the machine is started; ``""`` on systems other than Linux."""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
     return ""
 
 
 def steady_time() -> float:
-    """Return seconds since the epoch, as the clock stood when this process began; setting it changes nothing."""
+    """Return seconds since the epoch, by the clock at the start of this process; setting the clock has no effect."""
     return _STARTED_AT + time.monotonic()

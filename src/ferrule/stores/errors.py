@@ -1,4 +1,4 @@
-"""What stores raise beside `ConnectionError` and `TimeoutError`, which say that waiting may help."""
+"""Errors of stores, in addition to `ConnectionError` and `TimeoutError`, after which a later call may succeed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["StoreNotWritable"]
 
 
 class StoreNotWritable(OSError):
-    """The store answers and refuses to write: its disk or memory is full, or it may only be read.
+    """The store can be reached but not written to: its disk or memory is full, or it is read-only.
 
-    An operator must act; waiting alone does not help.
+    An operator must act: later calls fail too.
     """

@@ -1,11 +1,11 @@
-"""The events that were sent on the streams of legacy sessions, for clients that lost a stream and ask for the rest.
+"""The events that were sent on the streams of legacy sessions, for clients that resume a lost stream.
 
 `EventStore` is the interface. `MemoryEventStore` is the default: bounded, for one process.
-`ferrule.stores.redis.store.RedisEvents` is shared by all workers. Revision 2026-07-28 has no event ids, so the modern
-era never comes here.
+`ferrule.stores.redis.store.RedisEvents` is shared by all workers. Only the legacy era uses this: revision 2026-07-28
+has no event ids.
 
-An event is replayed only to the session, and only for the stream, that it was written for. The id that a client sends
-is foreign input: a store looks for its stream *inside the given session* and returns ``None`` if there is none.
+An event is replayed only to its own session and on its own stream. The id that a client sends is untrusted input: a
+store must look for its stream *within the given session*, and return ``None`` if there is none.
 """
 
 from collections import OrderedDict, deque
@@ -22,34 +22,37 @@ class StoredEvent(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """The events after a given one, oldest first, and the stream they belong to."""
+    """The events after a given one, oldest first, and the id of their stream."""
 
     stream_id: str
     events: list[StoredEvent]
 
 
 class EventStore(Protocol):
-    """Keeps sent events. It may drop old ones; then ``replay`` answers ``None`` rather than leave a gap."""
+    """Keeps sent events. It may drop old ones; ``replay`` then returns ``None`` instead of leaving a gap."""
 
     async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
         """Store one event at the end of a stream and return its id.
 
-        Ids are unique within the session and contain no control character (they travel in an HTTP header).
+        Ids are unique within the session and contain no control characters, since clients send them in an HTTP header.
+
+        Raises:
+            OSError: the store cannot be reached or written to.
         """
         ...
 
     async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
-        """What followed ``last_event_id`` on its stream; ``None`` when this session does not have it (any more)."""
+        """Return the events after ``last_event_id`` on its stream; ``None`` if this session has no such event."""
         ...
 
     async def forget(self, session_id: str) -> None:
-        """Drop everything of a session that has ended."""
+        """Delete all events of a session that has ended."""
         ...
 
 
 _STREAM_BYTES = 1400
 _EVENT_BYTES = 40
-"""What a stream and an event take beside the data, measured: the empty first event of a stream is not free."""
+"""Measured memory of a stream and of an event in addition to the data."""
 
 
 class _StreamLog:
@@ -74,13 +77,16 @@ class MemoryEventStore:
 
     Overflow drops the oldest events of the stream (``max_stream_events``), the stream of the session that was written
     least recently (``max_session_streams``), or the stream of any session that was written least recently
-    (``max_bytes``). A client that asks for something dropped is told that it cannot be replayed.
+    (``max_bytes``). `replay` then returns ``None``.
 
     Args:
-        max_stream_events: events kept per stream, at least 1.
-        max_session_streams: streams kept per session, at least 1.
-        max_bytes: bytes kept in all, where each stream counts 1,400 and each event 40 beside its data; a single larger
-            event is kept until the next one arrives.
+        max_stream_events: maximum number of events of a stream, at least 1.
+        max_session_streams: maximum number of streams of a session, at least 1.
+        max_bytes: maximum bytes of all events, where each stream counts 1,400 and each event 40 in addition to its
+            data; a single larger event is kept until the next one arrives.
+
+    Raises:
+        ValueError: a bound is less than 1.
     """
 
     def __init__(
@@ -95,8 +101,8 @@ class MemoryEventStore:
         self._recency: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._size_bytes = 0
         self._events = 0
-        # Where new streams begin: above every id of what was dropped. One that was dropped and goes on must not give an
-        # id again, or its client would be sent on from the wrong place.
+        # Number of the first event of a new stream: above the numbers of all dropped streams. A dropped stream that
+        # continues must not use an id twice, or its client would resume at the wrong event.
         self._floor = 0
 
     @property
@@ -105,7 +111,7 @@ class MemoryEventStore:
         return self._size_bytes
 
     async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
-        """See `EventStore`."""
+        """Store one event at the end of a stream and return its id; see `EventStore.append`."""
         streams = self._sessions.get(session_id)
         if streams is None:
             streams = self._sessions[session_id] = OrderedDict()
@@ -130,14 +136,14 @@ class MemoryEventStore:
         return f"{stream_id}-{log.first + len(log.events) - 1}"
 
     async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
-        """See `EventStore`."""
+        """Return the events after ``last_event_id`` on its stream; see `EventStore.replay`."""
         stream_id, _, number = last_event_id.rpartition("-")
         streams = self._sessions.get(session_id)
         log = None if streams is None else streams.get(stream_id)
         if log is None or not (number.isascii() and number.isdigit()) or len(number) > 18:
             return None
         seen = int(number)
-        # Event ``seen`` itself may be gone; the one after it may not, or the client would miss something unnoticed.
+        # Event ``seen`` itself may be dropped, but not the one after it: the client would not notice the gap.
         if seen + 1 < log.first or seen >= log.first + len(log.events):
             return None
         start = seen + 1 - log.first
@@ -145,7 +151,7 @@ class MemoryEventStore:
         return Replay(stream_id, [StoredEvent(f"{stream_id}-{seen + 1 + i}", data) for i, data in enumerate(kept)])
 
     async def forget(self, session_id: str) -> None:
-        """See `EventStore`."""
+        """Delete all events of a session that has ended; see `EventStore.forget`."""
         for stream_id in list(self._sessions.get(session_id, ())):
             self._drop_stream(session_id, stream_id)
 

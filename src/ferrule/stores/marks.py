@@ -1,10 +1,10 @@
-"""One-time marks: who runs a step, and what came of it, across processes.
+"""One-time marks: which process runs a step, and its outcome, across processes.
 
-The promise is *at most once*: the first to `begin` a key runs it; everyone else gets the recorded outcome, waits for
-it, or learns that it is in doubt. A mark that was begun and never finished stays in doubt until it expires: whether
-the effect happened is exactly what nobody knows.
+The guarantee is *at most once*: the first caller of `begin` for a key runs the step; all others get the recorded
+outcome, or the state ``"running"``. A mark that was begun and never finished stays ``"running"`` until it expires: it
+is not known whether the effect happened.
 
-Rule a newcomer would break: a full store refuses. Whoever evicts a mark, running or done, lets something happen twice.
+A full store must refuse new marks. Evicting a mark, running or done, would let an effect happen twice.
 """
 
 from __future__ import annotations
@@ -32,21 +32,25 @@ class Mark(Value, frozen=True):
 
 
 class TooManyMarks(OSError):
-    """There is no room for another mark, and those that are there are promises that must be kept."""
+    """The store is full of marks that have not expired and must not be evicted."""
 
 
 class OneTimeMarks(Protocol):
     """Atomic marks under text keys; every key expires, and none is dropped before.
 
-    A key passes through three states: free, running (from `begin`), done (from `finish`). It is free again when the
-    time of the last of the two calls has passed, and not a moment earlier: a store that has no room refuses new keys.
-    Times are counted by the store's clock. Empty keys and empty outcomes are like any other.
+    A key has three states: free, running (after `begin`), done (after `finish`). It is free again when the ``ttl_s`` of
+    the last of the two calls has passed, and never earlier: a full store refuses new keys. The store's clock measures
+    the times. Empty keys and empty outcomes are valid.
     """
 
     async def begin(self, key: str, *, ttl_s: float) -> Mark:
-        """Claim ``key`` if nobody has; ``"mine"`` is answered to exactly one caller, ever, within ``ttl_s`` seconds.
+        """Claim a key and return its state: ``"mine"`` for exactly one caller within ``ttl_s`` seconds.
 
-        A key that is running or done stays as it is, with the time that it has.
+        A key that is running or done keeps its state and its expiry.
+
+        Args:
+            key: of the mark.
+            ttl_s: seconds until a new mark expires.
 
         Raises:
             TooManyMarks: the key is new and the store is full.
@@ -55,12 +59,17 @@ class OneTimeMarks(Protocol):
         ...
 
     async def finish(self, key: str, value: bytes, *, ttl_s: float) -> None:
-        """Record the outcome of a key that was ``"mine"``, for ``ttl_s`` seconds; the last outcome counts.
+        """Record the outcome of a key that was ``"mine"``; a later outcome replaces it.
 
-        It is recorded also when the key has expired in the meantime.
+        It is recorded even if the key has expired meanwhile.
+
+        Args:
+            key: of the mark.
+            value: the outcome.
+            ttl_s: seconds until the mark expires.
 
         Raises:
-            TooManyMarks: it has expired, and the store is full.
+            TooManyMarks: the key has expired, and the store is full.
             OSError: the store cannot be reached or written to.
         """
         ...
@@ -70,13 +79,15 @@ _FLOOR_BYTES: Final = 256
 
 
 class MemoryMarks:
-    """Marks of one process, bounded in number and size; when they are full, new ones are refused until some expire.
+    """`OneTimeMarks` in the memory of one process, bounded in number and size.
+
+    When it is full, new marks are refused until some expire.
 
     Args:
-        max_marks: how many there may be.
-        max_bytes: of their keys and outcomes together, each counted with 256 bytes more; outcomes of running marks are
-            recorded all the same.
-        clock: seconds, for tests.
+        max_marks: maximum number of marks.
+        max_bytes: maximum size of all keys and outcomes, where each mark counts 256 bytes more. The outcome of a
+            running mark is recorded even above it.
+        clock: returns seconds; for tests.
     """
 
     def __init__(
@@ -97,7 +108,7 @@ class MemoryMarks:
         return len(self._marks)
 
     async def begin(self, key: str, *, ttl_s: float) -> Mark:
-        """See `OneTimeMarks`."""
+        """Claim a key and return its state; see `OneTimeMarks.begin`."""
         now = self._clock()
         self._sweep(now)
         found = self._marks.get(key)
@@ -108,7 +119,7 @@ class MemoryMarks:
         return Mark("mine")
 
     async def finish(self, key: str, value: bytes, *, ttl_s: float) -> None:
-        """See `OneTimeMarks`."""
+        """Record the outcome of a key that was ``"mine"``; a later outcome replaces it; see `OneTimeMarks.finish`."""
         now = self._clock()
         self._sweep(now)
         if key not in self._marks:
@@ -118,8 +129,8 @@ class MemoryMarks:
     def _check_room(self) -> None:
         if len(self._marks) >= self._max_marks or self._size_bytes >= self._max_bytes:
             raise TooManyMarks(
-                f"This process holds {len(self._marks)} one-time marks, and none of them has expired; "
-                "a store of more room is MCPServer(store='sqlite:///server.db') or store='redis://host:6379/0'"
+                f"This process has {len(self._marks)} one-time marks, and none of them has expired; "
+                "a larger store is MCPServer(store='sqlite:///server.db') or store='redis://host:6379/0'"
             )
 
     def _keep(self, key: str, expiry: float, value: bytes | None) -> None:
@@ -127,7 +138,7 @@ class MemoryMarks:
         self._marks[key] = (expiry, value)
         self._size_bytes += _size_bytes(key, value)
         heappush(self._expiry, (expiry, key))
-        if len(self._expiry) > 2 * len(self._marks) + 64:  # entries of marks that were kept anew
+        if len(self._expiry) > 2 * len(self._marks) + 64:  # remove entries of replaced marks
             self._expiry = [(expiry, key) for key, (expiry, _) in self._marks.items()]
             heapify(self._expiry)
 
@@ -142,7 +153,7 @@ class MemoryMarks:
             found = self._marks.get(key)
             if found is not None and found[0] <= now:
                 self._forget(key)
-        if not self._marks:  # an emptied dict keeps the room of its fullest hour, a cleared one does not
+        if not self._marks:  # a dict keeps the memory of its largest size until `clear`
             self._marks.clear()
 
 

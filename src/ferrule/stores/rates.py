@@ -1,9 +1,8 @@
-"""How often something may happen, counted in one place for everybody who asks.
+"""Rate limits, counted for all processes that use one store.
 
-A limit is a bucket that holds ``size`` and fills evenly in ``per_s`` seconds; each `RateLimitStore.take` takes one.
-A bucket is one number, the time at which it will be full again, and from then on it need not be kept: every
-implementation forgets it there, so that whoever sends once leaves nothing behind. (The same arithmetic is known as
-the generic cell rate algorithm.)
+A limit is a token bucket with ``size`` tokens that fills evenly in ``per_s`` seconds; each `RateLimitStore.take` takes
+one. A bucket is stored as one number, the time at which it is full again (the generic cell rate algorithm). After that
+time each implementation deletes it, so that a client that sends once leaves no data.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ __all__ = ["MemoryRateLimits", "RateLimitStore"]
 
 
 class RateLimitStore(Protocol):
-    """Buckets under text keys; each ends by itself when it is full."""
+    """Token buckets under text keys; a bucket is deleted when it is full."""
 
     async def take(self, key: str, *, size: int, per_s: float) -> float:
-        """Take one from a bucket.
+        """Take one token from a bucket.
 
         Args:
-            key: of the bucket; new ones are full.
-            size: how many a full bucket holds, at least 1.
+            key: of the bucket; a new bucket is full.
+            size: number of tokens of a full bucket, at least 1.
             per_s: seconds in which an empty bucket fills, more than 0.
 
         Returns:
-            0 when one was there; else the seconds until one will be, and nothing was taken.
+            0 if a token was taken; otherwise the seconds until there will be one.
 
         Raises:
             OSError: the store cannot be reached.
@@ -37,24 +36,29 @@ class RateLimitStore(Protocol):
 
 
 def next_full_at(full_at: float, now: float, *, size: int, per_s: float) -> tuple[float, float]:
-    """``(full_at, wait)`` after taking one from a bucket that is full at ``full_at``; the rule of every implementation.
+    """Return ``(full_at, wait)`` after taking one token; for all implementations of `take`.
 
-    A wait that is not 0 is one in which nothing was taken; ``full_at`` is to be kept all the same. Times are of one
-    clock, in seconds. A clock that was set back makes a bucket empty, and not full again in an hour.
+    If ``wait`` is not 0, no token was taken; ``full_at`` must be stored in any case.
+
+    Args:
+        full_at: the time at which the bucket is full, in seconds of the store's clock.
+        now: the time of the same clock.
+        size, per_s: see `RateLimitStore.take`.
     """
+    # After the clock was set back, a bucket is empty, but not for longer than it takes to fill.
     full_at = min(full_at, now + per_s)
     taken = max(full_at, now) + per_s / size
     wait = taken - now - per_s
-    # Sums of fractions miss by their last bits: a microsecond is not a reason to refuse.
+    # Rounding errors of the sums must not refuse a token: a microsecond is tolerated.
     return (taken, 0.0) if wait <= 1e-6 else (full_at, wait)
 
 
 class MemoryRateLimits:
-    """Buckets of one process.
+    """A `RateLimitStore` in the memory of one process.
 
     Args:
-        max_keys: bound; the one unused longest goes.
-        clock: seconds, for tests.
+        max_keys: maximum number of buckets; the least recently used is deleted first.
+        clock: returns seconds; for tests.
     """
 
     def __init__(self, *, max_keys: int = 10_000, clock: Callable[[], float] = time.monotonic) -> None:
@@ -66,7 +70,7 @@ class MemoryRateLimits:
         return len(self._full_at)
 
     async def take(self, key: str, *, size: int, per_s: float) -> float:
-        """See `RateLimitStore`."""
+        """Take one token from a bucket; see `RateLimitStore.take`."""
         now = self._clock()
         self._full_at[key], wait = next_full_at(self._full_at.get(key, now), now, size=size, per_s=per_s)
         self._full_at.move_to_end(key)

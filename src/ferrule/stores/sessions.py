@@ -1,7 +1,7 @@
-"""What workers must agree on about a legacy session: one small value per session, which lives while it is used.
+"""The data of legacy sessions that all workers need: one small value for each session, which expires when it is idle.
 
-The value is opaque here; the last writer wins, because what a session holds changes by its client's own requests,
-which come one after the other where order matters.
+The value is opaque here. The last writer wins: a session changes by requests of its own client, which sends them one
+after the other where the order matters.
 """
 
 from __future__ import annotations
@@ -14,26 +14,34 @@ __all__ = ["MemorySessions", "SessionStore"]
 
 
 class SessionStore(Protocol):
-    """Values by session id, forgotten when nobody has asked for them long enough."""
+    """Values by session id, which expire when they have not been read or written for their idle time."""
 
     async def put(self, session_id: str, value: bytes, *, idle_s: float) -> None:
-        """Keep a value, or replace it; its idle time begins anew."""
+        """Store a value, in place of an older one, and restart its idle time of ``idle_s`` seconds.
+
+        Raises:
+            OSError: the store cannot be reached or written to.
+        """
         ...
 
     async def get(self, session_id: str, *, idle_s: float) -> bytes | None:
-        """Return the value, ``None`` when there is none (any more); its idle time begins anew."""
+        """Return a value and restart its idle time of ``idle_s`` seconds; ``None`` if there is none, or it has expired.
+
+        Raises:
+            OSError: the store cannot be reached.
+        """
         ...
 
     async def delete(self, session_id: str) -> None:
-        """Forget a value."""
+        """Delete a value."""
         ...
 
 
 class MemorySessions:
-    """Values of one process.
+    """A `SessionStore` in the memory of one process.
 
     Args:
-        clock: seconds, for tests.
+        clock: returns seconds; for tests.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -41,14 +49,14 @@ class MemorySessions:
         self._values: dict[str, tuple[float, bytes]] = {}
 
     async def put(self, session_id: str, value: bytes, *, idle_s: float) -> None:
-        """See `SessionStore`."""
+        """Store a value and restart its idle time; see `SessionStore.put`."""
         now = self._clock()
         for old in [key for key, (expiry, _) in self._values.items() if expiry <= now]:
             del self._values[old]
         self._values[session_id] = (now + idle_s, value)
 
     async def get(self, session_id: str, *, idle_s: float) -> bytes | None:
-        """See `SessionStore`."""
+        """Return a value and restart its idle time of ``idle_s`` seconds; see `SessionStore.get`."""
         found = self._values.get(session_id)
         if found is None or found[0] <= self._clock():
             return None
@@ -56,5 +64,5 @@ class MemorySessions:
         return found[1]
 
     async def delete(self, session_id: str) -> None:
-        """See `SessionStore`."""
+        """Delete a value; see `SessionStore.delete`."""
         self._values.pop(session_id, None)

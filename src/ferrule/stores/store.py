@@ -1,9 +1,8 @@
-"""Choosing a store by its URL, and what one store offers.
+"""`Store`, which holds all parts of one store, and the choice of a store by its URL.
 
-``memory:`` lives in this process, ``sqlite:///jobs.db`` in a file that all processes of one machine share (three
-slashes and a relative path, four and an absolute one, as other libraries have it), ``redis://host`` on a server that
-any number of machines share. More schemes are one line in
-`register_scheme`; a module named there is imported when the first URL of its scheme is opened.
+``memory:`` is in this process, ``sqlite:///jobs.db`` in a file that all processes of one machine share (three slashes
+and a relative path, or four for an absolute one, as in other libraries), ``redis://host`` on a server that any number
+of machines share. `register_scheme` adds a scheme; its module is imported when the first URL of the scheme is opened.
 """
 
 from __future__ import annotations
@@ -35,28 +34,28 @@ class StoreUrlError(FerruleError, ValueError):
 
 
 async def _nothing_is_open() -> None:
-    """What a store without connections has to do to close."""
+    """Close a store without connections: do nothing."""
 
 
 def _nothing_to_check() -> None:
-    """What a store that may be away for a while has to look at before a server starts."""
+    """Check a store that may be unreachable when a server starts: do nothing."""
 
 
 class Store(Value, frozen=True):
-    """Everything that is kept in one place.
+    """The parts of one store.
 
     Attributes:
         marks: one-time marks.
         blobs: small opaque values.
         tasks: records of tasks.
-        channel: short messages to the other processes; ``None`` where there is none.
-        sessions, events: legacy sessions and what was sent on their streams; ``None`` keeps them in each process.
-        cache: results that may be used again.
-        rates: how often something happened.
-        is_shared: whether other processes see the same.
-        aclose: close what the running event loop has opened; whoever uses the store afterwards opens it anew. A server
-            that was given a URL does it at the end of its lifespan; whoever made the store does it otherwise.
-        check: looks, before a server starts, whether the store could be used at all, and raises `StoreUrlError` if not.
+        channel: short messages to the other processes; ``None`` if there is none.
+        sessions, events: legacy sessions and the events of their streams; ``None`` keeps them in each process.
+        cache: cached results.
+        rates: rate limits.
+        is_shared: whether other processes use the same data.
+        aclose: closes the connections of the running event loop; they are opened again on the next use. A server that
+            made the store from a URL calls it at the end of its lifespan; otherwise the code that made the store does.
+        check: raises `StoreUrlError` if the store cannot be used; called before a server starts.
     """
 
     marks: OneTimeMarks
@@ -73,7 +72,7 @@ class Store(Value, frozen=True):
 
 
 OpenStore: TypeAlias = Callable[[str], Store]
-"""``url -> Store``; opens nothing yet: the store is made where the server is, the file or socket on first use."""
+"""``url -> Store``. It opens no file or connection: that happens on first use."""
 
 
 def _open_memory(url: str) -> Store:
@@ -98,7 +97,12 @@ _EXTRAS: Final = {
 
 
 def register_scheme(scheme: str, opens: OpenStore | str) -> None:
-    """Serve URLs of ``scheme``: with a function, or with ``"module:function"``, imported on first use."""
+    """Register a function for URLs of a scheme; it replaces an earlier one.
+
+    Args:
+        scheme: the part of the URL before the colon.
+        opens: the function, or ``"module:function"``, which is imported on first use.
+    """
     _schemes[scheme] = opens
 
 
@@ -106,7 +110,7 @@ def open_store(url: str) -> Store:
     """Return the store that a URL names.
 
     Raises:
-        StoreUrlError: no such scheme, its module is missing, or the rest cannot be used.
+        StoreUrlError: the scheme is unknown, its module is not installed, or the rest of the URL is invalid.
     """
     scheme, colon, _ = url.partition(":")
     opens = _schemes.get(scheme) if colon else None

@@ -1,14 +1,14 @@
-"""Tasks that outlive the request which began them: one record per task, changed by compare-and-swap.
+"""Records of tasks, which exist longer than the request that began them: changed by compare-and-swap.
 
-The store knows four facts of a record (whose it is, when it ends, whether it is still open, which version it has)
-and keeps the rest as bytes. Two writers never overwrite each other: `TaskStore.replace` refuses a record that was
-read before the last change, and the caller reads again.
+The store interprets four facts of a record (owner, expiry, whether it is open, version) and keeps the rest as bytes.
+Two writers never overwrite each other: `TaskStore.replace` refuses a record that was read before the last change, and
+the caller reads it again.
 
-An open record carries a *lease*: whoever runs the task renews it, and when it has run out somebody else may `claim`
-the task. Leases and lives are durations and the store counts them by its own clock, so that workers whose clocks differ
-agree, and none of them ends what another keeps.
+An open record has a *lease*: the process that runs the task renews it, and after it has run out another process may
+`claim` the task. Leases and lifetimes are durations that the store measures with its own clock, so that workers with
+different clocks agree.
 
-Rule a newcomer would break: a record that has expired does not exist, whether or not it was swept away yet.
+An expired record does not exist, even if it has not been deleted yet: every method must check the expiry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ __all__ = ["MemoryTasks", "StoredTask", "TaskStore", "TooManyTasks"]
 
 
 class TooManyTasks(Exception):
-    """There is no room for another task; ``owner`` tells whether it is the caller's own share that is used up."""
+    """A bound of tasks is reached.
+
+    Attributes:
+        owner: whether it is the bound of this owner's tasks, and not that of all tasks.
+    """
 
     def __init__(self, *, owner: bool) -> None:
         super().__init__("This caller has too many tasks" if owner else "There are too many tasks")
@@ -37,15 +41,15 @@ class StoredTask(Struct, frozen=True, kw_only=True):
     """One record.
 
     Attributes:
-        task_id: unguessable, chosen by the caller.
-        owner: who may list it; ``""`` for nobody.
-        version: counts the changes; 0 for a record that was never stored.
-        created_at: seconds since the epoch, by the clock of whoever adds it.
-        expires_at: seconds since the epoch; from then on the record does not exist. By the clock of whoever adds it in
-            a record that was never stored, where it says with ``created_at`` how long the record lives; by the clock of
-            the store in one that was.
+        task_id: a random id, chosen by the caller.
+        owner: the principal that may list it; ``""`` for none.
+        version: number of changes; 0 for a record that was never stored.
+        created_at: seconds since the epoch, by the clock of the process that adds it.
+        expires_at: seconds since the epoch; from then on the record does not exist. In a new record, by the clock of
+            the process that adds it: ``expires_at - created_at`` is the lifetime. In a stored record, by the store's
+                clock.
         is_open: whether the task has not ended yet.
-        body: everything else; opaque.
+        body: all other data; opaque to the store.
     """
 
     task_id: str
@@ -58,77 +62,100 @@ class StoredTask(Struct, frozen=True, kw_only=True):
 
 
 class TaskStore(Protocol):
-    """Records of tasks, shared by all who name the same store.
+    """Records of tasks, shared by all processes that use the same store.
 
-    What a record says of its owner, its creation and its expiry stays as it was added; what changes is its body and,
-    once, that it has ended. Whatever is written after the end finds no record to write to.
+    The owner, creation and expiry of a record never change; its body does, and it ends once. An ended record cannot be
+    changed.
     """
 
     async def add(self, task: StoredTask, *, lease_s: float, max_tasks: int, max_per_owner: int) -> StoredTask:
-        """Keep a new record, leased to the caller; gives it as stored. It can be found once this returns.
+        """Store a new record, leased to the caller, and return it as stored.
 
-        The record lives for ``expires_at - created_at`` seconds from now, and not at all if that is not more than 0.
-        Adding the same record again before it changed gives it as it is stored: whoever lost the answer may ask again.
+        The record exists for ``expires_at - created_at`` seconds from now; if that is 0 or less, it is not stored.
+        Adding the same record again, before it has changed, returns the stored record: a caller that lost the
+        connection may repeat the call.
 
         Args:
-            task: its id must be new, and it must be open.
-            lease_s: seconds until somebody else may claim it.
-            max_tasks, max_per_owner: how many records there may be, before this one is added. The second does not hold
-                for those that are nobody's.
+            task: an open record with a new id.
+            lease_s: seconds until another process may claim it.
+            max_tasks: maximum number of records; checked before this one is added.
+            max_per_owner: maximum number of records of its owner; records without an owner are not counted.
 
         Raises:
             TooManyTasks: one of the bounds is reached.
-            ValueError: there is another record of this id.
+            ValueError: there is another record with this id.
             OSError: the store cannot be reached or written to.
         """
         ...
 
     async def get(self, task_id: str) -> StoredTask | None:
-        """Return the record, ``None`` when there is none (any more)."""
+        """Return a record; ``None`` if there is none, or it has expired.
+
+        Raises:
+            OSError: the store cannot be reached.
+        """
         ...
 
     async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
-        """Change the body of a record that was read with ``task.version``, or end it; gives it as stored.
-
-        ``None``: it has changed, ended or gone in the meantime, and nothing was written.
+        """Change the body of a record that was read with ``task.version``, or end it.
 
         Args:
-            task: the record as it shall be, with the version that was read. Its owner and times are ignored.
-            lease_s: renews the lease; ``None`` leaves it. An ended task has none.
+            task: the changed record, with the version that was read. Its owner and times are ignored.
+            lease_s: seconds of a new lease; ``None`` keeps the lease. An ended task has none.
+
+        Returns:
+            The record as stored; ``None`` if it has changed, ended or expired meanwhile: then nothing was written.
+
+        Raises:
+            OSError: the store cannot be reached or written to.
         """
         ...
 
     async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
-        """Records of an owner, those added last first.
+        """Return records of an owner, the last added first.
 
         Args:
-            owner: of ``""``, nobody, there are none to list.
-            after: the id of the last record of the page before; ``None`` begins.
-            limit: at most so many.
+            owner: ``""`` has no records to list.
+            after: the id of the last record of the page before; ``None`` for the first page.
+            limit: maximum number of records.
 
         Raises:
-            KeyError: ``after`` is no record of this owner (any more).
+            KeyError: ``after`` is no record of this owner, or has expired.
+            OSError: the store cannot be reached.
         """
         ...
 
     async def claim(self, *, lease_s: float, limit: int) -> list[StoredTask]:
-        """Open records whose lease has run out, leased to the caller from now on; each is given to one caller only.
+        """Lease open records whose lease has run out to the caller, and return them.
 
-        Those whose lease ran out first come first; there are fewer than ``limit`` only if there are no more.
+        Each record is returned to one caller only, those whose lease ran out first before others. Fewer than ``limit``
+        records mean that there are no more.
+
+        Args:
+            lease_s: seconds of the new lease.
+            limit: maximum number of records.
+
+        Raises:
+            OSError: the store cannot be reached or written to.
         """
         ...
 
 
 def as_added(task: StoredTask, now: float) -> StoredTask:
-    """Return a new record as a store keeps it whose clock says ``now``."""
+    """Return a new record as it is stored: with version 1, and its expiry by the store's clock.
+
+    Args:
+        task: the new record.
+        now: the time of the store's clock, in seconds since the epoch.
+    """
     return replace(task, version=1, is_open=True, expires_at=task.expires_at + (now - task.created_at))
 
 
 def same_or_refused(found: StoredTask, task: StoredTask) -> StoredTask:
-    """``found``, if it is what adding ``task`` made; the rule of every implementation.
+    """Return ``found`` if it is the record that adding ``task`` has stored; for all implementations of `add`.
 
     Raises:
-        ValueError: it is another record of the same id.
+        ValueError: it is another record with the same id.
     """
     if found.version != 1 or (found.owner, found.created_at, found.body) != (task.owner, task.created_at, task.body):
         raise ValueError(f"There is another task {task.task_id!r}")
@@ -158,13 +185,13 @@ class _Owned:
 
 
 class MemoryTasks:
-    """Records of one process.
+    """A `TaskStore` in the memory of one process.
 
     No operation looks at more records than it gives; adding and leasing also keep two heaps in order, of the ends of
     lives and of leases.
 
     Args:
-        clock: seconds since the epoch, for tests. The usual one cannot be set.
+        clock: returns seconds since the epoch; for tests. The default ignores changes of the system's clock.
     """
 
     def __init__(self, *, clock: Callable[[], float] = steady_time) -> None:
@@ -179,7 +206,7 @@ class MemoryTasks:
         return len(self._tasks)
 
     async def add(self, task: StoredTask, *, lease_s: float, max_tasks: int, max_per_owner: int) -> StoredTask:
-        """See `TaskStore`."""
+        """Store a new record, leased to the caller, and return it as stored; see `TaskStore.add`."""
         self._sweep()
         found = self._tasks.get(task.task_id)
         if found is not None:
@@ -207,12 +234,12 @@ class MemoryTasks:
         return stored
 
     async def get(self, task_id: str) -> StoredTask | None:
-        """See `TaskStore`."""
+        """Return a record; see `TaskStore.get`."""
         found = self._tasks.get(task_id)
         return None if found is None or found.task.expires_at <= self._clock() else found.task
 
     async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
-        """See `TaskStore`."""
+        """Change a record, or end it; see `TaskStore.replace`."""
         kept = self._tasks.get(task.task_id)
         now = self._clock()
         if kept is None or kept.task.expires_at <= now:
@@ -228,7 +255,7 @@ class MemoryTasks:
         return kept.task
 
     async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
-        """See `TaskStore`."""
+        """Return records of an owner, the last added first; see `TaskStore.page`."""
         self._sweep()
         owned = self._owned.get(owner)
         kept = None if owned is None else owned.newest
@@ -244,7 +271,7 @@ class MemoryTasks:
         return tasks
 
     async def claim(self, *, lease_s: float, limit: int) -> list[StoredTask]:
-        """See `TaskStore`."""
+        """Lease open records whose lease has run out to the caller, and return them; see `TaskStore.claim`."""
         self._sweep()
         now = self._clock()
         claimed: list[_Kept] = []
@@ -271,7 +298,7 @@ class MemoryTasks:
         now = self._clock()
         while self._expiry and self._expiry[0][0] <= now:
             self._forget(self._tasks.pop(heappop(self._expiry)[1]))
-        if not self._tasks:  # an emptied dict keeps the room of its fullest hour, a cleared one does not
+        if not self._tasks:  # a dict keeps the memory of its largest size until `clear`
             for emptied in (self._tasks, self._owned, self._leases):
                 emptied.clear()
 

@@ -1,9 +1,8 @@
 """A buffer for one line that arrives in pieces: linear in bytes and in memory, however small the pieces are.
 
-A growing ``bytes`` copies itself with every read, which is quadratic: a 10 MB line in 64 KiB reads took five times
-as long as it should. A plain list of pieces is linear in time, but a line that dribbles in byte by byte would cost
-an object per byte. So large pieces are kept as they are and small ones gather in blocks; every byte is copied at
-most twice.
+Appending to ``bytes`` copies the whole with every read, which is quadratic: a line of 10 MB in reads of 64 KiB took
+five times as long. A list of pieces is linear in time, but needs an object for each piece, even of one byte. Therefore
+large pieces are kept as they are, and small ones are collected in blocks; each byte is copied at most twice.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class ChunkBuffer:
         self.size = 0
 
     def append(self, piece: bytes) -> None:
-        """Keep one more piece."""
+        """Add one piece."""
         self.size += len(piece)
         block = self._block
         if len(piece) < _SMALL_BYTES:
@@ -44,7 +43,7 @@ class ChunkBuffer:
             self._pieces.append(piece)
 
     def take(self) -> bytes:
-        """Everything held, in one join; the buffer is empty afterwards."""
+        """Return all bytes in one piece, and empty the buffer."""
         if not self._pieces:
             whole = bytes(self._block)
         else:
@@ -55,7 +54,7 @@ class ChunkBuffer:
         return whole
 
     def clear(self) -> None:
-        """Forget everything held."""
+        """Remove all bytes."""
         self._pieces = []
         self._block = bytearray()
         self.size = 0

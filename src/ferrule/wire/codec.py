@@ -1,17 +1,14 @@
-"""Bytes to values and back: the only maker of encoders and decoders.
+"""JSON encoding and decoding; no other module uses ``json`` or ``msgspec.json``, so that these rules hold everywhere:
 
-What the codec decides, so that no caller has to:
+* NaN and the infinities are written as ``null``; as JSON tokens they are refused.
+* A lone surrogate in a ``\\uD800`` escape is accepted, and written as U+FFFD: a JavaScript peer may cut text in the
+  middle of a pair, which must not make the message unreadable, and UTF-8 has no lone surrogates.
+* Invalid UTF-8 and a byte order mark are refused. Of duplicate keys the last value is used. Integers are exact up to
+  4,300 digits (the interpreter's limit); larger ones, and numbers beyond a double, are refused.
+* Nesting is limited to `ferrule.wire.nesting.MAX_DEPTH` levels, when reading and when writing; deeper input is refused
+  before it is parsed.
 
-* NaN and the infinities are written as ``null``; as JSON tokens they are refused when reading.
-* A lone surrogate is read from its ``\\uD800`` escape and written out as U+FFFD: text cut in the middle of a pair
-  by a JavaScript peer must not cost the message, and UTF-8 cannot carry it.
-* Invalid UTF-8 and a byte order mark are refused. A duplicate key's last value wins. Integers are exact up to 4,300
-  digits (the interpreter's own bound); larger ones, and numbers beyond a double, are refused.
-* Nesting is bounded by `ferrule.wire.nesting.MAX_DEPTH`, in what is read and in what is written; deeper input is
-  refused before anything descends into it.
-
-Bytes are bounded before they come here, by framing and by the HTTP endpoint. A newcomer would reach for
-``json`` or ``msgspec.json`` elsewhere: then these decisions would hold in one place and not in another.
+The size of input is limited before, by the framing and the HTTP endpoint.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ __all__ = [
 T = TypeVar("T")
 
 Encoded = msgspec.Raw
-"""A ready-made JSON value: ``Encoded(b'{"a":1}')`` may stand anywhere inside a value given to `encode`."""
+"""An encoded JSON value: ``Encoded(b'{"a":1}')`` may be part of any value that is passed to `encode`."""
 
 _TOO_DEEP = f"The message is nested more than {MAX_DEPTH} levels deep"
 
@@ -54,8 +51,8 @@ _PATH = pattern(r"^(?P<reason>.*?) - at `(?P<path>[^`]*)`$", re.DOTALL)
 
 
 def _encode_hook(value: Any) -> Any:
-    """Return the JSON shape of what msgspec does not know by itself."""
-    if isinstance(value, str):  # subclasses: msgspec takes the exact type only
+    """Return the JSON shape of a value of a type that msgspec does not support."""
+    if isinstance(value, str):  # a subclass of str: msgspec supports the exact type only
         return str.__str__(value)
     paths = sys.modules.get("pathlib")  # no path exists where nobody has imported it
     if paths is not None and isinstance(value, paths.PurePath):
@@ -84,12 +81,13 @@ def decode(data: bytes | bytearray | memoryview | str) -> Any:
     Raises:
         DecodeError: not JSON, not UTF-8, nested too deeply, or a number out of range (the sender's fault).
     """
+    # Counting brackets is a cheap test that only deep or very large messages fail.
     if len(data) > MAX_DEPTH and (type(data) is not bytes or data.count(b"[") + data.count(b"{") > MAX_DEPTH):
         _check_depth(data)
     try:
         return _decode(data)
     except Exception as error:
-        if _may_hold_surrogates(data, error):
+        if _may_hold_surrogates(data, error):  # msgspec refuses lone surrogates, Ferrule accepts them
             return _decode_with_surrogates(data)
         raise _decode_error(error) from error
 
@@ -104,7 +102,7 @@ def _check_depth(data: bytes | bytearray | memoryview | str) -> None:
 
 
 def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], T]:
-    """Return a function from JSON bytes straight to ``type_``; made once per type.
+    """Return a function that decodes JSON bytes directly to ``type_``; made once for each type.
 
     Raises (the returned function):
         DecodeError: the bytes are not JSON.
@@ -118,7 +116,7 @@ def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], 
         try:
             return cast("T", read(data))
         except msgspec.ValidationError:
-            return convert(decode(data), type_)  # keeps kinds of content that are not known here, or names the fault
+            return convert(decode(data), type_)  # accepts unknown kinds of content, or raises the precise error
         except Exception as error:
             if _may_hold_surrogates(data, error):
                 return convert(_decode_with_surrogates(data), type_)
@@ -128,10 +126,10 @@ def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], 
 
 
 def encode(value: Any) -> bytes:
-    """``value`` as compact JSON in UTF-8.
+    """Return ``value`` as compact JSON in UTF-8.
 
     Raises:
-        EncodeError: the value has no JSON form, refers to itself, or is nested too deeply (the caller's fault).
+        EncodeError: the value has no JSON form, contains itself, or is nested too deeply (the caller's fault).
     """
     try:
         data = _encode(value)
@@ -147,15 +145,17 @@ def encode(value: Any) -> bytes:
 
 
 def encode_str(value: Any) -> str:
-    """`encode`, as text: the projection of a structured result for reading."""
+    """Return ``value`` as compact JSON text; for errors see `encode`."""
     return encode(value).decode()
 
 
 def canonical(value: Any) -> bytes:
-    """``value`` as JSON that is equal for equal values: keys and sets sorted, integral floats as integers. For digests.
+    """Return ``value`` as JSON that is the same for equal values, for digests.
+
+    Keys and sets are sorted, and integral floats are written as integers.
 
     Raises:
-        EncodeError: as `encode`.
+        EncodeError: see `encode`.
     """
     try:
         return _encode_sorted(_with_whole_numbers(_without_surrogates(to_builtins(value, order="deterministic"))))
@@ -168,9 +168,10 @@ def _with_whole_numbers(value: Any) -> Any:
 
 
 def _copied(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Builtins with ``leaf`` of everything that is no container, keys included; without a frame for each level."""
+    """Return a copy of builtins with ``leaf`` applied to all keys and all values that are no container."""
+    # A stack instead of recursion: the depth of a value is limited by `MAX_DEPTH`, not by the interpreter.
     top: list[Any] = [value]
-    todo: list[tuple[Any, Any, Any]] = [(top, 0, value)]  # where it goes, under which index or key, what it is
+    todo: list[tuple[Any, Any, Any]] = [(top, 0, value)]  # (container of the copy, its index or key, original)
     while todo:
         place, at, item = todo.pop()
         if isinstance(item, dict):
@@ -191,17 +192,17 @@ def _copied(value: Any, leaf: Callable[[Any], Any]) -> Any:
 
 
 def convert(value: Any, type_: type[T], *, strict: bool = True, hook: Callable[[Any, Any], Any] | None = None) -> T:
-    """``value`` (decoded JSON) as ``type_``.
+    """Return decoded JSON as an instance of ``type_``.
 
     Args:
-        value: builtins as `decode` gives them; not changed.
-        type_: anything msgspec can describe.
-        strict: ``False`` also reads numbers and booleans from text.
-        hook: ``(type, value)`` to an instance, for classes that msgspec does not know; keys are then read from text
-            as well, as those of a user's own type are.
+        value: builtins, as `decode` returns them; not changed.
+        type_: any type that msgspec supports.
+        strict: ``False`` also converts text to numbers and booleans.
+        hook: ``(type, value) -> instance`` for classes that msgspec does not support; keys of mappings are then
+            converted from text too.
 
     Raises:
-        ConvertError: the shape is not the declared one; carries the JSON path.
+        ConvertError: the value does not have the declared shape; with the JSON path.
     """
     try:
         if hook is not None:
@@ -216,7 +217,7 @@ def convert(value: Any, type_: type[T], *, strict: bool = True, hook: Callable[[
 
 
 def _convert_again(value: Any, type_: type[T], strict: bool) -> T:
-    """A peer of a newer revision may use kinds of content that this one does not know; else the fault is real."""
+    """Convert a second time and accept unknown kinds of content, which a peer of a newer revision may send."""
     try:
         return cast("T", convert_unknown_kinds(value, type_, strict=strict))
     except msgspec.ValidationError as error:
@@ -226,14 +227,14 @@ def _convert_again(value: Any, type_: type[T], strict: bool) -> T:
 
 
 def to_builtins(value: Any, *, order: Literal["deterministic"] | None = None) -> Any:
-    """``value`` as dicts, lists, text, numbers, booleans and ``None``, under its wire names.
+    """Return ``value`` as dicts, lists, text, numbers, booleans and ``None``, under its wire names.
 
     Args:
-        value: anything that `encode` takes.
-        order: ``"deterministic"`` sorts sets, whose order differs from process to process.
+        value: any value that `encode` accepts.
+        order: ``"deterministic"`` sorts sets, whose order differs between processes.
 
     Raises:
-        EncodeError: as `encode`.
+        EncodeError: see `encode`.
     """
     try:
         return msgspec.to_builtins(value, enc_hook=_builtins_hook, str_keys=True, order=order)
@@ -249,7 +250,8 @@ def _decoder_for(type_: Any) -> msgspec.json.Decoder[Any]:
 
 
 def _may_hold_surrogates(data: bytes | bytearray | memoryview | str, error: Exception) -> bool:
-    """Return whether a refused message may be fine but for lone surrogates; msgspec words that in several ways."""
+    """Return whether a refused message contains an escaped surrogate, and may be valid otherwise."""
+    # The text of msgspec's error differs by the place of the surrogate, so that it is no evidence.
     if not isinstance(error, msgspec.DecodeError):
         return False
     if isinstance(data, str):
@@ -258,7 +260,7 @@ def _may_hold_surrogates(data: bytes | bytearray | memoryview | str, error: Exce
 
 
 def _decode_with_surrogates(data: bytes | bytearray | memoryview | str) -> Any:
-    """Return the slow path of `decode`: the standard library reads lone surrogates, msgspec does not."""
+    """Return the decoded value; the slow path of `decode`, with the standard library, which reads lone surrogates."""
     import json
 
     try:
@@ -280,7 +282,7 @@ def _finite_float(text: str) -> float:
 
 
 def _encode_with_surrogates(value: Any) -> bytes:
-    """Return the slow path of `encode`: UTF-8 has no lone surrogates."""
+    """Return the encoded value with U+FFFD for lone surrogates; the slow path of `encode`."""
     try:
         return encode(_without_surrogates(to_builtins(value)))
     except RecursionError as error:
@@ -294,7 +296,7 @@ def _without_surrogates(value: Any) -> Any:
 def _repaired(value: Any) -> Any:
     if not isinstance(value, str) or _SURROGATE.search(value) is None:
         return value
-    # Through UTF-16, where the two halves of a pair find together and only lone ones are replaced.
+    # Through UTF-16, which joins the two halves of a pair, so that only lone surrogates are replaced.
     return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

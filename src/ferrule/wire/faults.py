@@ -1,7 +1,7 @@
-"""The root of every Ferrule error, and the three faults that bytes and values can have.
+"""The base class of all Ferrule errors, and the three errors of decoding, encoding and converting.
 
-They live at the bottom of the tree because everything above raises or catches them. Errors that a peer sees
-carry JSON-RPC codes and are made in ``ferrule.protocol.errors``; nothing here knows a code.
+They are in the lowest layer because all layers raise or catch them. Errors that are sent to a peer have JSON-RPC codes;
+they are in ``ferrule.protocol.errors``.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Any
 
 
 class FerruleError(Exception):
-    """Root of every error that Ferrule raises on purpose.
+    """Base class of all errors that Ferrule raises on purpose.
 
-    Pickles with its attributes, whatever its constructor takes.
+    It can be pickled with its attributes, whatever the parameters of its constructor are.
 
     Attributes:
-        server: what the client calls the server in whose call the error was raised; ``None`` outside a client's call,
-            as the next two.
-        method: of that call's request.
-        after_s: seconds from the start of that call (of the process, for an error that is about a process).
-        has_call_facts: whether a client has noted these three.
+        server: the client's name for the server of the failed call; ``None`` outside a client's call, as for the next
+            two.
+        method: the method of that call's request.
+        after_s: seconds since the start of that call (of the process, for an error about a process).
+        has_call_facts: whether a client has set these three.
     """
 
     server: str | None = None
@@ -32,7 +32,7 @@ class FerruleError(Exception):
 
 
 def _restore(kind: type[FerruleError], args: tuple[Any, ...], attributes: dict[str, Any]) -> FerruleError:
-    """Return the error without its constructor, which makes the message from facts that are attributes by now."""
+    """Return an unpickled error; its constructor is not called, since its parameters are not known here."""
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(attributes)
@@ -42,20 +42,20 @@ def _restore(kind: type[FerruleError], args: tuple[Any, ...], attributes: dict[s
 class DecodeError(FerruleError, ValueError):
     """Bytes from a peer are not one JSON value within Ferrule's limits (the peer's fault).
 
-    The message says what is wrong without quoting the input.
+    The message describes the error without quoting the input.
     """
 
 
 class EncodeError(FerruleError, ValueError):
-    """A value handed to the codec has no JSON form (the local program's fault)."""
+    """A value cannot be encoded as JSON (the local program's fault)."""
 
 
 class ConvertError(FerruleError, ValueError):
     """A JSON value does not have the declared shape.
 
     Attributes:
-        reason: what was expected and found, without the path.
-        path: JSON path of the offending value, ``"$"`` for the value itself.
+        reason: the expected and the found shape, without the path.
+        path: JSON path of the value at fault, ``"$"`` for the value itself.
     """
 
     def __init__(self, reason: str, path: str = "$") -> None:

@@ -4,10 +4,8 @@ Source: MCP 2026-07-28 "Streamable HTTP" (header value encoding, mirrored parame
 SEP-2243. The body is the source of truth; a mirrored header exists so that an intermediary can route without reading
 the body, and a server refuses what contradicts the body.
 
-A tool's input schema is compiled to a plan once; a call then looks at the annotated paths only. The rule a newcomer
-would break: ``bool`` is an ``int`` in Python, and ``true`` must never become ``1``.
-
-Nothing here trusts a header: a value that matches the body is still only what the caller says.
+A tool's input schema is compiled to a plan once; a call then reads the annotated paths only. Note that ``bool`` is a
+subclass of ``int`` in Python: ``true`` must never become ``1``.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ _INTEGER = pattern(r"(-?[0-9]{1,17})(?:\.0+)?")
 _NUMBER = pattern(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 _SURROGATE = pattern("[\ud800-\udfff]")
 
-# Where a JSON Schema holds further schemas, other than the one way that an annotation may be reached.
+# Keywords of JSON Schema with subschemas, except `properties`, below which alone an annotation is allowed.
 _SCHEMA_KEYWORDS = (
     "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
     "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
@@ -72,14 +70,14 @@ _SCHEMA_MAP_KEYWORDS = ("$defs", "definitions", "dependencies", "dependentSchema
 
 
 class HeaderValueError(DecodeError):
-    """A header value is malformed: bad base64 inside the markers, or characters that no header may hold."""
+    """A header value is malformed: invalid base64 between the markers, or characters that headers cannot have."""
 
 
 class InvalidHeaderAnnotation(FerruleError, ValueError):
-    """An ``x-mcp-header`` annotation breaks the rules, so the whole tool is unusable over HTTP (its author's fault).
+    """An ``x-mcp-header`` annotation is invalid, so that the tool cannot be used over HTTP (its author's fault).
 
     Attributes:
-        reason: what is wrong, without the path.
+        reason: the explanation without the path.
         path: JSON path of the annotated schema, ``"$"`` for the root.
     """
 
@@ -93,7 +91,7 @@ class ParamHeader(Value, frozen=True):
     """One annotated parameter of a tool.
 
     Attributes:
-        name: lower-case header name, for looking up: ``"mcp-param-region"``.
+        name: the header name in lower case, for reading: ``"mcp-param-region"``.
         wire_name: the header name as written by its author, for sending: ``"Mcp-Param-Region"``.
         path: property names from the root of the arguments.
         kind: the declared JSON type.
@@ -109,10 +107,10 @@ class ParamHeader(Value, frozen=True):
 
 
 def encode_header_value(value: str) -> str:
-    """``value`` as it may stand in a header: as it is where that is safe, else base64 between ``=?base64?`` and ``?=``.
+    """Return ``value`` as a header value: unchanged if that is safe, else base64 between ``=?base64?`` and ``?=``.
 
-    Unsafe are control characters, anything outside ASCII, a space at either end, and a plain value that looks like
-    an encoded one. A lone surrogate becomes U+FFFD, as in the body.
+    Control characters, characters outside ASCII, a space at either end, and a value that looks like an encoded one are
+    not safe. A lone surrogate becomes U+FFFD, as in the body.
     """
     looks_encoded = value.startswith(_SENTINEL_START) and value.endswith(_SENTINEL_END)
     if not looks_encoded and _PLAIN.fullmatch(value):
@@ -125,15 +123,15 @@ def encode_header_value(value: str) -> str:
 
 
 def decode_header_value(value: str) -> str:
-    """Return what a received header value means; white space around it does not count.
+    """Return the text of a received header value, without white space around it.
 
-    Anything that is not exactly between the two lower-case markers is a literal.
+    A value that is not exactly between the two lower-case markers is not encoded.
 
     Args:
-        value: as an HTTP server gives it, each byte one character (Latin-1).
+        value: as an HTTP server decodes it, each byte as one character (Latin-1).
 
     Raises:
-        HeaderValueError: between the markers stands no strict base64 of UTF-8, or the value holds control characters
+        HeaderValueError: the part between the markers is no strict base64 of UTF-8, or the value has control characters
             or characters outside ASCII (the sender's fault).
     """
     value = value.strip(" \t")
@@ -150,7 +148,7 @@ def decode_header_value(value: str) -> str:
 
 
 def _is_encoded(value: str) -> bool:
-    """Return whether ``value`` stands between the two base64 markers."""
+    """Return whether ``value`` begins and ends with the base64 markers."""
     return (
         value.startswith(_SENTINEL_START)
         and value.endswith(_SENTINEL_END)
@@ -161,10 +159,10 @@ def _is_encoded(value: str) -> bool:
 def scalar_to_header(value: str | int | bool | float) -> str:
     """Return the header form of a scalar argument: text encoded, integers decimal, booleans ``true`` and ``false``.
 
-    A float with an integer value counts as that integer, as in JSON Schema.
+    A float with an integral value is that integer, as in JSON Schema.
 
     Raises:
-        EncodeError: another number, an integer beyond ±(2^53 - 1), or no scalar (the caller's mistake).
+        EncodeError: another float, an integer beyond ±(2^53 - 1), or no scalar (the caller's mistake).
     """
     if isinstance(value, str):
         return encode_header_value(value)
@@ -201,7 +199,7 @@ def compile_param_plan(input_schema: Any) -> tuple[ParamHeader, ...]:
             string, integer and boolean, or a place that is not reached through ``properties`` alone.
     """
     plan: list[ParamHeader] = []
-    # (schema, its JSON path, property names; None where an annotation may not stand). A stack: schemas may be deep.
+    # (schema, its JSON path, property names; None where no annotation is allowed). A stack, since schemas may be deep.
     stack: list[tuple[Any, str, tuple[str, ...] | None]] = [(input_schema, "$", ())]
     while stack:
         schema, where, path = stack.pop()
@@ -254,10 +252,10 @@ def _items(value: Any) -> list[tuple[str, Any]]:
 
 
 def mirror_params(plan: tuple[ParamHeader, ...], arguments: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the headers that a client sends for one call, by wire name.
+    """Return the mirrored headers of one call, by wire name.
 
-    An absent or null argument has no header, and neither has a value that no header can carry because it is of
-    another type than declared: the server's argument validation will say so better.
+    An absent or null argument has no header, and neither has a value of another type than declared: the server's
+    validation of the arguments gives a better error for that.
 
     Raises:
         EncodeError: an integer beyond ±(2^53 - 1) (the caller's mistake).
@@ -280,9 +278,9 @@ def check_params(
     """Return whether the headers of one call agree with its arguments.
 
     Args:
-        plan: of the tool that is called.
-        headers: lower-case name to value as received.
-        arguments: decoded, not yet validated; ``None`` if absent.
+        plan: of the called tool.
+        headers: received values by lower-case name.
+        arguments: decoded, not validated; ``None`` if absent.
 
     Returns:
         ``None`` if they agree, else one sentence that names the header and the argument but neither value.
@@ -310,7 +308,7 @@ def _check(param: ParamHeader, header: str | None, value: Any) -> str | None:
         agrees = text == _SURROGATE.sub("\ufffd", value)
     elif isinstance(value, bool):
         agrees = text == ("true" if value else "false")
-    elif _as_integer(value) is None:  # a fraction: never right here, which is for argument validation to say
+    elif _as_integer(value) is None:  # a fraction, which the validation of the arguments will refuse
         agrees = _NUMBER.fullmatch(text) is not None and float(text) == value
     else:
         number = int(value)

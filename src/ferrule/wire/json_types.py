@@ -1,4 +1,4 @@
-"""What a decoded JSON value is, for type checkers too: ``isinstance`` alone leaves the item types unknown."""
+"""Type guards for decoded JSON values; with ``isinstance`` alone, type checkers do not know the types of the items."""
 
 from __future__ import annotations
 

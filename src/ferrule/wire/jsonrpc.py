@@ -1,11 +1,11 @@
-"""JSON-RPC 2.0 messages: their types, their invariants, and the one classifier of shapes.
+"""JSON-RPC 2.0 messages: their types, their invariants, and the classification of decoded values.
 
-Source: JSON-RPC 2.0; MCP "Base protocol". MCP narrows it: an id is text or an integer and never ``null`` (except in
-the answer to a request that could not be read), params are an object, and arrays of messages exist in revision
-2025-03-26 only, so a list is never a message here.
+Source: JSON-RPC 2.0; MCP "Base protocol". MCP restricts it: an id is text or an integer and not ``null`` (except in the
+response to a request that could not be read), params are an object, and batches exist in revision 2025-03-26 only, so
+that an array is no message here.
 
-The hot path never builds these objects: it asks `message_kind` about the decoded mapping and writes answers with
-`encode_response`. `parse_message` and the byte decoder stand on the same classifier, so they cannot disagree.
+The hot path does not build these objects: it calls `message_kind` for the decoded mapping and writes responses with
+`encode_response`. `parse_message` and `decode_message` use the same classification.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ __all__ = [
 ]
 
 RequestId: TypeAlias = str | int
-"""An id as the wire has it: ``1`` and ``"1"`` are different ids."""
+"""An id as on the wire: ``1`` and ``"1"`` are different ids."""
 
 MAX_BATCH: Final = 1000
-"""Messages that one batch may hold (2025-03-26, the only revision that has them)."""
+"""Maximum number of messages in a batch (2025-03-26, the only revision with batches)."""
 BATCH_TOO_LARGE: Final = f"A batch holds {MAX_BATCH} messages at most"
 
 MessageKind: TypeAlias = Literal["request", "notification", "response"]
@@ -66,7 +66,7 @@ class JsonRpcErrorCode(IntEnum):
     MISSING_REQUIRED_CLIENT_CAPABILITY = -32021
     """From 2026-07-28; ``data.requiredCapabilities`` names what the client did not declare."""
     UNSUPPORTED_PROTOCOL_VERSION = -32022
-    """From 2026-07-28; ``data.supported`` lists what the server speaks."""
+    """From 2026-07-28; ``data.supported`` lists the server's revisions."""
     URL_ELICITATION_REQUIRED = -32042
     """Revision 2025-11-25 only."""
 
@@ -75,10 +75,10 @@ class InvalidMessage(FerruleError, ValueError):
     """A decoded JSON value is not a JSON-RPC message that MCP allows (the sender's fault).
 
     Attributes:
-        id: the id to answer with, ``None`` if none could be read.
-        code: -32600, or -32602 where only ``params`` has the wrong kind.
-        wants_answer: ``False`` for what was plainly a notification or a response, which get none: on a duplex
-            channel an error under a response's id would pass for the answer to the peer's own request of that id.
+        id: the id for the error response; ``None`` if none could be read.
+        code: -32600, or -32602 if only ``params`` has the wrong type.
+        wants_answer: whether it gets an error response. ``False`` for a malformed notification or response: on a duplex
+            channel an error with the id of a response would be taken for the response to the peer's own request.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ def _check_response(message: dict[str, Any]) -> None:
         raise _invalid(message, "An error has an integer code and a text message")
     if type(id) is int or isinstance(id, str) or (id is None and "error" in message):
         return
-    if type(id) is float and id.is_integer():  # a peer without integers echoes 1 as 1.0
+    if type(id) is float and id.is_integer():  # a peer without an integer type echoes 1 as 1.0
         return
     raise _invalid(message, "A response carries the id of its request")
 
@@ -247,7 +247,7 @@ def parse_message(payload: dict[str, Any]) -> JsonRpcMessage:
     """Return the typed message in a decoded mapping.
 
     Raises:
-        ValueError: there is no recognisable shape (an `InvalidMessage`, whose code the caller answers with).
+        InvalidMessage: the mapping is no message; its ``code`` is that of the error response.
     """
     kind = message_kind(payload)
     params = payload.get("params")
@@ -272,15 +272,15 @@ def decode_message(data: bytes | bytearray | memoryview | str) -> JsonRpcMessage
 
     Raises:
         DecodeError: not JSON.
-        InvalidMessage: JSON, but not a message.
+        InvalidMessage: the bytes are JSON, but not a message.
     """
     return parse_message(decode(data))
 
 
 def encode_response(id: RequestId, result: Any) -> bytes:
-    """Return a success response; the result (a Struct, a mapping) is encoded together with its envelope.
+    """Return an encoded result response; ``result`` is a Struct, a mapping or `Encoded`.
 
-    An `Encoded` result is put in as it is: whoever encoded it looked at its depth.
+    An `Encoded` result is inserted unchanged: its depth was checked when it was encoded.
     """
     if type(result) is Encoded:
         return b"".join((b'{"jsonrpc":"2.0","id":', encode(id), b',"result":', result, b"}"))
@@ -288,19 +288,19 @@ def encode_response(id: RequestId, result: Any) -> bytes:
 
 
 def encode_error(id: RequestId | None, error: JsonRpcError) -> bytes:
-    """Return an error response; ``id`` is ``None`` when the request's id could not be read."""
+    """Return an encoded error response; ``id`` is ``None`` if the request's id could not be read."""
     return encode({"jsonrpc": "2.0", "id": id, "error": error})
 
 
 def encode_request(id: RequestId, method: str, params: Any = None) -> bytes:
-    """Return a request; ``params`` are left out when ``None``."""
+    """Return an encoded request; ``params`` are omitted if ``None``."""
     if params is None:
         return encode({"jsonrpc": "2.0", "id": id, "method": method})
     return encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
 
 def encode_notification(method: str, params: Any = None) -> bytes:
-    """Return a notification; ``params`` are left out when ``None``."""
+    """Return an encoded notification; ``params`` are omitted if ``None``."""
     if params is None:
         return encode({"jsonrpc": "2.0", "method": method})
     return encode({"jsonrpc": "2.0", "method": method, "params": params})

@@ -1,10 +1,8 @@
-"""Newline framing: bytes in any chunks to one frame per line.
+"""Newline framing: converts chunks of bytes to frames, one for each line.
 
-Source: MCP "stdio" transport (one JSON-RPC message per line, no newline inside). The framer knows no JSON: what a
-frame means, and what to answer to a bad one, is its caller's business. It never holds more than one unfinished line,
-and of a line that is too long it holds nothing.
-
-The rule a newcomer would break: never join what is held before the line is complete (see `ferrule.wire.chunks`).
+Source: MCP "stdio" transport (one JSON-RPC message per line, without newlines inside). The framer does not parse JSON;
+its caller handles invalid messages. It buffers at most one unfinished line, and nothing of a line that is too long.
+Buffered pieces must not be joined before the line is complete (see `ferrule.wire.chunks`).
 """
 
 from __future__ import annotations
@@ -18,30 +16,29 @@ __all__ = ["Frame", "FrameTooLong", "LineFramer"]
 
 
 class FrameTooLong(Value, frozen=True):
-    """Stands in the place of a line that passed the limit; the rest of that line is dropped as it arrives.
+    """Replaces a line above the size limit; the rest of that line is dropped as it arrives.
 
-    It is reported as soon as the limit is passed and not at the newline, so that a peer which never sends one still
-    gets its answer.
+    It is returned as soon as the limit is exceeded, not at the newline, so that a peer that never sends a newline gets
+    an error response too.
 
     Attributes:
-        size: bytes of the line seen when it was reported; the line may have been longer.
+        size: bytes of the line that had arrived by then; the line may be longer.
     """
 
     size: int
 
 
 Frame: TypeAlias = bytes | FrameTooLong
-"""One line without its terminator, or what is left of one that was too long."""
+"""One line without its terminator, or `FrameTooLong` in place of a line that was too long."""
 
 
 class LineFramer:
     """Incremental reader of newline-delimited frames; linear in bytes for any chunking.
 
-    Lines end with LF; a CR before it is taken off. Empty lines and lines of white space are skipped: they carry no
-    message and are harmless between messages.
+    Lines end with LF; a CR before it is removed. Empty lines and lines of white space are skipped.
 
     Args:
-        max_bytes: the longest frame that is kept, without its terminator.
+        max_bytes: maximum size of a frame in bytes, without its terminator.
 
     Raises:
         ValueError: ``max_bytes`` is not positive (the caller's mistake).
@@ -58,14 +55,14 @@ class LineFramer:
 
     @property
     def held_bytes(self) -> int:
-        """Size in bytes of the unfinished line that is buffered, never above ``max_bytes`` + 1 (a CR)."""
+        """Bytes of the unfinished line in the buffer; at most ``max_bytes`` + 1 (a CR)."""
         return self._held.size
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """Return the frames that ``chunk`` completes, in order; an empty chunk completes none."""
         frames: list[Frame] = []
         end = chunk.find(b"\n")
-        if end == -1:  # the middle of a large frame: looking for the newline costs a seventh of splitting by it
+        if end == -1:  # the middle of a large frame: `find` costs a seventh of `split`
             if chunk and not self._dropping:
                 self._hold(chunk, frames)
             return frames
@@ -104,7 +101,7 @@ class LineFramer:
 
     def _hold(self, rest: bytes, frames: list[Frame]) -> None:
         size = self._held.size + len(rest)
-        # One byte of grace: a CR at the limit may turn out to belong to the terminator.
+        # One byte more: a CR at the limit may be part of the terminator.
         if size <= self.max_bytes or (size == self.max_bytes + 1 and rest.endswith(b"\r")):
             self._held.append(rest)
             return

@@ -1,11 +1,10 @@
-"""How deep JSON may be nested, judged on the bytes, before anything descends into them.
+"""The limit for the nesting of JSON, checked on the bytes before they are parsed.
 
-The parser descends as far as the interpreter lets it, and that differs from version to version and with how deep the
-caller stands itself. A number of our own is the same everywhere, and low enough that whoever descends later in Python
-has room.
+The recursion limit of the interpreter would also bound the parser, but it differs between versions and depends on the
+depth of the caller. `MAX_DEPTH` is the same everywhere, and low enough for recursive Python code that runs later.
 
-Rule a newcomer would break: no loop in Python over a message. Few messages have as many brackets as the limit; of those
-that do, pairs are taken away a level at a time by calls that each look at the whole.
+The check must not loop over the message in Python. Few messages have more brackets than the limit; of those, innermost
+pairs are removed level by level, with calls of `bytes` that each process the whole message.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ferrule.wire.patterns import pattern
 __all__ = ["MAX_DEPTH", "is_deeper"]
 
 MAX_DEPTH: Final = 512
-"""Arrays and objects that may be open at once."""
+"""Maximum number of nested arrays and objects."""
 
 _OPEN: Final = ord("(")
 _ALIKE: Final = bytes(_OPEN if char in b"[{" else ord(")") if char in b"]}" else char for char in range(256))
@@ -27,13 +26,13 @@ _RUN: Final = pattern(rb"\(+|\)+")
 
 
 def is_deeper(data: bytes | bytearray, limit: int = MAX_DEPTH) -> bool:
-    """Whether a JSON text, or the part of one that is there, opens more than ``limit`` arrays and objects at once.
+    """Return whether a JSON text, or the beginning of one, nests more than ``limit`` arrays and objects.
 
-    Of bytes that are no JSON the answer means nothing, and comes as quickly.
+    For bytes that are no JSON the result has no meaning; it takes no more time.
     """
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # Without what stands between two quotation marks the rest keeps its side of them.
+    # Deleting all other characters keeps each bracket inside or outside of quotation marks.
     marks = data.translate(None, _REST).replace(b'""', b"")
     if b'"' in marks:
         marks = _TEXT.sub(b"", marks)
@@ -42,7 +41,7 @@ def is_deeper(data: bytes | bytearray, limit: int = MAX_DEPTH) -> bool:
         if len(marks) <= limit - level:
             return False
         fewer = marks.replace(b"()", b"")
-        if len(fewer) > len(marks) * 15 // 16:  # few pairs, so long runs of one kind: few of those
+        if len(fewer) > len(marks) * 15 // 16:  # few pairs mean long runs of one bracket, and so few runs to loop over
             return _deepest_of_runs(fewer) + level + 1 > limit
         marks = fewer
     return bool(marks)

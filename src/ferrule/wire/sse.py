@@ -29,10 +29,10 @@ class ServerSentEvent:
     """One dispatched event.
 
     Attributes:
-        event: its type, ``"message"`` if the stream named none.
+        event: its type; ``"message"`` if the stream has none.
         data: the data lines joined by LF, as UTF-8 bytes; ``b""`` for a priming event.
-        id: the id that this very event carried, ``None`` if it carried none (see `EventReader.last_event_id`).
-        retry_ms: the reconnection time in milliseconds that came with it, ``None`` if none did.
+        id: the id of this event; ``None`` if it has none (see `EventReader.last_event_id`).
+        retry_ms: its reconnection time in milliseconds; ``None`` if it has none.
     """
 
     event: str
@@ -43,28 +43,28 @@ class ServerSentEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventTooLong:
-    """Stands in the place of an event that passed the limit; the rest of it is dropped as it arrives.
+    """Replaces an event above the size limit; the rest of it is dropped as it arrives.
 
     Attributes:
-        size: bytes of the event seen when it was reported; the event may have been longer.
+        size: bytes of the event that had arrived by then; the event may be longer.
     """
 
     size: int
 
 
 def encode_event(data: bytes, *, event: str | None = None, id: str | None = None, retry_ms: int | None = None) -> bytes:
-    """Return one event, ready to write.
+    """Return one encoded event.
 
     Args:
-        data: UTF-8; every line of it becomes a data line (CR and CRLF count as line ends, as a reader would have it).
-            ``b""`` makes a priming event.
-        event: the type; ``None`` leaves it out, which means ``"message"``.
-        id: the event id; ``None`` leaves it out, ``""`` resets the reader's last id.
-        retry_ms: reconnection time in milliseconds; ``None`` leaves it out.
+        data: UTF-8; each line becomes a data line (CR and CRLF are line ends too, as for a reader). ``b""`` makes a
+            priming event.
+        event: the type; ``None`` omits it, which means ``"message"``.
+        id: the event id; ``None`` omits it, ``""`` resets the reader's last id.
+        retry_ms: reconnection time in milliseconds; ``None`` omits it.
 
     Raises:
-        EncodeError: a type or id with a line break, an id with NUL, or a negative time (the caller's mistake): they
-            would end the field early or be ignored by the reader.
+        EncodeError: the type or id has a line break, the id has NUL, or the time is negative (the caller's mistake): a
+            reader would end the field early or ignore it.
     """
     if event is None and id is None and retry_ms is None and b"\n" not in data and b"\r" not in data:
         return b"data: " + data + b"\n\n"
@@ -103,17 +103,17 @@ class _Block:
 class EventReader:
     """Incremental reader of an event stream; linear in bytes for any chunking.
 
-    CR, LF and CRLF end a line, wherever a chunk is split; a byte order mark at the start is skipped; comments and
-    unknown fields are ignored; an event without a data line is not dispatched, but its id and reconnection time
-    count. An event that the end of the stream cuts off is discarded, so there is nothing to finish.
+    CR, LF and CRLF end a line, wherever a chunk is split. A byte order mark at the start is skipped. Comments and
+    unknown fields are ignored. An event without a data line is not dispatched, but its id and reconnection time are
+    used. An incomplete event at the end of the stream is discarded (WHATWG HTML, "Server-sent events").
 
     Args:
-        max_bytes: the largest event that is kept, counting its lines without their ends. Comments do not count.
-        last_event_id: of the stream that this one goes on with. It holds until an event brings another id.
-        retry_ms: the reconnection time that the stream before this one asked for; ``None`` if it asked for none.
+        max_bytes: maximum size of an event: its lines without their ends. Comments do not count.
+        last_event_id: of the stream that this one continues; used until an event has another id.
+        retry_ms: the reconnection time of the stream that this one continues, in milliseconds; ``None`` for none.
 
     Attributes:
-        last_event_id: what to send as ``Last-Event-ID`` when reconnecting; ``""`` if nothing was received yet.
+        last_event_id: the ``Last-Event-ID`` for reconnecting; ``""`` if no id was received.
         retry_ms: the last reconnection time in milliseconds; ``None`` if the server sent none.
 
     Raises:
@@ -135,7 +135,7 @@ class EventReader:
         self._block = _Block()
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent | EventTooLong]:
-        """Return what ``chunk`` completes, in order."""
+        """Return the events that ``chunk`` completes, in order."""
         if self._skips_lf and chunk:
             self._skips_lf = False
             if chunk.startswith(b"\n"):
@@ -143,7 +143,7 @@ class EventReader:
         if not chunk:
             return []
         found: list[ServerSentEvent | EventTooLong] = []
-        if b"\n" not in chunk and b"\r" not in chunk:  # the middle of a large event: no need to look at each byte
+        if b"\n" not in chunk and b"\r" not in chunk:  # the middle of a large event: no line ends to split at
             if not self._drops_line:
                 self._hold(chunk, found)
             return found
@@ -163,7 +163,7 @@ class EventReader:
         self._held.append(rest)
         if self._held.size <= self._room():
             return
-        # The start tells a comment, which may be as long as it likes, from a field.
+        # Too long: a comment, whose length is not limited and which starts with a colon, or a field.
         self._held, held = ChunkBuffer(), self._held
         size, start = held.size, held.take()[:4]
         if self._at_start:
@@ -195,7 +195,7 @@ class EventReader:
 
     def _apply(self, line: bytes) -> None:
         block = self._block
-        if line.startswith(b"data:"):  # the large one: a partition would copy it once more
+        if line.startswith(b"data:"):  # may be large: `partition` would copy it once more
             block.data.append(line[6:] if line.startswith(b" ", 5) else line[5:])
             return
         name, _, value = line.partition(b":")
@@ -212,7 +212,7 @@ class EventReader:
             block.retry_ms = self.retry_ms = int(value)
 
     def _dispatch(self, found: list[ServerSentEvent | EventTooLong]) -> None:
-        # Also of an event that was too long: asking for it again would only bring it again.
+        # Also the id of an event that was too long: resuming before it would send it again.
         self.last_event_id = self._id_buffer
         block = self._block
         if block.data and not self._drops_event:

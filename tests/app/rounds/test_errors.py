@@ -77,6 +77,6 @@ async def test_an_answer_that_does_not_fit_is_said_to_the_caller(mode: str) -> N
         done = await client.call_tool("order")
     assert done.is_error
     assert done.text == (
-        "Tool `order` got no answer: The client answered elicitation/create 3 times with a misfit: "
+        "Tool `order` got no answer: The client answered elicitation/create 3 times with an invalid value: "
         "the field value is missing"
     )

@@ -333,7 +333,7 @@ async def test_a_listener_that_is_cancelled_while_its_connection_opens_leaves_no
         return connections[0]
 
     monkeypatch.setattr(file, "_new", slow)
-    monkeypatch.setattr(sqlite_file._Held, "close", _noting(sqlite_file._Held.close, closed))
+    monkeypatch.setattr(sqlite_file._ProcessConnection, "close", _noting(sqlite_file._ProcessConnection.close, closed))
     listening = asyncio.create_task(SqliteChannel(file).listen(lambda message: None))
     while not opened[0].is_set():
         await asyncio.sleep(0.001)

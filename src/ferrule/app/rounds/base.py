@@ -1,8 +1,8 @@
-"""What both eras share about the questions and steps of one call: keys, scopes, steps, and who may ask.
+"""The questions and steps of one call, as far as both eras share them: keys, scopes, steps, checks.
 
-`Rounds` is the face that ``Context`` speaks to. `PushRounds` sends each question to the client and waits (legacy);
-``ReplayRounds`` (in ``replay.py``) ends the round and runs the body again (modern). Both refuse the same things at
-the same place, so that a body which works in one era works in the other.
+`Rounds` is the interface that ``Context`` uses. In the legacy era `PushRounds` sends each question to the client and
+waits. In the modern era ``ReplayRounds`` (in ``replay.py``) ends the round and later runs the body again. Both refuse
+the same calls at the same place, so that a body which works in one era works in the other.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ logger = logging.getLogger("ferrule.app.rounds")
 T = TypeVar("T")
 
 MAX_REFUSED_ANSWERS: Final = 3
-"""Answers that may misfit one question before `InvalidAnswer`."""
+"""Number of answers to one question that do not fit after which `InvalidAnswer` is raised."""
 
 _MARK_POLL_S: Final = 0.05
 
@@ -63,13 +63,13 @@ class StepCall:
     """One call of ``ctx.step``.
 
     Attributes:
-        key, digest: its place, and what it was called with.
+        key: its place in the body.
+        digest: digest of its arguments.
         name: as the author gave it.
         run: calls the function.
-        once: at most once across forks of the call, with a store.
-        is_check: it only looks whether something is so, and has no effect. A cancellation of its caller ends it, and
-            steps inside it are part of it.
-        abandoned_after_s: seconds after which its caller was cancelled while the body went on; ``None``: it was not.
+        once: run it at most once, also if the client sends the same round twice; needs a store.
+        is_check: it has no effect: a cancellation of its caller ends it, and steps inside it are not recorded.
+        abandoned_after_s: seconds after which its caller was cancelled while the body continued; ``None``: it was not.
     """
 
     key: str
@@ -86,10 +86,10 @@ in_step: ContextVar[StepCall | None] = ContextVar("ferrule_step", default=None)
 
 
 class TaskSide(Protocol):
-    """What a body may do about the task that it is, or may become."""
+    """The task that a call is or may become, as its body may use it."""
 
     async def begin(self) -> str:
-        """Become a task, unless it is one; return its id."""
+        """Return the task's id; make the call a task first, unless it is one."""
         ...
 
     async def set_status(self, message: str | None) -> None:
@@ -108,7 +108,7 @@ class Rounds(ABC):
     Args:
         request: the call.
         settings: of the server.
-        journal: what is settled so far.
+        journal: the record of earlier rounds.
 
     Attributes:
         side: the task that this call is or may become; ``None`` for a call without tasks.
@@ -130,7 +130,7 @@ class Rounds(ABC):
 
     @staticmethod
     def new_journal(settings: RoundsSettings) -> Journal:
-        """Of a call that begins now."""
+        """Return the journal of a call that begins now."""
         return Journal(secrets.token_urlsafe(16), settings.clock())
 
     # -- facts ----------------------------------------------------------------------------------------------------
@@ -142,65 +142,77 @@ class Rounds(ABC):
 
     @property
     def replaying(self) -> bool:
-        """Whether the body has not yet come to where the round before stopped."""
+        """Whether the body has not yet reached the point where the round before ended."""
         return False
 
     @property
     def started_at(self) -> float:
-        """Seconds since the epoch of the call's first round."""
+        """Time of the call's first round, in seconds since the epoch."""
         return self.journal.started_at
 
     def idempotency_key(self, name: str) -> str:
-        """Return a key for a third party: equal in every round and every fork of this call, and for no other call."""
+        """Return a key for a third party, which is equal in all rounds and forks of this call and of no other call.
+
+        Raises:
+            RoundsError: ``name`` is no valid key.
+        """
         check_key(name)
         return hashlib.sha256(f"{self.journal.call_id}/{current_scope()}{name}".encode()).hexdigest()[:32]
 
     def next_page(self) -> str:
-        """A name for the next page that the user is sent to; equal in every round, and different for each page."""
+        """Return a name for the next page that the user is asked to open; the same in each round."""
         return self._pages.next("elicit_url").replace("#", "-")
 
     def random(self) -> random.Random:
-        """Return a generator whose sequence is equal in every round."""
+        """Return a random generator with the same sequence in each round; not for secrets."""
         if self._random is None:
-            self._random = random.Random(f"ferrule {self.journal.call_id}")  # equality is the point
+            # Seeded with the id of the call, which is the same in each round.
+            self._random = random.Random(f"ferrule {self.journal.call_id}")
         return self._random
 
     def enter(self) -> bool:
-        """Return whether the body of a task begins; ``False`` for a tool that a body calls."""
+        """Return whether this is the start of a task's body; ``False`` for a tool that a body calls."""
         return False
 
     async def ask_manually(
         self, asked: InputRequired, function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]
     ) -> Any:
-        """Return ``asked``, the questions that a function returned, for the caller to answer; a task asks them itself.
+        """Return ``asked``, the questions that a function returned, for the caller to handle.
+
+        A task overrides this: it asks the questions and calls the function again with the answers.
 
         Args:
-            asked: what the function returned.
-            function, kwargs: call it again with the answers.
+            asked: the return value of the function.
+            function, kwargs: the function and its arguments, for another call.
         """
         return asked
 
     async def check_open(self) -> None:  # noqa: B027 - in the legacy era a round does not end before its body
-        """Cancel whoever still speaks for a round that has ended; every call of ``Context`` comes here."""
+        """Raise a cancellation if the round has ended; all async methods of ``Context`` call this first."""
 
     def let_go(self) -> None:  # noqa: B027 - not every engine holds itself
         """The round has ended: forget what makes a cycle."""
 
     def _refuse_when_over(self, what: str) -> None:
-        """A task that outlives the body can neither ask nor take effects: nobody would hear of it."""
+        """Refuse questions and steps of a task that still runs after the body has returned.
+
+        Raises:
+            NotSupportedHere: the body has ended.
+        """
         if self._is_over:
             raise NotSupportedHere(f"{what} after the call has ended; await the tasks that you start")
 
     # -- asking ---------------------------------------------------------------------------------------------------
 
     async def ask(self, question: Question) -> Any:
-        """Ask, and return what `Question.read` made of the answer.
+        """Ask a question and return the answer as `Question.read` converts it.
 
         Raises:
-            CapabilityNotDeclared: the client cannot be asked this; in the modern era also an `MCPError` (-32021).
-            AmbiguousKey: another branch is asking under the same key.
-            InvalidAnswer, QuestionExpired: no usable answer came.
-            NotSupportedHere: inside a step, or after the call has ended.
+            CapabilityNotDeclared: the client lacks the capability; in the modern era also an `MCPError` (-32021).
+            AmbiguousKey: another branch asks a question with the same key at the same time.
+            InvalidAnswer: three answers did not fit.
+            QuestionExpired: no answer came within ``timeout_s``.
+            NotSupportedHere: called inside a step, or after the call has ended.
         """
         await self.check_open()
         self._refuse_when_over(question.method)
@@ -223,7 +235,7 @@ class Rounds(ABC):
 
     @abstractmethod
     async def _join(self, base: str) -> Any:
-        """Return the answer to a shared question that another branch is asking."""
+        """Return the answer to a shared question that another branch has asked and that is still open."""
 
     def _check_declared(self, question: Question) -> None:
         declared = self.request.session.connection.client_capabilities_raw
@@ -246,21 +258,23 @@ class Rounds(ABC):
     async def step(
         self, name: str, function: Callable[..., Any], /, *args: Any, once: bool = False, **kwargs: Any
     ) -> Any:
-        """Run ``function`` once per logical call; its result is the recorded one in every later round.
+        """Run ``function`` once in a call, and return its result; each later round returns the recorded result.
 
-        The result is JSON from the first round on, so that it cannot differ between rounds.
+        The result is converted to JSON and back in the first round too, so that it is equal in all rounds.
 
         Args:
             name: unique among the steps that run at the same time in a scope.
             function: sync (runs in a thread) or async.
-            args, kwargs: JSON-shaped; a recorded step that is called with others is refused.
-            once: with a store: at most once even when the same round is sent twice at the same time.
+            args, kwargs: JSON values; a recorded step that is called with other arguments is refused.
+            once: run it at most once, even if the client sends the same round twice at the same time; needs a store.
 
         Raises:
-            StepFailed: it raised, now or when it was recorded.
-            NonDeterminismError: recorded with other arguments, or new before the recorded rounds were replayed.
-            StepInDoubt: ``once``, begun elsewhere, outcome unknown.
-            NotSupportedHere: inside another step, or after the call has ended.
+            StepFailed: the function raised, now or when it was recorded.
+            NonDeterminismError: it was recorded with other arguments, or it is new and comes before recorded steps.
+            StepInDoubt: with ``once``, another process began it and the outcome is not known.
+            AmbiguousKey: another branch runs a step of this name at the same time.
+            NotSupportedHere: called inside another step, or after the call has ended.
+            RoundsError: ``name`` is no valid key.
         """
         await self.check_open()
         check_key(name)
@@ -271,7 +285,7 @@ class Rounds(ABC):
 
         around = in_step.get()
         if around is not None and around.is_check and not once:
-            return await run()  # what the check returns is recorded, and this is part of it
+            return await run()  # part of a check, whose own result is recorded
         self._refuse_in_step(f"The step {name!r}")
         base = f"{current_scope()}step:{name}"
         if base in self._stepping:
@@ -279,14 +293,14 @@ class Rounds(ABC):
         return await self._recorded(base, StepCall("", content_digest([args, kwargs]), name, run, once))
 
     async def check_done(self, question: Question, done: Callable[[], Awaitable[bool]]) -> bool:
-        """Ask the author's ``done`` once per logical call and visit; later rounds return what it said then.
+        """Return whether a page was completed; call ``done`` once for each visit, and record its result as a step's.
 
         Args:
-            question: the page; the check is recorded under its key.
-            done: whether the page was completed.
+            question: the page; the result is recorded under its key.
+            done: returns whether the page was completed.
 
         Raises:
-            StepFailed: it raised, now or when it was recorded.
+            StepFailed: ``done`` raised, now or when it was recorded.
         """
 
         async def check() -> bool:
@@ -311,11 +325,14 @@ class Rounds(ABC):
 
     @property
     def mark_ttl_s(self) -> float:
-        """Seconds that a ``once`` step is marked: as long as any state of this call can be sent again."""
+        """Seconds that the mark of a ``once`` step is kept: as long as a state of this call can be sent again."""
         return self.settings.state.max_s
 
     async def run_step(self, call: StepCall) -> Entry:
-        """Run a step that is not recorded and record what comes of it. Never raises but when cancelled from outside."""
+        """Run a step that is not recorded, record its outcome, and return the entry.
+
+        It raises only when it is cancelled from outside.
+        """
         mark = f"{self.journal.call_id}/{call.key}"
         marks = self.settings.marks if call.once else None
         outcome = None if marks is None else await self._claim(marks, mark)
@@ -324,7 +341,7 @@ class Rounds(ABC):
             if marks is not None:
                 try:
                     await marks.finish(mark, encode(outcome), ttl_s=self.mark_ttl_s)
-                except Exception:  # it ran: this chain of rounds records it, other forks stay in doubt
+                except Exception:  # the step ran: this chain of rounds has its outcome, other forks stay in doubt
                     logger.exception("The outcome of the step %r could not be marked in the store", call.name)
         if call.abandoned_after_s is not None:
             return self.record_abandoned(call)
@@ -333,7 +350,7 @@ class Rounds(ABC):
         return entry
 
     def record_abandoned(self, call: StepCall) -> Entry:
-        """Record that the body did not get the outcome of a step, whatever that is or was."""
+        """Record that the body continued without the outcome of a step, and return the entry."""
         known = self.journal.entries.get(call.key)
         sequence = self.journal.next_sequence() if known is None else known.sequence
         entry = Entry(sequence, "abandoned", call.digest, call.abandoned_after_s, consumed=True)
@@ -344,12 +361,12 @@ class Rounds(ABC):
         token = in_step.set(call)
         watch = Interruptible()
         try:
-            # Through JSON and back, so that the first round sees exactly what the later ones will.
+            # To JSON and back, so that the first round gets exactly the value of the later ones.
             return "step", decode(encode(await run_interruptible(call.run(), watch)))
         except BaseException as error:
             failure = failure_of(error, watch)
             logger.error("The step %r failed", call.name, exc_info=failure)
-            is_exit = isinstance(failure, BodyExit)  # whose text says what it stands for
+            is_exit = isinstance(failure, BodyExit)  # its text names the original exception
             text = str(failure) if is_exit else f"{type(failure).__name__}: {failure}"
             del failure  # its traceback holds this frame
             return "step_failed", text
@@ -358,7 +375,7 @@ class Rounds(ABC):
             in_step.reset(token)
 
     async def _claim(self, marks: OneTimeMarks, mark: str) -> tuple[EntryKind, Any] | None:
-        """``None`` if the step is ours to run, else the outcome that somebody else recorded."""
+        """Return the outcome of another process, or ``("in_doubt", None)``; ``None`` to run the step here."""
         deadline = anyio.current_time() + self.settings.step_wait_s
         while True:
             found = await marks.begin(mark, ttl_s=self.mark_ttl_s)
@@ -372,35 +389,48 @@ class Rounds(ABC):
 
     @staticmethod
     def outcome_of(name: str, entry: Entry) -> Any:
-        """Return a recorded step's result; raises what it failed with."""
+        """Return a recorded step's result.
+
+        Raises:
+            StepFailed: the step raised.
+            StepInDoubt: another process began the step and the outcome is not known.
+        """
         if entry.kind == "step":
             return entry.value
         if entry.kind == "in_doubt":
-            raise StepInDoubt(f"The step {name!r} was begun elsewhere; whether it took effect is not known")
+            raise StepInDoubt(f"Another process began the step {name!r}; whether it took effect is not known")
         raise StepFailed(name, str(entry.value))
 
     @staticmethod
     def check_same_arguments(call: StepCall, entry: Entry) -> None:
-        """Refuse a recorded step that is called with other arguments."""
+        """Check that a recorded step is called with the recorded arguments.
+
+        Raises:
+            NonDeterminismError: it is not.
+        """
         if entry.digest != call.digest:
             raise NonDeterminismError(f"The step {call.name!r} was recorded with other arguments; it is not run again")
 
     # -- branches -------------------------------------------------------------------------------------------------
 
     def next_gather(self) -> str:
-        """Return the scope of the next `gather` in the present scope."""
+        """Return the scope of the next `gather` in the current scope."""
         scope = current_scope()
         return self._gathers.next(f"{scope}gather:1").removeprefix(scope).replace(":1#", ":")
 
     @abstractmethod
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
-        """Run branches at once, each in a scope of its own; wait for all; raise the first failure by index."""
+        """Run branches concurrently, each in its own scope; wait for all and return their results.
+
+        Raises:
+            Exception: the exception of the failed branch with the lowest index.
+        """
 
     # -- the end --------------------------------------------------------------------------------------------------
 
     @abstractmethod
     async def settle(self, value: Any) -> Any:
-        """Return the body returned: its value, or what this round answers instead."""
+        """Return the body's result, or the result that this round has instead."""
 
     @abstractmethod
     async def settle_error(self, error: BaseException) -> Any:
@@ -408,7 +438,7 @@ class Rounds(ABC):
 
 
 class PushRounds(Rounds):
-    """Legacy: a question is a request to the client, and the body waits for it."""
+    """The rounds of the legacy era: a question is a request to the client, and the body waits for the response."""
 
     def __init__(self, request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> None:
         super().__init__(request, settings, journal)
@@ -440,11 +470,11 @@ class PushRounds(Rounds):
             except MisfitAnswer as error:
                 if refused == MAX_REFUSED_ANSWERS:
                     raise bad_answer(question, error) from error
-                logger.info("An answer to %s does not fit and is asked for again: %s", question.method, error)
+                logger.info("An answer to %s does not fit, so the question is asked again: %s", question.method, error)
         raise AssertionError("unreachable")
 
     async def _send(self, question: Question, options: CallOptions) -> Any:
-        with anyio.CancelScope() as scope:  # a question that outlives the body is withdrawn
+        with anyio.CancelScope() as scope:  # cancelled when the body ends, so that the client is notified
             self._asked.add(scope)
             try:
                 with paused_time():
@@ -461,12 +491,12 @@ class PushRounds(Rounds):
         return await shared.wait()
 
     async def _step(self, call: StepCall) -> Any:
-        await yield_to_loop(self.request.session)  # on trio the step itself may do without
+        await yield_to_loop(self.request.session)  # the step itself may never yield
         entry = await (self.run_step(call) if call.is_check else _shielded(self.run_step(call)))
         return self.outcome_of(call.name, entry)
 
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
-        """See `Rounds.gather`; on any event loop."""
+        """Return the results of concurrent branches, on any event loop; see `Rounds.gather`."""
         if self._is_over:
             close_all(awaitables)
         self._refuse_when_over("gather")
@@ -494,12 +524,12 @@ class PushRounds(Rounds):
         return results
 
     async def settle(self, value: Any) -> Any:
-        """Withdraw what nobody waits for any more."""
+        """Withdraw open questions and return the body's result."""
         self._end()
         return value
 
     async def settle_error(self, error: BaseException) -> Any:
-        """As `settle`; raises the error."""
+        """Withdraw open questions and raise the error."""
         self._end()
         try:
             raise error
@@ -535,12 +565,14 @@ class _Shared:
 
 
 def bad_answer(question: Question, error: Exception) -> InvalidAnswer:
-    """After three answers that do not fit."""
-    return InvalidAnswer(f"The client answered {question.method} {MAX_REFUSED_ANSWERS} times with a misfit: {error}")
+    """Return the error for `MAX_REFUSED_ANSWERS` answers that do not fit; ``error`` describes the last one."""
+    return InvalidAnswer(
+        f"The client answered {question.method} {MAX_REFUSED_ANSWERS} times with an invalid value: {error}"
+    )
 
 
 def close_all(awaitables: tuple[Awaitable[Any], ...]) -> None:
-    """Spare coroutines that will not run the warning that nobody awaited them."""
+    """Close coroutines that will not run, so that Python does not warn that they were never awaited."""
     for awaitable in awaitables:
         if hasattr(awaitable, "close"):  # a coroutine; a task or future needs nothing
             cast("Coroutine[Any, Any, Any]", awaitable).close()
@@ -549,18 +581,21 @@ def close_all(awaitables: tuple[Awaitable[Any], ...]) -> None:
 async def _call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], settings: RoundsSettings
 ) -> Any:
-    """Return a sync function in a thread, an async one here."""
+    """Call a function and return its result: a sync function in a thread, an async one in this task."""
     from inspect import iscoroutinefunction
 
     if iscoroutinefunction(function):
         return await function(*args, **kwargs)
-    # A pool of the steps' own: sync tools hold the threads of the other one while they wait for their steps.
+    # A separate pool: sync tools keep their threads while they wait for steps, so that one pool could deadlock.
     result = await settings.threads.run(lambda: function(*args, **kwargs), {})
     return await result if hasattr(result, "__await__") else result  # a plain function that wraps an async one
 
 
 async def _shielded(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run to the end whatever happens to the caller; a cancelled caller waits and is then cancelled."""
+    """Return the result of a coroutine that runs to its end, even if the caller is cancelled.
+
+    A cancelled caller first waits for the end of the coroutine.
+    """
     from ferrule.kernel.concurrency.spawner import is_asyncio
 
     if not is_asyncio():
@@ -572,9 +607,9 @@ async def _shielded(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        while not task.done():  # cancelled once more, it waits once more
+        while not task.done():  # a further cancellation must not end the wait
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # retrieved: nobody else will
+            task.exception()  # retrieved, so that asyncio does not warn about it
         raise

@@ -1,8 +1,8 @@
-"""What can go wrong around questions and steps, each fault with a class of its own.
+"""The errors of questions, steps and states.
 
-Two kinds. `RoundsError`s are for the author of the body: caught there, or masked like any exception. The
-`StateRefused` family answers a client that brought a state which may not be used: -32602 with ``data.reason``, so
-that a log tells an attack from a deployment.
+There are two kinds. A `RoundsError` is for the author of the body: it may be caught there, and is masked like any
+exception otherwise. A `StateRefused` is the response to a client that sent an invalid state: -32602 with
+``data.reason``, so that a log distinguishes attacks from deployments.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = [
 
 
 class RoundsError(FerruleError):
-    """Root of the faults that the author of a body can meet at ``ctx.elicit``, ``sample``, ``roots`` and ``step``."""
+    """Base class of the errors that ``ctx.elicit``, ``sample``, ``roots`` and ``step`` raise in a body."""
 
 
 class AmbiguousKey(RoundsError):
-    """Two branches ask under one key at the same time; give ``key=``, or use ``ctx.scope`` or ``ctx.gather``."""
+    """Two branches use one key at the same time; set ``key=``, or use ``ctx.scope`` or ``ctx.gather``."""
 
 
 class InvalidAnswer(RoundsError):
-    """The client answered one question three times with something that does not fit it."""
+    """Three answers of the client to one question did not fit."""
 
 
 class QuestionExpired(RoundsError, TimeoutError):
@@ -52,11 +52,11 @@ class QuestionExpired(RoundsError, TimeoutError):
 
 
 class StepFailed(RoundsError):
-    """A step raised; recorded, so that it raises the same in each later round.
+    """A step raised an exception; it is recorded, so that each later round raises the same.
 
     Attributes:
         name: of the step.
-        error: the type and text of what it raised.
+        error: type and text of the exception.
     """
 
     def __init__(self, name: str, error: str) -> None:
@@ -66,28 +66,29 @@ class StepFailed(RoundsError):
 
 
 class StepInDoubt(RoundsError):
-    """A ``once`` step was begun elsewhere and its outcome is not known; it is not run a second time."""
+    """Another process began a ``once`` step and its outcome is not known; the step is not run a second time."""
 
 
 class StateTooLarge(RoundsError):
-    """The state of a call outgrew ``inline_state_bytes`` and there is no store to keep it in."""
+    """The state of a call is larger than ``inline_state_bytes`` and there is no store, or too large for the store."""
 
 
 class NotSupportedHere(RoundsError):
-    """Questions and steps cannot work in this place: inside a step, or on an event loop other than asyncio."""
+    """Questions and steps do not work in this place, such as inside a step or on an event loop other than asyncio."""
 
 
 class ClientLacks(MissingRequiredClientCapability, CapabilityNotDeclared):
-    """The modern form of `CapabilityNotDeclared`: uncaught, it becomes the -32021 answer."""
+    """The modern form of `CapabilityNotDeclared`: if it is not caught, it becomes the error -32021."""
 
     def __init__(self, required: Mapping[str, Any]) -> None:
         CapabilityNotDeclared.__init__(self, required)
-        told = MissingRequiredClientCapability(required)  # its __init__ would come back to the other base
-        self.message, self.code, self.data = told.message, told.code, told.data
+        # A second object instead of the other `__init__`, whose `super()` call would reach the first base again.
+        modern = MissingRequiredClientCapability(required)
+        self.message, self.code, self.data = modern.message, modern.code, modern.data
 
 
 class StateRefused(InvalidParams):
-    """A ``requestState`` may not be used; ``data.reason`` says why."""
+    """A ``requestState`` is refused; ``data.reason`` has the reason."""
 
     reason: ClassVar[str] = "refused"
 
@@ -96,48 +97,48 @@ class StateRefused(InvalidParams):
 
 
 class StateTampered(StateRefused):
-    """It was not sealed by this server, or not as it is now."""
+    """The state was not sealed by this server, or was changed."""
 
     reason = "tampered"
 
 
 class StateUnknownKey(StateTampered):
-    """It was sealed under a key that this process does not have, or is no state at all."""
+    """The state was sealed with a key that this process does not have, or is no state."""
 
     reason = "unknown_key"
 
 
 class StateExpired(StateRefused):
-    """Its time is over; begin the call again."""
+    """The state has expired; begin the call again."""
 
     reason = "expired"
 
 
 class StateUsed(StateRefused):
-    """It has been used, and this server opens each state once; begin the call again."""
+    """The state was used before, and this server opens each state once; begin the call again."""
 
     reason = "used"
 
 
 class StateForeignPrincipal(StateRefused):
-    """It was sealed for somebody else."""
+    """The state was sealed for another principal."""
 
     reason = "foreign_principal"
 
 
 class StateForeignCall(StateRefused):
-    """It was sealed for another method, name or other arguments."""
+    """The state was sealed for another method, name or other arguments."""
 
     reason = "foreign_call"
 
 
 class NonDeterminismError(StateRefused, RoundsError):
-    """The body no longer does what the rounds before recorded; going on could repeat an effect."""
+    """The body does not do what earlier rounds recorded; continuing could repeat an effect."""
 
     reason = "diverged"
 
 
 class RoundLimitExceeded(StateRefused):
-    """The call asked for more rounds than allowed."""
+    """The call needs more rounds than allowed."""
 
     reason = "too_many_rounds"

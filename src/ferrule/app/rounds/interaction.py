@@ -1,9 +1,10 @@
-"""The part of ``Context`` that asks: questions, steps and what goes with them.
+"""The part of ``Context`` for interaction with the user, the model and the host: questions, steps, branches, tasks.
 
-One body serves both eras. In the legacy era a question is a request to the client. In the modern era the call ends,
-the client answers and calls again, and the body runs again from its start up to the question. So: code outside
-``step`` runs once per round; ask first, take effect last, and take effects in ``step``. While a round ends, the body
-is cancelled: ``finally`` runs each round (`suspending` tells), and a transaction around a question is rolled back.
+One body serves both eras. In the legacy era a question is a request to the client. In the modern era the call ends with
+input requests, the client calls again with the answers, and the body runs again from its start up to the question.
+Therefore code outside ``step`` runs once in each round: ask first, take effect last, and take effects in ``step``. When
+a round ends, the body is cancelled: ``finally`` runs in each round (see `suspending`), and a transaction around a
+question is rolled back.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ __all__ = ["InteractionMixin"]
 T = TypeVar("T")
 
 MAX_VISITS = 20
-"""How often ``elicit_url`` sends the user to a page that is not ``done``."""
+"""How often ``elicit_url`` asks the user to open a page that is not ``done``."""
 
 
 class InteractionMixin:
-    """Base of ``Context``; needs nothing but ``request``."""
+    """Base class of ``Context``; it uses only ``request``."""
 
     __slots__ = ()
 
@@ -46,7 +47,7 @@ class InteractionMixin:
         return rounds_of(self.request)
 
     async def _check_open(self) -> None:
-        """Every call of a body that is being unwound yields once and is cancelled."""
+        """Raise a cancellation if the round of this call has ended."""
         rounds = self.request.session.rounds
         if rounds is not None:
             await rounds.check_open()
@@ -72,10 +73,10 @@ class InteractionMixin:
     async def elicit(
         self, message: str, wanted: Any, *, key: str | None = None, timeout_s: float | None = None
     ) -> Elicited[Any]:
-        """Ask the user to fill in a form.
+        """Ask the user to fill in a form ("Elicitation").
 
         Args:
-            message: what is asked, for the user.
+            message: the question, shown to the user.
             wanted: a class with primitive fields, a scalar type, an enum or ``Literal``, or a form schema.
             key: a stable name for the question; needed when two branches ask the same at once.
             timeout_s: seconds after which `QuestionExpired` is raised.
@@ -84,8 +85,10 @@ class InteractionMixin:
             ``.action`` (accept, decline or cancel) and, if accepted, ``.data``.
 
         Raises:
-            CapabilityNotDeclared: the client cannot ask its user.
+            CapabilityNotDeclared: the client did not declare forms.
             TypeError: ``wanted`` has a field that no form can show.
+            InvalidAnswer: three answers did not fit.
+            QuestionExpired: no answer came within ``timeout_s``.
         """
         from ferrule.app.rounds.questions import elicit_question
 
@@ -102,22 +105,22 @@ class InteractionMixin:
         key: str | None = None,
         timeout_s: float | None = None,
     ) -> Elicited[None]:
-        """Ask the user to open a page, for what must not pass through the client (credentials, payments).
+        """Ask the user to open a page, for data that must not pass through the client (credentials, payments).
 
-        Accepting is consent to open it, not completion.
+        Accepting is consent to open the page, not its completion.
 
         Args:
-            message: why, for the user.
-            url: holds no secret of the user and is not pre-authenticated; https.
-            done: whether the page was completed; called after each visit, once per call as a step is. The user is
-                asked again while it returns false. It may not ask.
+            message: the reason, shown to the user.
+            url: an https URL without secrets of the user, not pre-authenticated.
+            done: returns whether the page was completed; called after each visit, and recorded like a step. The user is
+                asked again while it returns ``False``. It must not ask questions.
             key, timeout_s: as in `elicit`.
 
         Returns:
             ``.action``: accept, decline or cancel.
 
         Raises:
-            CapabilityNotDeclared: the client cannot show a page.
+            CapabilityNotDeclared: the client did not declare URLs.
             StepFailed: ``done`` raised.
             TimeoutError: the page was opened 20 times and not completed.
         """
@@ -150,12 +153,12 @@ class InteractionMixin:
         key: str | None = None,
         timeout_s: float | None = None,
     ) -> CreateMessageResult:
-        """Ask the client's model for one message (deprecated by the protocol since 2026-07-28, and still served).
+        """Return one message of the client's model ("Sampling"; deprecated since 2026-07-28, and still served).
 
         Args:
             messages: one user text, or sampling messages.
-            max_tokens: a limit the client must respect.
-            include_context: other than ``"none"``, a wish that the client may ignore; left out where it does not
+            max_tokens: a limit that the client must respect.
+            include_context: other than ``"none"``, a hint that the client may ignore; left out where it does not
                 declare ``sampling.context`` (2025-11-25 on).
             tools: definitions that the model may use; the client must have declared ``sampling.tools``.
             key, timeout_s: as in `elicit`.
@@ -187,19 +190,19 @@ class InteractionMixin:
     @property
     def _may_include_context(self) -> bool:
         request = self.request
-        if not request.revision.sampling_tools:  # before there was something to declare
+        if not request.revision.sampling_tools:  # the revision has no `sampling.context` capability
             return True
         sampling = request.session.client_capabilities.sampling
         return isinstance(sampling, Mapping) and sampling.get("context") is not None
 
     @with_result
     async def roots(self, *, key: str | None = None, timeout_s: float | None = None) -> list[Root]:
-        """Return the folders that the client works in (deprecated by the protocol since 2026-07-28, and still served).
+        """Return the client's root folders ("Roots"; deprecated since 2026-07-28, and still served).
 
-        Branches that ask at the same time ask once.
+        Concurrent branches send one request.
 
         Raises:
-            CapabilityNotDeclared: the client has none to tell.
+            CapabilityNotDeclared: the client did not declare roots.
         """
         from ferrule.app.rounds.questions import roots_question
 
@@ -209,7 +212,7 @@ class InteractionMixin:
 
     @with_result
     async def ask(self, question: Question) -> Any:
-        """Ask a `Question` made elsewhere."""
+        """Ask a question, and return the answer as `Question.read` converts it; for errors see `elicit`."""
         return await self._rounds.ask(question)
 
     # -- effects --------------------------------------------------------------------------------------------------
@@ -218,34 +221,34 @@ class InteractionMixin:
     async def step(
         self, name: str, function: Callable[..., Any], /, *args: Any, once: bool = False, **kwargs: Any
     ) -> Any:
-        """Run ``function(*args, **kwargs)`` once per logical call, however many rounds it takes.
+        """Run ``function(*args, **kwargs)`` once in a call, whatever its number of rounds, and return its result.
 
-        The result is JSON, and in later rounds the recorded one. Without a store that is once per *chain of rounds*:
-        a client that sends the same retry twice at the same time runs it twice. ``once=True`` with a store is at most
-        once; the best protection without one is `idempotency_key`.
+        The result is a JSON value; later rounds return the recorded one. Without a store it runs once in each *chain of
+        rounds*: if a client sends the same round twice at the same time, it runs twice. With ``once=True`` and a store
+        it runs at most once; without a store, `idempotency_key` is the best protection.
 
         Raises:
-            StepFailed: it raised (now, or when it was recorded).
+            StepFailed: the function raised, now or when it was recorded.
             NonDeterminismError: it was recorded with other arguments.
-            StepInDoubt: ``once``, and begun elsewhere with an unknown outcome.
+            StepInDoubt: with ``once``, another process began it and the outcome is not known.
         """
         return await self._rounds.step(name, function, *args, once=once, **kwargs)
 
     def idempotency_key(self, name: str) -> str:
-        """Return a key for a third party, equal in every round and fork of this call: pass it to a payment provider."""
+        """Return a key that is equal in all rounds and forks of this call, for example for a payment provider."""
         return self._rounds.idempotency_key(name)
 
     # -- tasks ----------------------------------------------------------------------------------------------------
 
     @with_result
     async def begin_task(self) -> str | None:
-        """From here on this call is a task, if it can be one (``task=`` of the tool, and the client's support).
+        """Make this call a task from here on, if the tool (``task=``) and the client support tasks.
 
-        Questions before it are rounds of the call; later ones wait in the task. Without tasks nothing happens and the
-        call goes on as it is.
+        Questions before it are rounds of the call; later ones wait in the task. Without support nothing happens, and
+        the call continues.
 
         Returns:
-            The task's id; ``None``: it is no task.
+            The task's id; ``None`` if the call is no task.
         """
         await yield_to_loop(self.request.session)
         side = self._task_side
@@ -253,7 +256,7 @@ class InteractionMixin:
 
     @without_result
     async def set_status(self, message: str | None) -> None:
-        """Say how the task stands, for people and models; does nothing where the call is no task."""
+        """Set the task's status message, for people and models; do nothing if the call is no task."""
         await self._check_open()
         await yield_to_loop(self.request.session)
         side = self._task_side
@@ -262,7 +265,7 @@ class InteractionMixin:
 
     @property
     def task_id(self) -> str | None:
-        """The id of the task that this call is; ``None`` when it is none (yet)."""
+        """The id of the task that this call is; ``None`` if it is not a task (yet)."""
         side = self._task_side
         return None if side is None else side.task_id
 
@@ -275,13 +278,21 @@ class InteractionMixin:
 
     @with_result
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
-        """Run branches that ask at the same time: each in a scope of its own, all waited for, the first failure by
-        index raised. Their questions form one round.
+        """Run branches concurrently, each in its own scope; wait for all and return their results.
+
+        Their questions form one round.
+
+        Raises:
+            Exception: the exception of the failed branch with the lowest index.
         """
         return await self._rounds.gather(*awaitables)
 
     def scope(self, name: str) -> AbstractContextManager[None]:
-        """``with ctx.scope("a"):`` gives the questions and steps inside names of their own."""
+        """Return a context manager that puts the keys of questions and steps inside it under a scope.
+
+        Raises:
+            RoundsError: ``name`` is no valid key.
+        """
         from ferrule.app.rounds.keys import check_key, scoped
 
         return scoped(check_key(name))
@@ -290,23 +301,23 @@ class InteractionMixin:
 
     @property
     def suspending(self) -> bool:
-        """Whether this round has ended and the body is only unwinding; look at it in ``finally``."""
+        """Whether this round has ended and the body is only unwinding; for use in ``finally``."""
         rounds = self.request.session.rounds
         return rounds is not None and rounds.suspending
 
     @property
     def replaying(self) -> bool:
-        """Whether the body has not yet come to where the round before stopped."""
+        """Whether the body has not yet reached the point where the round before ended."""
         rounds = self.request.session.rounds
         return rounds is not None and rounds.replaying
 
     @property
     def started_at(self) -> float:
-        """Seconds since the epoch of the call's first round; equal in every round."""
+        """Time of the call's first round, in seconds since the epoch; equal in each round."""
         return self._rounds.started_at
 
     def random(self) -> random.Random:
-        """Return a generator whose sequence is equal in every round; not for secrets."""
+        """Return a random generator with the same sequence in each round; not for secrets."""
         return self._rounds.random()
 
     @property
@@ -315,21 +326,22 @@ class InteractionMixin:
         session = self.request.session
         if session.manual_answers is not None:
             return session.manual_answers[0]
-        # Params of tools, prompts and resources have it; what else may stand here is of an author's own type.
+        # Params of tools, prompts and resources have the field; params of a method of the author's may not.
         return getattr(self.request.params, "input_responses", None) or {}
 
     def answer_to(self, key: str, question: Question) -> Any:
-        """Return what the client answered to a question of an `InputRequired` that this function returned.
+        """Return the client's answer to a question of an `InputRequired` that this function returned.
 
-        Any answer that fits is taken, also one that nobody was asked for: look at `input_state` where that matters.
+        Each answer that fits is accepted, also to a question that was not asked: check `input_state` where that
+            matters.
 
         Args:
             key: the question's key in `InputRequired`.
-            question: the same question, made anew.
+            question: an equal question.
 
         Returns:
-            What `elicit`, `sample` or `roots` would return; ``None``: there is no answer yet, or none that fits, and
-            the function asks (again).
+            The value that `elicit`, `sample` or `roots` would return; ``None`` if there is no answer, or none that
+            fits: the function then asks (again).
         """
         from ferrule.app.rounds.questions import MisfitAnswer
 
@@ -341,7 +353,7 @@ class InteractionMixin:
 
     @property
     def input_state(self) -> Any:
-        """What this function kept in ``InputRequired.state``; ``None`` at first."""
+        """The value of ``InputRequired.state`` that this function returned before; ``None`` at first."""
         session = self.request.session
         if session.manual_answers is not None:
             return session.manual_answers[1]

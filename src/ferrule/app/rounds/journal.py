@@ -59,13 +59,13 @@ class Journal:
     """The state of one logical call.
 
     Attributes:
-        call_id: random, made in the first round.
+        call_id: a random id, made in the first round.
         started_at: seconds since the epoch, of the first round.
         round: counts from 1.
         sequence: the last batch number given out.
         idle_rounds: rounds in a row without a newly used answer.
         entries, outstanding: by key.
-        manual: state of an author who returns input requests by hand.
+        manual: the state of a returned `InputRequired`.
     """
 
     call_id: str
@@ -97,10 +97,10 @@ class Journal:
 
     @classmethod
     def from_json(cls, value: Any) -> Journal:
-        """Back from `to_json`.
+        """Return a journal made from the result of `to_json`.
 
         Raises:
-            StateTampered: it has another form (a state of another version of this library).
+            StateTampered: the value has another form (a state of another version of this library).
         """
         try:
             call_id, started_at, round_, sequence, idle, entries, outstanding, manual = cast("list[Any]", value)

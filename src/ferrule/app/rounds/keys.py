@@ -1,8 +1,8 @@
-"""Names for questions and steps: stable from round to round, and never the same for two of them.
+"""Keys of questions and steps: equal in each round, and different for any two of them.
 
-A key is ``scope/base`` plus ``#n`` for its second and later occurrence. The base is what the author gave, or the
-method with a digest of the content. Explicit keys may hold letters, digits, ``_``, ``.`` and ``-`` only, so that
-none can look like an occurrence (``k#2``), a scope (``a/k``) or a name that this library gives (``step:k``).
+A key is ``scope/base``, plus ``#n`` for the second and later occurrences. The base is the author's key, or the method
+with a digest of the content. Explicit keys contain letters, digits, ``_``, ``.`` and ``-`` only, so that none can look
+like an occurrence (``k#2``), a scope (``a/k``) or a name that this library makes (``step:k``).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _scope: ContextVar[str] = ContextVar("ferrule_scope", default="")
 
 
 def check_key(key: str) -> str:
-    """``key`` if it is a legal explicit key or scope name.
+    """Return ``key``, if it is a valid explicit key or scope name.
 
     Raises:
-        RoundsError: it is empty, too long, or holds other characters (the author's mistake).
+        RoundsError: it is empty, longer than 64 characters, or has other characters (the author's mistake).
     """
     if not _EXPLICIT.fullmatch(key):
         raise RoundsError(f"{key!r} is no key: 1 to 64 letters, digits, '_', '.' and '-'")
@@ -44,12 +44,12 @@ def check_key(key: str) -> str:
 
 
 def content_digest(content: Any) -> str:
-    """16 hexadecimal digits over the canonical JSON of ``content`` (``1`` and ``1.0`` are one number)."""
+    """Return a digest of the canonical JSON of ``content``: 16 hexadecimal digits (``1`` and ``1.0`` are equal)."""
     return hashlib.sha256(canonical(content)).hexdigest()[:16]
 
 
 def digest_of_texts(*texts: str) -> str:
-    """16 hexadecimal digits over some texts and where each ends; cheaper than `content_digest`."""
+    """Return a digest of some texts and their lengths: 16 hexadecimal digits; cheaper than `content_digest`."""
     return hashlib.sha256("".join([f"{len(text)}:{text}" for text in texts]).encode("utf-8", "replace")).hexdigest()[
         :16
     ]
@@ -63,13 +63,13 @@ def question_base(key: str | None, method: str, digest: str) -> str:
 
 
 def current_scope() -> str:
-    """Return the scope that the running branch is in: ``""`` or ``"a/b/"``."""
+    """Return the scope of the running branch: ``""`` or ``"a/b/"``."""
     return _scope.get()
 
 
 @contextmanager
 def scoped(name: str) -> Generator[None]:
-    """Give questions and steps inside a scope of their own."""
+    """Put the keys of questions and steps inside the context manager under a scope."""
     token = _scope.set(f"{_scope.get()}{name}/")
     try:
         yield
@@ -78,7 +78,7 @@ def scoped(name: str) -> Generator[None]:
 
 
 class Occurrences:
-    """Counts how often each base was used, per scope."""
+    """Counts the uses of each base, including its scope."""
 
     __slots__ = ("_counts",)
 

@@ -1,8 +1,8 @@
-"""Returning input requests by hand: for an author who wants to hold the state himself, or runs on trio.
+"""Returning input requests explicitly: for functions that keep their own state, or run on trio.
 
-A function returns `InputRequired`; it is called again with the answers in ``ctx.input_responses`` and what it kept in
-``ctx.input_state``. In the legacy era the questions are pushed and the function called again in the same request, so
-that this form, too, serves both eras.
+A function returns `InputRequired`; it is called again with the answers in ``ctx.input_responses`` and its state in
+``ctx.input_state``. In the legacy era the questions are sent to the client and the function is called again within the
+same request, so that such a function serves both eras.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["InputRequired", "ManualRounds", "answer_manually"]
 
 @dataclass(frozen=True, slots=True)
 class InputRequired:
-    """What a tool, prompt or resource function returns to ask by hand.
+    """The return value of a tool, prompt or resource function that asks questions and is called again.
 
     Args:
-        questions: by the author's keys: a `Question` (made by ``elicit_question`` and its kind), or a mapping with
-            ``method`` and ``params`` in wire shape.
-        state: any JSON value; comes back in ``ctx.input_state``, sealed on its way through the client.
+        questions: by keys of the author: a `Question` (made by ``elicit_question`` and similar functions), or a mapping
+            with ``method`` and ``params`` in wire shape.
+        state: any JSON value; the next call has it in ``ctx.input_state``. It passes through the client sealed.
     """
 
     is_input_required: ClassVar[bool] = True
@@ -50,10 +50,10 @@ class InputRequired:
 
 
 class ManualRounds(Rounds):
-    """The rounds of a call on an event loop where bodies cannot be re-enacted: state only, no questions."""
+    """The rounds of a modern call on an event loop other than asyncio, where replay does not work: state only."""
 
     def _refuse(self, what: str) -> NoReturn:
-        raise NotSupportedHere(f"{what} needs asyncio in the modern era; return InputRequired by hand")
+        raise NotSupportedHere(f"{what} needs asyncio in the modern era; return InputRequired instead")
 
     async def _ask(self, base: str, key: str, digest: str, question: Question) -> Any:
         self._refuse(question.method)
@@ -65,15 +65,19 @@ class ManualRounds(Rounds):
         self._refuse(f"The step {call.name!r}")
 
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
-        """Not here."""
+        """Refuse the call.
+
+        Raises:
+            NotSupportedHere: always.
+        """
         self._refuse("gather")
 
     async def settle(self, value: Any) -> Any:
-        """Nothing to add."""
+        """Return the body's result."""
         return value
 
     async def settle_error(self, error: BaseException) -> Any:
-        """Nothing to add."""
+        """Raise the error."""
         try:
             raise error
         finally:
@@ -86,11 +90,14 @@ async def answer_manually(
     function: Callable[..., Awaitable[Any]],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Return the round's answer (modern), or what the function returns once its questions were pushed (legacy).
+    """Return the result for a function that returned `InputRequired`.
+
+    Modern era: an ``input_required`` result. Legacy era: the questions are sent to the client, and the function is
+    called with the answers until it returns another value.
 
     Raises:
-        CapabilityNotDeclared: the client cannot be asked one of the questions.
-        RoundLimitExceeded: it asked too often.
+        CapabilityNotDeclared: the client lacks a capability for one of the questions.
+        RoundLimitExceeded: the function returned questions too often.
     """
     connection = request.session.connection
     missing = missing_for_requests(connection.client_capabilities_raw, asked.requests())
@@ -132,4 +139,4 @@ async def _legacy(
         if not isinstance(value, InputRequired):
             return value
         asked = value
-    raise RoundLimitExceeded("The call asked for more rounds than allowed")
+    raise RoundLimitExceeded("The call needs more rounds than allowed")

@@ -1,7 +1,7 @@
-"""Questions to the user, the model and the host, as values: what is asked, and how an answer is read.
+"""Questions to the user, the model and the host as values: the request, and the conversion of its answer.
 
-A `Question` knows nothing of eras: the engine pushes it or returns it as an input request, and gives every raw answer
-to `Question.read`.
+A `Question` is independent of the era: the engine sends it as a request or returns it as an input request, and converts
+each raw answer with `Question.read`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PRIMITIVES: Final = frozenset({"string", "number", "integer", "boolean"})
 
 
 class MisfitAnswer(FerruleError, ValueError):
-    """An answer does not fit its question; it is asked again."""
+    """An answer does not fit its question; the engine asks the question again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Accepted(Generic[DataT]):
     """The user answered; true in a condition.
 
     Attributes:
-        data: the answer as the type that was asked for; ``None`` for URLs.
+        data: the answer, as a value of the requested type; ``None`` for URLs.
         action: ``"accept"``.
     """
 
@@ -82,12 +82,12 @@ class Refused:
 
     @property
     def data(self) -> None:
-        """There is none."""
+        """``None``: there is no answer."""
         return
 
 
 Elicited: TypeAlias = Accepted[DataT] | Refused
-"""What the user did with a question. A condition on it, or on its ``action``, tells type checkers what ``data`` is."""
+"""The user's reaction to a question. A condition on it, or on its ``action``, narrows the type of ``data``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +95,13 @@ class Question:
     """One question.
 
     Attributes:
-        method: the request that asks it.
+        method: the method of the request that asks it.
         params: of that request, in wire shape; ``None`` for none.
-        read: a raw result to the answer that the author gets.
-        key: the author's own key.
-        timeout_s: seconds after which it expires.
-        shared: two branches that ask it at once ask it once.
-        digest: of what is asked, where it is known beforehand; ``None`` has it made from method and params.
+        read: converts a raw result to the answer for the author.
+        key: the author's own key; ``None`` for one made from the digest.
+        timeout_s: seconds after which it expires; ``None`` for no limit.
+        shared: concurrent branches that ask it send one request.
+        digest: digest of the content, where it is known beforehand; ``None`` computes it from method and params.
 
     Raises (``read``):
         MisfitAnswer: the result does not fit.
@@ -116,7 +116,7 @@ class Question:
     digest: str | None = None
 
     def content_digest(self) -> str:
-        """Return what tells this question from another, whatever process asks it."""
+        """Return a digest of the content, which is equal in all processes that ask the same question."""
         return content_digest([self.method, self.params]) if self.digest is None else self.digest
 
 
@@ -126,9 +126,8 @@ class Form:
 
     Attributes:
         schema: as published; not to be changed.
-        read: the content of an accepted answer to the author's type; raises `MisfitAnswer`.
-        digest: equal for forms that ask the same, also when a choice was built from a set, whose order differs from
-            process to process.
+        read: converts the content of an accepted answer to the author's type; raises `MisfitAnswer`.
+        digest: equal for equal forms, also when a choice was made from a set, whose order differs between processes.
     """
 
     schema: dict[str, Any]
@@ -137,11 +136,11 @@ class Form:
 
 
 def form_for(wanted: Any) -> Form:
-    """Return the form for a type; made once per type.
+    """Return the form for a type; made once for each type.
 
     Args:
         wanted: a class with primitive fields (dataclass, TypedDict, Struct, attrs, pydantic), a scalar type, enum or
-            ``Literal`` (asked for as one field ``value``), or a form schema, whose content stays a dict.
+            ``Literal`` (a form with one field ``value``), or a form schema, whose content stays a dict.
 
     Raises:
         TypeError: a field is not text, a number, a truth value or a choice (the author's mistake).
@@ -151,7 +150,7 @@ def form_for(wanted: Any) -> Form:
         return _form_of(schema, _checked_by(schema))
     try:
         return _form_for_type(wanted)
-    except TypeError:  # perhaps only because it cannot be a key
+    except TypeError:  # perhaps only because the type is not hashable: without the cache
         return _make_form(wanted)
 
 
@@ -160,7 +159,7 @@ def _form_of(schema: dict[str, Any], read: Callable[[Any], Any]) -> Form:
 
 
 def _in_order(schema: Any) -> Any:
-    """Return a schema with its choices sorted: what is asked does not depend on their order."""
+    """Return a schema with its choices sorted, for a digest that does not depend on their order."""
     if isinstance(schema, list):
         return [_in_order(item) for item in cast("list[Any]", cast("object", schema))]
     if not isinstance(schema, dict):
@@ -192,7 +191,7 @@ def _make_form(wanted: Any) -> Form:
         if not isinstance(content, Mapping):
             raise MisfitAnswer("the content is no object")
         given = cast("Mapping[str, Any]", content)
-        # As for arguments: null counts as left out where the type forbids it and there is a default.
+        # As for arguments: null means that the field is absent, if its type forbids null and it has a default.
         made = {name: value for name, value in given.items() if value is not None or name not in fillable - takes_null}
         made |= {name: None for name in nullable if name not in made}
         if not is_class and "value" not in made:
@@ -219,7 +218,7 @@ _form_for_type = lru_cache(maxsize=512)(_make_form)
 
 
 def _form(schema: dict[str, Any], wanted: Any) -> tuple[dict[str, Any], set[str]]:
-    """Return the form, and the fields that it need not fill because null is one of their values."""
+    """Return the form, and its fields that may stay empty because their type allows null."""
     properties: dict[str, dict[str, Any]] = {}
     nullable: set[str] = set()
     for name, written in cast("dict[str, dict[str, Any]]", schema["properties"]).items():
@@ -232,7 +231,7 @@ def _form(schema: dict[str, Any], wanted: Any) -> tuple[dict[str, Any], set[str]
         is_choices = kind == "array" and isinstance(items, dict) and ("enum" in items or "anyOf" in items)
         if not (is_choice or is_choices or kind in _PRIMITIVES):
             raise TypeError(
-                f"{wanted!r} cannot be asked for: its field {name!r} is not text, a number, a truth value or a choice"
+                f"{wanted!r} cannot be a form: its field {name!r} is not text, a number, a truth value or a choice"
             )
         properties[name] = field
     form: dict[str, Any] = {"type": "object", "properties": properties}
@@ -242,7 +241,7 @@ def _form(schema: dict[str, Any], wanted: Any) -> tuple[dict[str, Any], set[str]
 
 
 def _without_null(field: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return a field without the null that forms cannot express, and whether it had one."""
+    """Return a field without null, which forms cannot express, and whether its type allowed null."""
     members: list[dict[str, Any]] = field.get("anyOf", [])
     kept = [member for member in members if member.get("type") != "null"]
     if len(kept) == len(members):
@@ -252,7 +251,7 @@ def _without_null(field: dict[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 def _checked_by(schema: dict[str, Any]) -> Callable[[Any], Any]:
-    """Content against a form schema that the author wrote."""
+    """Return a function that validates content against a form schema that the author wrote."""
     made: list[Callable[[Any], list[str]]] = []
 
     def read(content: Any) -> Any:
@@ -271,7 +270,7 @@ def _checked_by(schema: dict[str, Any]) -> Callable[[Any], Any]:
 
 
 def elicit_question(message: str, wanted: Any, *, key: str | None = None, timeout_s: float | None = None) -> Question:
-    """Return a form for the user; see `form_for` for ``wanted``."""
+    """Return the question of a form for the user; see `form_for` for ``wanted`` and errors."""
     form = form_for(wanted)
 
     def read(raw: Any) -> Elicited[Any]:
@@ -293,10 +292,13 @@ def elicit_question(message: str, wanted: Any, *, key: str | None = None, timeou
 def elicit_url_question(
     message: str, url: str, *, elicitation_id: str | None, key: str | None = None, timeout_s: float | None = None
 ) -> Question:
-    """Return a page that the user opens; accepting means consent, not that the page was completed.
+    """Return the question whether the user opens a page; accepting is consent, not completion of the page.
 
     Args:
-        elicitation_id: where the revision wants one.
+        message: the reason, shown to the user.
+        url: of the page.
+        elicitation_id: for revisions that require one.
+        key, timeout_s: see `Question`.
     """
     params: dict[str, Any] = {"mode": "url", "message": message, "url": url}
     if elicitation_id is not None:
@@ -317,7 +319,7 @@ def sample_question(
     timeout_s: float | None = None,
     **options: Any,
 ) -> Question:
-    """Return a completion by the client's model.
+    """Return the question for one message of the client's model ("Sampling").
 
     Args:
         messages: one user text, or sampling messages.
@@ -331,7 +333,7 @@ def sample_question(
 
 
 def roots_question(*, key: str | None = None, timeout_s: float | None = None) -> Question:
-    """Return the client's roots."""
+    """Return the question for the client's roots ("Roots")."""
 
     def read(raw: Any) -> list[Root]:
         return _read(raw, ListRootsResult).roots

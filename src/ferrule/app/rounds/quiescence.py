@@ -1,10 +1,11 @@
-"""Notices when a body stands still: when the event loop has passed several times and nothing happened on its context.
+"""Detects when a body is quiescent: after several iterations of the event loop without activity on its context.
 
-Between the answer to one question and the next question a body takes some passes of the loop: a future wakes a task,
-the task a gather, the gather the body. Whoever judges earlier takes a body that is on its way for one that waits.
+Between the answer to one question and the next question a body needs some iterations of the loop: a future wakes a
+task, the task a gather, the gather the body. A decision after fewer iterations would take a running body for a waiting
+one.
 
-Counting is a callback per pass and no task: a call that goes through rounds stands still twice per question, and the
-passes are most of what a round costs.
+Counting uses a callback in each iteration and no task: a call in rounds becomes quiescent twice for each question, and
+these iterations are most of the cost of a round.
 
 asyncio only.
 """
@@ -19,23 +20,23 @@ from typing import Final
 __all__ = ["QUIET_PASSES", "Quiescence"]
 
 QUIET_PASSES: Final = 8
-"""Passes of the event loop without activity after which the body stands still."""
+"""Iterations of the event loop without activity after which the body is quiescent."""
 
 _UNKNOWN: Final = -1
 
 
 class Quiescence:
-    """Counts passes of one loop.
+    """Counts the iterations of an event loop without activity.
 
     After `on_quiescent` it does nothing until `watch` or `rest` is called; activity is counted all the same.
 
     Args:
-        loop: the body's.
-        working: not empty while something runs whose end will be activity; nothing is still before.
-        on_quiescent: called from the loop, once per quiescence.
+        loop: the event loop of the body.
+        working: running work whose end will be activity; while it is not empty, the body is not quiescent.
+        on_quiescent: called in the loop each time the body has become quiescent.
 
     Attributes:
-        activity: how often something happened.
+        activity: number of `touch` calls.
     """
 
     __slots__ = (
@@ -55,7 +56,7 @@ class Quiescence:
         self, loop: asyncio.AbstractEventLoop, working: Collection[object], on_quiescent: Callable[[], None]
     ) -> None:
         self._loop = loop
-        self._context = contextvars.copy_context()  # and not that of whichever branch or request made the last move
+        self._context = contextvars.copy_context()  # else callbacks would have the context of the last `touch`
         self._working = working
         self._on_quiescent = on_quiescent
         self._handle: asyncio.Handle | None = None
@@ -66,17 +67,17 @@ class Quiescence:
         self.activity = 0
 
     def touch(self) -> None:
-        """Something happened."""
+        """Record activity on the context of the body."""
         self.activity += 1
         if self._is_resting:
             self._wake()
 
     def watch(self) -> None:
-        """Count from now on."""
+        """Start to count iterations now."""
         self._begin(self.activity)
 
     def rest(self, timeout_s: float | None = None) -> None:
-        """Count from the next activity on, or when the time is over."""
+        """Start to count iterations at the next activity, or after ``timeout_s`` seconds."""
         self._stop()
         if not self._is_closed:
             self._is_resting = True
@@ -90,13 +91,13 @@ class Quiescence:
         self._working, self._on_quiescent = (), _nothing
 
     def close(self) -> None:
-        """Nothing is called any more."""
+        """Stop counting; ``on_quiescent`` is not called any more."""
         self._is_closed = True
         self._is_resting = False
         self._stop()
 
     def _wake(self) -> None:
-        self._begin(_UNKNOWN)  # what woke us is activity in the first pass
+        self._begin(_UNKNOWN)  # the reason for waking counts as activity in the first iteration
 
     def _begin(self, seen: int) -> None:
         self._stop()

@@ -1,16 +1,16 @@
-"""The modern era's rounds: the body runs again from the start and is led, step by step, to where it stood.
+"""The rounds of the modern era: each round runs the body again from its start and replays what is recorded.
 
-*Re-enact, don't shortcut.* It would be easy to let an answered question return at once. Then branches that ran side
-by side in the first round would overtake each other in the next, take other ways, and charge a card twice. So every
-batch of answers and every step result has a sequence number, and replay hands out the lowest one only when the body
-stands still: nothing has happened on the context for several passes of the event loop and no step is running.
+Replay keeps the order of events. If an answered question returned at once, concurrent branches of the body could
+overtake each other, continue differently than in the round before, and repeat an effect. Therefore each batch of
+answers and each result of a step has a sequence number. Replay delivers the lowest number only when the body is
+quiescent: for several iterations of the event loop nothing has happened on the context, and no step is running.
 
-When the body stands still at questions without an answer, the round ends. The context closes, the body's task is
-cancelled once, and the reply (questions and sealed state) is decided here, whatever the body returns while it
-unwinds. A cancellation by somebody else is told apart by what the carrier of the request saw
+When the body is quiescent at questions without an answer, the round ends: it is suspended. The body's task is cancelled
+once, and the reply of the round (input requests and sealed state) is decided here; everything that the body returns or
+raises while it unwinds is ignored. A cancellation with another cause is recognized from the record of the transport
 (``ferrule.kernel.concurrency.cancellation``).
 
-asyncio only: the rules lean on tasks, their cancellation count and passes of the loop.
+asyncio only: the rules depend on tasks, their count of cancellations, and iterations of the event loop.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ __all__ = ["ReplayRounds"]
 logger = logging.getLogger("ferrule.app.rounds")
 
 IDLE_ROUNDS: Final = 3
-"""Rounds in a row without a newly used answer after which the call is given up."""
+"""Maximum number of successive rounds without a newly used answer; after it the call fails."""
 
 _CALLS_AFTER_SUSPENSION: Final = 1000
-"""Context calls that a body which swallows its cancellation may make before it is parked for good."""
+"""Calls on the context that a body may make after it has ignored its cancellation; later ones never return."""
 
 
 @dataclass(slots=True, eq=False)
 class _Parked:
-    """Somebody in the body who waits: for an answer, for a recorded step, or for leave to run a new one."""
+    """A caller in the body that waits: for an answer, for a recorded result, or for permission to run a new step."""
 
     key: str
     digest: str
@@ -71,7 +71,7 @@ class ReplayRounds(Rounds):
     """One round of a modern call.
 
     Args:
-        body_task: the task that runs the body: the request's own.
+        body_task: the task that runs the body, which is the request's own task.
     """
 
     def __init__(
@@ -109,10 +109,10 @@ class ReplayRounds(Rounds):
     async def resume(
         cls, request: ServerRequestContext[Any], settings: RoundsSettings, body_task: asyncio.Task[Any]
     ) -> ReplayRounds:
-        """Return the round that a request's ``requestState`` and ``inputResponses`` open.
+        """Return the round that a request's ``requestState`` and ``inputResponses`` begin.
 
         Raises:
-            StateRefused: the state may not be used here and now.
+            StateRefused: the state is invalid, expired or used, or belongs to another call or principal.
         """
         params = request.params
         if params.request_state is None:
@@ -124,7 +124,7 @@ class ReplayRounds(Rounds):
         return rounds
 
     def _accept(self, responses: dict[str, Any]) -> None:
-        """Take answers to outstanding questions as one batch; the first is final, extras are ignored."""
+        """Record answers to outstanding questions as one batch; answers to other questions are ignored."""
         now = self.settings.clock()
         sequence = 0
         for key, asked in list(self.journal.outstanding.items()):
@@ -155,7 +155,7 @@ class ReplayRounds(Rounds):
     async def _ask(self, base: str, key: str, digest: str, question: Question) -> Any:
         entry = self._due.get(key)
         asked = self.journal.outstanding.get(key)
-        if entry is not None and entry.digest != digest:  # the text changed: consent does not carry over
+        if entry is not None and entry.digest != digest:  # another text: the user's consent does not apply to it
             self._forget(key)
         if asked is not None and asked.digest != digest:
             del self.journal.outstanding[key]
@@ -197,12 +197,12 @@ class ReplayRounds(Rounds):
         self.journal.entries.pop(key, None)
 
     async def check_open(self) -> None:
-        """After the suspension each call yields once and is cancelled; who goes on calling is parked for good."""
+        """Raise a cancellation after the suspension, after one yield; after very many calls, wait for ever."""
         if not self._suspended:
             return
         self._late_calls += 1
         if self._late_calls > _CALLS_AFTER_SUSPENSION:
-            logger.error("A body goes on after its cancellation; it is parked")
+            logger.error("A body ignores its cancellation; its next call on the context waits for ever")
             await self._loop.create_future()
         await asyncio.sleep(0)
         raise asyncio.CancelledError
@@ -227,7 +227,7 @@ class ReplayRounds(Rounds):
         task = self._loop.create_task(self.run_step(call))
         self._running.add(task)
         task.add_done_callback(self._step_done)
-        self._quiescence.touch()  # a round that ended in this very pass would not know of the step
+        self._quiescence.touch()  # or a round that ends in this iteration of the loop would miss the step
         try:
             entry = await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -236,7 +236,7 @@ class ReplayRounds(Rounds):
             if task.done() or call.is_check:
                 self._abandon(call, started_at)
             elif self._is_own_cancellation():
-                call.abandoned_after_s = self._loop.time() - started_at  # recorded when the step has ended
+                call.abandoned_after_s = self._loop.time() - started_at  # `run_step` records it at its end
             raise
         entry.consumed = True
         return self.outcome_of(call.name, entry)
@@ -248,7 +248,7 @@ class ReplayRounds(Rounds):
         except asyncio.CancelledError:
             if not self._is_own_cancellation():
                 raise
-            if entry.consumed:  # a round before went on with it
+            if entry.consumed:  # an earlier round continued with this result
                 self._lost = call.name
             else:
                 self._due.pop(call.key, None)
@@ -256,9 +256,9 @@ class ReplayRounds(Rounds):
             raise
 
     def _is_own_cancellation(self) -> bool:
-        """Return whether the body itself cancelled the caller of a step, so that the call goes on.
+        """Return whether the body itself cancelled the caller of a step, so that the body continues.
 
-        The count of the body's task does not tell: ``asyncio.timeout`` raises it, too.
+        The count of cancellations of the body's task is no evidence: ``asyncio.timeout`` raises it too.
         """
         if self._suspended or self._is_over:
             return False
@@ -266,25 +266,26 @@ class ReplayRounds(Rounds):
         return carrier is None or not carrier.is_being_cancelled
 
     def _abandon(self, call: StepCall, started_at: float) -> None:
-        """The body has gone on without the outcome of a step; each later round is to do the same."""
+        """Record that the body continued without the outcome of a step, so that each later round does the same."""
         if self._is_own_cancellation():
             call.abandoned_after_s = self._loop.time() - started_at
             self.record_abandoned(call)
 
     def _patience_s(self) -> float:
-        """Return seconds that the replay waits for what is recorded and missing, a time-out of the body included."""
+        """Return the seconds that the replay waits for the body to reach what is recorded."""
+        # A time-out in the body may have abandoned a step: this round must wait as long as that time-out.
         waits = [entry.value for entry in self._due.values() if entry.kind == "abandoned"]
         return self.settings.replay_wait_s + max(waits, default=0.0)
 
     async def _await_cancellation(self, call: StepCall) -> NoReturn:
-        """Wait until the body cancels the caller of a step again, as it did in the round before.
+        """Wait until the body cancels the caller of a step, as it did in the round before.
 
         Raises:
-            NonDeterminismError: it does not, although it waited longer than then.
+            NonDeterminismError: the body does not, although more time has passed than in that round.
         """
         future: asyncio.Future[NoReturn] = self._loop.create_future()
         error = NonDeterminismError(
-            f"The round before went on without the step {call.name!r}, and this one waits for it"
+            f"The round before continued without the step {call.name!r}, and this one waits for it"
         )
         late = self._loop.call_later(self._patience_s(), _set_exception, future, error)
         self._abandoned.add(future)
@@ -303,33 +304,34 @@ class ReplayRounds(Rounds):
         self._running.discard(task)
         self._quiescence.touch()
 
-    # -- leading the body -----------------------------------------------------------------------------------------
+    # -- delivering what is recorded ------------------------------------------------------------------------------
 
     def _on_quiescent(self) -> None:
         try:
-            self._lead()
+            self._advance()
         except Exception as error:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """A fault of this file, or of who keeps a task: without us the body would wait for ever."""
+        """End the round after an error of this module or of a store; otherwise the body would wait for ever."""
         logger.error("The rounds of a call failed", exc_info=error)
         self._suspended = True
         self._reply_error = self._reply_error or InternalError()
         self._reply_error.__cause__ = error
         self._unwind()
 
-    def _lead(self) -> None:
-        """The body stands still: hand out what is next, wait for who is missing, or end the round."""
+    def _advance(self) -> None:
+        """Continue a quiescent body: deliver the next batch, wait for a missing caller, run steps, or end the round."""
         quiescence = self._quiescence
         if not self._parked:
             self._waiting_since = None
             quiescence.rest()
             return
-        if self._hand_out(patient=True):
+        if self._deliver_lowest(patient=True):
             self._waiting_since = None
             quiescence.watch()
             return
+        # Something lower is recorded, and the body has not reached it: wait a bounded time, then deliver without it.
         if self._lower_is_due():
             now = self._loop.time()
             self._waiting_since = now if self._waiting_since is None else self._waiting_since
@@ -337,7 +339,7 @@ class ReplayRounds(Rounds):
             if left_s > 0:
                 quiescence.rest(left_s)
                 return
-            if self._hand_out(patient=False):
+            if self._deliver_lowest(patient=False):
                 self._waiting_since = None
                 quiescence.watch()
                 return
@@ -345,14 +347,18 @@ class ReplayRounds(Rounds):
         if self._release_steps():
             quiescence.watch()
         else:
-            self._stand()
+            self._end_round()
 
     def _lower_is_due(self) -> bool:
-        """Return whether something recorded and expected has not been come to yet."""
+        """Return whether the body has not reached something that is recorded and expected."""
         return any(key not in self._parked and (key in self._must_replay or key in self._fresh) for key in self._due)
 
-    def _hand_out(self, *, patient: bool) -> bool:
-        """Hand the lowest batch to those who wait for it; ``patient`` also waits for who has not come yet."""
+    def _deliver_lowest(self, *, patient: bool) -> bool:
+        """Deliver the lowest batch to its waiting callers; return whether there were any.
+
+        Args:
+            patient: deliver nothing if a lower batch is expected by a caller that the body has not reached.
+        """
         expected = [
             entry.sequence
             for key, entry in self._due.items()
@@ -365,10 +371,10 @@ class ReplayRounds(Rounds):
             parked for key, parked in self._parked.items() if key in self._due and self._due[key].sequence == lowest
         ]
         for parked in ready:
-            self._give(parked, self._due.pop(parked.key))
+            self._deliver(parked, self._due.pop(parked.key))
         return bool(ready)
 
-    def _give(self, parked: _Parked, entry: Entry) -> None:
+    def _deliver(self, parked: _Parked, entry: Entry) -> None:
         self._quiescence.touch()
         is_new = not entry.consumed
         entry.consumed = True
@@ -383,7 +389,7 @@ class ReplayRounds(Rounds):
             return
         except Exception as error:
             parked.future.set_exception(error)
-            parked.future.exception()  # retrieved: a branch that is gone must not warn
+            parked.future.exception()  # retrieved: asyncio would warn if the branch has ended
         else:
             parked.future.set_result(value)
         if is_new and parked.question is not None:
@@ -401,7 +407,7 @@ class ReplayRounds(Rounds):
         return question.read(entry.value)
 
     def _refuse_answer(self, parked: _Parked, entry: Entry, error: MisfitAnswer) -> None:
-        """An answer that does not fit is asked for again; the third one is the author's to handle, and recorded."""
+        """Ask again after an answer that does not fit; the third such answer raises in the body, and is recorded."""
         question = cast("Question", parked.question)
         parked.refused += 1
         if parked.refused >= MAX_REFUSED_ANSWERS:
@@ -412,11 +418,11 @@ class ReplayRounds(Rounds):
             self._used_new_answer = True
             self.journal.outstanding.pop(parked.key, None)
             return
-        logger.info("An answer to %s does not fit and is asked for again: %s", question.method, error)
+        logger.info("An answer to %s does not fit, so the question is asked again: %s", question.method, error)
         self._forget(parked.key)
 
     def _release_steps(self) -> bool:
-        """Let new steps run once all is replayed; refuse them when the body can get no further without them."""
+        """Start waiting new steps if everything is replayed, else refuse them; return whether there were any."""
         steps = [parked for key, parked in self._parked.items() if parked.step is not None and key not in self._due]
         for parked in steps:
             if parked.future.done():
@@ -426,7 +432,7 @@ class ReplayRounds(Rounds):
                 continue
             name = cast("StepCall", parked.step).name
             parked.future.set_exception(
-                NonDeterminismError(f"The step {name!r} comes before what the rounds before recorded; it is not run")
+                NonDeterminismError(f"The step {name!r} comes before what earlier rounds recorded; it is not run")
             )
             parked.future.exception()
         if steps:
@@ -435,9 +441,9 @@ class ReplayRounds(Rounds):
 
     # -- the end of the round -------------------------------------------------------------------------------------
 
-    def _stand(self) -> None:
-        """Nothing brings the body further but answers: decide the reply, close the context, unwind the body."""
-        self._suspended = True  # first: a step that began while the state is being sealed would be forgotten
+    def _end_round(self) -> None:
+        """Suspend a body that only answers can continue: decide the reply, and unwind the body."""
+        self._suspended = True  # first: a step that began while the state is being sealed would not be in it
         try:
             self._refuse_when_lost()
             requests = self._requests()
@@ -454,11 +460,11 @@ class ReplayRounds(Rounds):
     def _refuse_when_lost(self) -> None:
         if self._lost is not None:
             raise NonDeterminismError(
-                f"The round before had the outcome of the step {self._lost!r}, and this one went on without"
+                f"The round before had the outcome of the step {self._lost!r}, and this one continued without it"
             )
 
     async def _reply_from_store(self, requests: dict[str, Any]) -> None:
-        """As `_stand` where the state is too large to travel."""
+        """Decide the reply of a state that is too large to be sent and must be stored first; then unwind the body."""
         try:
             self._reply = _reply(requests, await seal_state(self.request, self.settings, self.journal))
         except Exception as error:
@@ -466,15 +472,15 @@ class ReplayRounds(Rounds):
         self._unwind()
 
     def _unwind(self) -> None:
-        """Cancel the body once, release whoever it left behind, and answer without it if it does not end."""
+        """Cancel the body once, then its waiting callers, and reply without the body if it does not end in time."""
         self._quiescence.close()
-        if self._is_over:  # it ended while the reply was being made
+        if self._is_over:  # the body ended while the reply was being made
             return
         self._was_cancelled = True
         carrier = self.request.session.interruptible
         if carrier is not None:
             self._foreign_before = carrier.foreign_cancels
-            carrier.foreign_cancels -= 1  # ours, which comes now, is not to count
+            carrier.foreign_cancels -= 1  # the `cancel()` below is not one from outside
         self._body_task.cancel()
         self._unwinding = self._loop.call_soon(self._release_after, QUIET_PASSES)
 
@@ -486,7 +492,7 @@ class ReplayRounds(Rounds):
         self._unwinding = self._loop.call_later(self.settings.grace_s, self._give_up_on_the_body)
 
     def _release_all(self) -> None:
-        """Cancel whoever waits for an answer or a step."""
+        """Cancel all callers that wait for an answer or a step."""
         for future in [*(parked.future for parked in self._parked.values()), *self._abandoned]:
             future.cancel()
 
@@ -494,11 +500,16 @@ class ReplayRounds(Rounds):
         self._replying = self._loop.create_task(self._answer_without_the_body())
 
     def _requests(self) -> dict[str, Any]:
-        """Return what this round asks, in wire shape, also noted in the journal."""
+        """Return the input requests of this round in wire shape, and record them in the journal.
+
+        Raises:
+            NonDeterminismError: `IDLE_ROUNDS` rounds in a row used no new answer.
+            RoundLimitExceeded: the call has had its maximum number of rounds.
+        """
         journal, settings = self.journal, self.settings
         journal.idle_rounds = 0 if self._used_new_answer else journal.idle_rounds + 1
         if journal.idle_rounds >= IDLE_ROUNDS:
-            raise NonDeterminismError(f"{IDLE_ROUNDS} rounds brought no answer that could be used")
+            raise NonDeterminismError(f"{IDLE_ROUNDS} rounds in a row used no new answer")
         journal.round += 1
         if journal.round > settings.max_rounds:
             raise RoundLimitExceeded(f"A call may take {settings.max_rounds} rounds")
@@ -515,11 +526,11 @@ class ReplayRounds(Rounds):
         return requests
 
     async def _answer_without_the_body(self) -> None:
-        """The grace is over and the body still runs: the reply goes out all the same."""
+        """Send the reply although the body still runs, after the grace period."""
         carrier = unguarded(self.request.session.dispatch)
         if not isinstance(carrier, RepliesEarly):
             return
-        logger.warning("A body did not end within %g s of its suspension; the reply goes out", self.settings.grace_s)
+        logger.warning("A body did not end within %g s of its suspension; the reply is sent", self.settings.grace_s)
         if self._reply_error is not None:
             await carrier.answer(error=self._reply_error)
             return
@@ -527,12 +538,12 @@ class ReplayRounds(Rounds):
         await carrier.answer(finish_result(request.server, request.session.connection, request.method, self._reply))
 
     async def settle(self, value: Any) -> Any:
-        """Return the body returned."""
+        """Return the body's result, or the reply of this round if it was suspended."""
         await self._stop()
         if not self._suspended:
             self._refuse_when_lost()
             return value
-        logger.debug("A body returned after its suspension; what it returned is ignored")
+        logger.debug("A body returned after its suspension; its result is ignored")
         return self._finish()
 
     async def settle_error(self, error: BaseException) -> Any:
@@ -545,12 +556,12 @@ class ReplayRounds(Rounds):
                 del error  # its traceback holds this frame
         if not isinstance(error, asyncio.CancelledError):
             error = self.request.session.failure_of(error)
-            logger.warning("A body raised after its suspension; that is ignored", exc_info=error)
+            logger.warning("A body raised after its suspension; the exception is ignored", exc_info=error)
         del error  # its traceback may hold this frame
         return self._finish()
 
     def _finish(self) -> Any:
-        """Take our cancellation back; if there was another one, it stands."""
+        """Return the reply after taking back this round's own cancellation; raise another cancellation, if any."""
         if self._was_cancelled and self._body_task.cancelling():
             self._body_task.uncancel()
         if self._has_another_cancellation():
@@ -560,10 +571,10 @@ class ReplayRounds(Rounds):
         return self._reply
 
     def _has_another_cancellation(self) -> bool:
-        """Return whether somebody else cancelled the body together with us.
+        """Return whether the request was cancelled while this round cancelled the body.
 
-        The count alone does not tell: a group that failed may have left it raised (before Python 3.13). Nor does a
-        call of ``cancel()`` from outside: a ``timeout`` of the body may have been expiring, and has taken its own back.
+        The count alone is no evidence: a failed task group may have left it raised (before Python 3.13). Nor is a call
+        of ``cancel()`` from outside: it may come from a ``timeout`` in the body, which then takes it back.
         """
         carrier = self.request.session.interruptible
         is_counted = self._body_task.cancelling() > self._cancels_before
@@ -586,7 +597,7 @@ class ReplayRounds(Rounds):
         self._quiescence.let_go()
 
     async def _stop(self) -> None:
-        """Wait for running steps and a reply in the making, even while being cancelled; release whoever is parked."""
+        """Wait for running steps and a reply that is being made, also while being cancelled; release all callers."""
         self._is_over = True
         self._quiescence.close()
         if self._unwinding is not None:
@@ -609,7 +620,7 @@ class ReplayRounds(Rounds):
         return {*self._running} if replying is None or replying.done() else {*self._running, replying}
 
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
-        """See `Rounds.gather`."""
+        """Return the results of concurrent branches; see `Rounds.gather`."""
         if self._suspended or self._is_over:
             close_all(awaitables)
         await self.check_open()
@@ -621,7 +632,7 @@ class ReplayRounds(Rounds):
             with scoped(f"{scope}.{index}"):
                 try:
                     return await awaitable
-                except (KeyboardInterrupt, SystemExit) as error:  # out of a task it would end the event loop
+                except (KeyboardInterrupt, SystemExit) as error:  # raised by a task, it would end the event loop
                     exits[index] = error
 
         tasks = [self._loop.create_task(branch(index, awaitable)) for index, awaitable in enumerate(awaitables)]

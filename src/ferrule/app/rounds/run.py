@@ -1,7 +1,7 @@
-"""Running a body that may ask: the few lines on the path of every call, and the choice of the era's engine.
+"""Running a body that may ask questions: the code on the path of each call, and the choice of the era's engine.
 
-A body that never asks pays one frame and one look. The engine of its call is made at its first question or step, or
-before it starts when the request brings answers.
+A body that asks no questions costs one frame and one look-up. The engine (`Rounds`) of a call is made at its first
+question or step, or before the body starts if the request has answers.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _ENDED: Any = object()
 async def run_body(
     request: ServerRequestContext[Any], function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]
 ) -> Any:
-    """``await function(**kwargs)``, or this round's input requests.
+    """Call a function and return its result, or the input requests of this round.
 
     Raises:
-        StateRefused: the request brings a state that may not be used.
-        Whatever the function raises.
+        StateRefused: the request has a state that is invalid, expired or used, or belongs to another call.
+        Exception: any exception of the function.
     """
     session = request.session
     if session.body_task is not None:  # a tool called by a tool: part of the same call; or the body of a task
         value = await (_begun(session, function, kwargs) if session.rounds else function(**kwargs))
-        # By name: importing `InputRequired` costs every server, and few use it.
+        # By a marker instead of the class: all servers would load the module of `InputRequired`, and few use it.
         if getattr(value, "is_input_required", False) and session.rounds is not None:
             return await session.rounds.ask_manually(value, function, kwargs)
         return value
@@ -63,7 +63,7 @@ async def run_body(
             _leave(session)
     except BaseException as error:
         return await _exited(session, error)
-    # By name, as above.
+    # By a marker, as above.
     if session.rounds is not None or getattr(value, "is_input_required", False):
         return await _settled(request, function, kwargs, value)
     session.body_task = _ENDED
@@ -114,7 +114,7 @@ async def _exited(session: ServerSession, error: BaseException) -> Any:
 
 
 async def _begun(session: ServerSession, function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]) -> Any:
-    """Return the body of a task, or a tool that a tool calls: what that raises is for the body around it to handle."""
+    """Call the body of a task, or a tool that a tool calls, whose exceptions the calling tool handles."""
     if not session.rounds.enter():
         return await function(**kwargs)
     try:
@@ -126,17 +126,17 @@ async def _begun(session: ServerSession, function: Callable[..., Awaitable[Any]]
 
 
 def rounds_of(request: ServerRequestContext[Any]) -> Rounds:
-    """Return the engine of a call, made on first use.
+    """Return the engine of a call; made on first use.
 
     Raises:
-        NotSupportedHere: not a tool, prompt or resource function.
+        NotSupportedHere: the request is no call of a tool, prompt or resource, or the call has ended.
     """
     session = request.session
     if session.rounds is None:
         if session.body_task is None:
             from ferrule.app.rounds.errors import NotSupportedHere
 
-            raise NotSupportedHere(f"{request.method} can neither ask nor take steps: tools, prompts and resources can")
+            raise NotSupportedHere(f"{request.method} has no questions and steps: only tools, prompts and resources do")
         if session.body_task is _ENDED:
             from ferrule.app.rounds.errors import NotSupportedHere
 
@@ -177,7 +177,7 @@ async def _resume(request: ServerRequestContext[Any]) -> None:
 
 
 def _first_look(loop: Any) -> Any:
-    """Find asyncio's `current_task` without importing asyncio where nobody has, and look once."""
+    """Return the current task; replace `_look` with asyncio's function, if asyncio is imported."""
     global _look
     asyncio_module = sys.modules.get("asyncio")
     if asyncio_module is None:

@@ -1,11 +1,12 @@
-"""Sealing the state of a call: authenticated encryption with keys that rotate, and checks of what it is bound to.
+"""Sealing of the state of a call: authenticated encryption with rotating keys.
 
-A state is as untrusted as any input until it opens. It is bound to a method, a name, the arguments, a principal and
-an expiry, which are inside the seal and compared after opening, so that each mismatch has an error of its own. There
-is no compression: the length of a compressed state would tell of its contents.
+A state is untrusted input until its seal is verified. The method, name, arguments, principal and expiry that it is
+bound to are inside the seal and are compared after opening, so that each mismatch has its own error. States are not
+compressed: the length of a compressed state would leak its contents.
 
-Source: 2026-07-28, "Multi Round-Trip Requests" (requestState); AES-256-GCM by the ``cryptography`` library, imported
-when the first state is sealed. Without that library states stay in this process's memory under unguessable handles.
+Source: 2026-07-28, "Multi Round-Trip Requests" (requestState). AES-256-GCM of the ``cryptography`` library, which is
+imported when the first state is sealed. Without that library states stay in the memory of this process, under random
+handles.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ _KEY_ID_BYTES: Final = 6
 _VERSION: Final = b"\x01"
 _CONTEXT: Final = b"ferrule request state 1"
 MAX_TOKEN_CHARS: Final = 4 * 1024 * 1024
-"""A token longer than this is refused unread."""
+"""Maximum length of a token in characters; a longer one is refused without decoding it."""
 
 
 class StateKey:
     """One secret of at least 32 bytes, with an id derived from it.
 
     Args:
-        secret: bytes, or text (its UTF-8). Hashed to the cipher's key, so any length from 32 bytes on will do.
-        opens_only: for a key that is being handed out: it opens states but does not seal yet.
+        secret: bytes, or text that is encoded as UTF-8; at least 32 bytes. It is hashed to the cipher's key.
+        opens_only: the key opens states but does not seal: for a new key that not all processes have yet.
 
     Raises:
-        ValueError: shorter than 32 bytes (the operator's mistake).
+        ValueError: the secret is shorter than 32 bytes (the operator's mistake).
     """
 
     __slots__ = ("_secret", "id", "opens_only")
@@ -64,26 +65,30 @@ class StateKey:
 
 
 class Sealer(Protocol):
-    """Turns a JSON value into a token for the client, and back."""
+    """Converts a JSON value to a token for the client, and back."""
 
     def seal(self, payload: Any) -> str:
-        """Return a token that holds (or stands for) ``payload``."""
+        """Return a token that contains ``payload``, or refers to it."""
         ...
 
     def open(self, token: str) -> Any:
         """Return the payload of a token.
 
         Raises:
-            StateTampered: it is none of ours, or no longer.
+            StateTampered: the token was not made by this server, was changed, or has been deleted.
         """
         ...
 
 
 class AeadSealer:
-    """Authenticated encryption under the newest key that seals; older keys still open.
+    """Authenticated encryption with the newest key that seals; all keys open.
 
     Args:
         keys: newest first; at least one that seals.
+
+    Raises:
+        ValueError: no key seals.
+        ModuleNotFoundError: the ``cryptography`` library is missing.
     """
 
     def __init__(self, keys: Iterable[StateKey]) -> None:
@@ -97,14 +102,20 @@ class AeadSealer:
         self._ciphers = {key.id: AESGCM(key.secret) for key in ring}
 
     def seal(self, payload: Any) -> str:
-        """See `Sealer`."""
+        """Return a token; see `Sealer`."""
         head = _VERSION + self._seals.id
+        # Random nonces of 96 bits are safe for 2^32 tokens of one key (NIST SP 800-38D, section 8.3).
         nonce = secrets.token_bytes(_NONCE_BYTES)
         sealed = self._ciphers[self._seals.id].encrypt(nonce, encode(payload), _CONTEXT + head)
         return base64.urlsafe_b64encode(head + nonce + sealed).decode().rstrip("=")
 
     def open(self, token: str) -> Any:
-        """See `Sealer`."""
+        """Return the payload of a token; see `Sealer`.
+
+        Raises:
+            StateUnknownKey: no key of this sealer made the token.
+            StateTampered: the token was changed.
+        """
         from cryptography.exceptions import InvalidTag
 
         raw = _decode_token(token)
@@ -119,15 +130,16 @@ class AeadSealer:
 
 
 class InMemorySealer:
-    """States kept in this process under unguessable handles: what is left where no cipher is installed.
+    """States in the memory of this process, under random handles; used when no cipher is installed.
 
-    Bounded in number and bytes (the oldest goes), and in time. It cannot serve several workers; `sealer_for` says so.
+    The number of states, their bytes and their age are bounded; the oldest is deleted first. It cannot serve several
+    workers: `sealer_for` refuses that.
 
     Args:
-        max_states: how many are kept.
-        max_bytes: of all together; a state holds what the client sent.
-        ttl_s: seconds that one is kept.
-        clock: seconds, for tests.
+        max_states: maximum number of states.
+        max_bytes: maximum size of all states together; a state contains data of the client.
+        ttl_s: seconds that a state is kept.
+        clock: returns seconds; for tests.
     """
 
     def __init__(
@@ -146,7 +158,7 @@ class InMemorySealer:
         self._states: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
 
     def seal(self, payload: Any) -> str:
-        """See `Sealer`."""
+        """Return a handle; see `Sealer`."""
         now, state = self._clock(), encode(payload)
         self._bytes += len(state)
         while self._states and (
@@ -158,7 +170,11 @@ class InMemorySealer:
         return handle
 
     def open(self, token: str) -> Any:
-        """See `Sealer`."""
+        """Return the payload of a handle; see `Sealer`.
+
+        Raises:
+            StateUnknownKey: the handle is unknown, or its state has been deleted.
+        """
         found = self._states.get(token)
         if found is None or found[0] <= self._clock():
             raise StateUnknownKey("The request state was not issued by this server, or long ago")
@@ -171,11 +187,11 @@ class InMemorySealer:
 def sealer_for(keys: Iterable[StateKey | bytes | str] | None) -> Sealer:
     """Return the sealer for configured keys, newest first.
 
-    ``None`` makes a key for this process alone: right for one worker, and what the caller warns about when it knows
-    of several.
+    ``None`` makes a key for this process only, which is right for one worker.
 
     Raises:
         ImportError: keys were configured but the ``cryptography`` library is missing (install ``ferrule[auth]``).
+        ValueError: a key is shorter than 32 bytes, or no key seals.
     """
     ring = None if keys is None else [key if isinstance(key, StateKey) else StateKey(key) for key in keys]
     try:
@@ -191,11 +207,11 @@ def sealer_for(keys: Iterable[StateKey | bytes | str] | None) -> Sealer:
 
 def _decode_token(token: str) -> bytes:
     if len(token) > MAX_TOKEN_CHARS:
-        raise StateTampered("The request state is longer than any that this server issues")
+        raise StateTampered("The request state is longer than any state of this server")
     try:
         raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
         raise StateTampered("The request state was not issued by this server") from error
-    if base64.urlsafe_b64encode(raw).decode().rstrip("=") != token:  # spare bits of the last character
+    if base64.urlsafe_b64encode(raw).decode().rstrip("=") != token:  # the unused bits of the last character must be 0
         raise StateTampered("The request state was changed on its way")
     return raw

@@ -1,4 +1,4 @@
-"""What a server's operator decides about questions, steps and the state between rounds."""
+"""A server's settings of questions, steps and the state between rounds."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class StateSettings(Value, frozen=True, kw_only=True):
     """How the state between the rounds of a call is kept.
 
     Attributes:
-        keys: secrets that seal it, newest first; ``None`` for a key of this process alone.
-        ttl_s: seconds that a state lives from the round that sealed it.
-        max_s: absolute limit in seconds from the first round.
-        is_single_use: a state opens once; noted in the marks of the store, or in this process where there are none.
-        inline_bytes: a larger state goes into the store.
+        keys: secrets that seal it, newest first; ``None`` for a key of this process only.
+        ttl_s: seconds that a state is valid after the round that sealed it.
+        max_s: seconds that any state of a call is valid after the first round.
+        is_single_use: each state opens once; recorded in the store's marks, or in this process without them.
+        inline_bytes: a state of more bytes is kept in the store.
     """
 
     keys: Sequence[StateKey | bytes | str] | None = None
@@ -46,18 +46,18 @@ class RoundsSettings:
 
     Args:
         state: how the state between rounds is kept; ``None`` for the defaults.
-        max_rounds: rounds that one call may take.
-        marks: makes ``once`` steps at most once across processes; ``None``: once per chain of rounds.
-        blobs: keeps states that are too large to travel; ``None`` refuses them.
-        grace_s: seconds that a suspended body gets to end before the reply goes out without it.
-        replay_wait_s: seconds that a replay waits for something recorded that the body has not come to yet.
-        step_wait_s: seconds that a ``once`` step waits for somebody else who began it, before it is in doubt.
-        max_step_threads: sync steps that run at the same time.
-        clock: seconds since the epoch.
+        max_rounds: maximum number of rounds of one call.
+        marks: for ``once`` steps, which then run at most once in all processes; ``None``: once in a chain of rounds.
+        blobs: keeps states that are too large to be sent; ``None`` refuses them.
+        grace_s: seconds that a suspended body may take to end before the reply is sent without it.
+        replay_wait_s: seconds that a replay waits until the body reaches something that is recorded.
+        step_wait_s: seconds that a ``once`` step waits for another process that began it, before it is in doubt.
+        max_step_threads: maximum number of sync steps that run at the same time.
+        clock: returns seconds since the epoch.
 
     Attributes:
-        used_states: notes the states that were opened; ``None`` where each may be opened again.
-        uses_process_key: states are sealed with a key of this process alone.
+        used_states: records the states that were opened; ``None`` if a state may be opened again.
+        uses_process_key: whether states are sealed with a key of this process only.
     """
 
     def __init__(
@@ -91,7 +91,11 @@ class RoundsSettings:
 
     @property
     def sealer(self) -> Sealer:
-        """Made on first use: sealing loads a cipher."""
+        """The sealer of states; made on first use, because it imports a cipher.
+
+        Raises:
+            ImportError: keys were configured but the ``cryptography`` library is missing.
+        """
         if self._sealer is None:
             from ferrule.app.rounds.sealing import sealer_for
 
@@ -99,24 +103,24 @@ class RoundsSettings:
         return self._sealer
 
     def share_key(self, key: bytes) -> None:
-        """Seal with a key that other processes have too; before the first state, and only where none was set."""
+        """Use a key that other processes have too, unless keys were configured; call it before the first state."""
         if self.uses_process_key:
             self.state = replace(self.state, keys=[key])
             self.uses_process_key = False
             self._sealer = None
 
     def warn_of_keys(self) -> None:
-        """A state came that is not ours: say once what is wrong when nobody configured keys."""
+        """Log a warning, once, after a state of another process was refused and no keys were configured."""
         if self.uses_process_key and not self._has_warned_of_keys:
             self._has_warned_of_keys = True
             logger.warning(
-                "A request state was refused that another process sealed, or this one before its last start: without "
-                "state_keys each process makes a key of its own. Give every worker the same: MCPServer(state_keys=[…])"
+                "A request state of another process, or of this one before a restart, was refused: without state_keys "
+                "each process makes its own key. Configure the same keys in each worker: MCPServer(state_keys=[…])"
             )
 
 
 def settings_of(server: Server[Any]) -> RoundsSettings:
-    """Return the settings kept with a low-level server, made with defaults if nobody set any."""
+    """Return the settings of a low-level server; made with defaults if there are none."""
     found = server.attachments.get(RoundsSettings)
     if found is None:
         found = server.attachments[RoundsSettings] = RoundsSettings()

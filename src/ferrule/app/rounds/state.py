@@ -1,4 +1,4 @@
-"""The journal of a call as the client carries it: sealed, bound, and small enough or kept elsewhere."""
+"""The journal of a call as ``requestState``: sealed, bound to the call, and in a store if it is too large to send."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REFERENCE: Final = "ref"
 
 
 def _binding(request: ServerRequestContext[Any]) -> list[Any]:
-    """Return what a state belongs to: method, name and arguments of the call."""
+    """Return the values that a state is bound to: method, name and digest of the arguments of the call."""
     params = request.params
     name = getattr(params, NAME_PARAMS.get(request.method, "name"), None)
     # Tools and prompts have arguments, resources have none.
@@ -42,7 +42,7 @@ def _principal(request: ServerRequestContext[Any]) -> str | None:
 
 
 def seal_inline(request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> str | None:
-    """Return a token for the client that holds the whole state; ``None`` if that is too large to travel."""
+    """Return a token with the whole sealed state; ``None`` if it is larger than ``inline_state_bytes``."""
     body = encode(journal.to_json())
     if len(body) > settings.state.inline_bytes:
         return None
@@ -50,10 +50,11 @@ def seal_inline(request: ServerRequestContext[Any], settings: RoundsSettings, jo
 
 
 async def seal_state(request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> str:
-    """Return a token for the client.
+    """Return a token for the client: the sealed state, or a sealed reference to a state in the store.
 
     Raises:
-        StateTooLarge: it outgrew ``inline_state_bytes``, and there is no store or it is too large for that, too.
+        StateTooLarge: the state is larger than ``inline_state_bytes``, and there is no store, or it is too large for
+            the store too.
     """
     token = seal_inline(request, settings, journal)
     if token is not None:
@@ -80,10 +81,14 @@ def _expires_at(settings: RoundsSettings, journal: Journal) -> float:
 
 
 async def open_state(request: ServerRequestContext[Any], settings: RoundsSettings, token: str) -> Journal:
-    """Return the journal in a token.
+    """Return the journal of a token.
 
     Raises:
-        StateTampered, StateExpired, StateForeignPrincipal, StateForeignCall, StateUsed: in that order of checking.
+        StateTampered: the token was not sealed by this server, or was changed.
+        StateExpired: its time is over, or the store has deleted the state.
+        StateForeignPrincipal: it was sealed for another principal.
+        StateForeignCall: it was sealed for another method, name or other arguments.
+        StateUsed: it was used before, and states are single-use.
     """
     try:
         payload = settings.sealer.open(token)
@@ -96,11 +101,11 @@ async def open_state(request: ServerRequestContext[Any], settings: RoundsSetting
     if settings.clock() >= expires_at:
         raise StateExpired("The request state has expired; begin the call again")
     if principal != _principal(request):
-        raise StateForeignPrincipal("The request state belongs to somebody else")
+        raise StateForeignPrincipal("The request state belongs to another principal")
     if binding != _binding(request):
         raise StateForeignCall("The request state belongs to another call")
     if settings.used_states is not None:
-        # What was sealed, and not the token: that can be written in more than one way.
+        # The digest of the payload, not of the token: the same payload could be written as another token.
         used = f"state/{hashlib.sha256(encode(payload)).hexdigest()[:32]}"
         mark = await settings.used_states.begin(used, ttl_s=expires_at - settings.clock())
         if mark.state != "mine":

@@ -1,12 +1,12 @@
-"""The rounds of a call that may become a task: the same engine, which waits instead of ending the round.
+"""The rounds of a call that may become a task: `ReplayRounds` that waits for answers instead of ending the round.
 
-Until a `JournalWriter` is attached this is `ReplayRounds`: questions end the round and the client asks again. With one,
-the body waits where it is. The writer saves what it asks; answers come in through `WaitingRounds.accept`. The writer
-saves the journal after each settled answer or step, so that another process can continue: it replays the body up to its
-last recorded step or answer, exactly as a further round does.
+Until a `JournalWriter` is attached it is `ReplayRounds`: questions end the round, and the client calls again. With a
+writer the body waits at its questions. The writer saves the questions; answers arrive through `WaitingRounds.accept`.
+The writer saves the journal after each answer and step, so that another process can continue: it replays the body up
+to the last recorded step or answer, as another round does.
 
-The writer saves before the effect is visible: a step's result before the body gets it, an answer before its sender is
-told that it was accepted.
+The writer saves before an effect becomes visible: the result of a step before the body gets it, an answer before it is
+acknowledged to its sender.
 
 asyncio only, as `ReplayRounds`.
 """
@@ -43,8 +43,8 @@ class AskedQuestion:
     Attributes:
         key: its place in the body.
         digest: of its content.
-        refused: how many answers did not fit; each time it counts as asked anew.
-        method, params: the request that asks it.
+        refused: number of answers that did not fit; the question is asked again after each.
+        method, params: of the request that asks the question.
     """
 
     key: str
@@ -58,20 +58,20 @@ class JournalWriter(Protocol):
     """Saves the journal and the questions of a waiting body."""
 
     async def save(self, journal: Journal, questions: Sequence[AskedQuestion] | None) -> None:
-        """Save what is settled and, unless ``None``, the complete list of what is asked now."""
+        """Save the journal and, unless ``None``, the complete list of open questions."""
         ...
 
     async def ensure_owned(self) -> None:
         """Check, before a step, that this process may still run the body.
 
         Raises:
-            Exception: another process has taken it over.
+            Exception: another process has taken the task over.
         """
         ...
 
 
 class WaitingRounds(ReplayRounds):
-    """See the module."""
+    """The rounds of a call that may become a task; see the module."""
 
     _writer: JournalWriter | None = None
     _saving: asyncio.Task[None] | None = None
@@ -79,21 +79,21 @@ class WaitingRounds(ReplayRounds):
     _is_held = False
 
     def enter(self) -> bool:
-        """See `Rounds.enter`."""
+        """Return whether this is the start of the task's body: true once."""
         has_begun, self._has_begun = self._has_begun, True
         return not has_begun
 
     def hold(self) -> None:
-        """The call is becoming a task: a question that comes now waits for that, instead of ending the round."""
+        """Keep questions from ending the round while the call is becoming a task."""
         self._is_held = True
 
     def release(self) -> None:
-        """It has become one, or has not."""
+        """Let questions end the round, or wait in the task, when the call has become a task or cannot."""
         self._is_held = False
         self._quiescence.touch()
 
     def attach(self, writer: JournalWriter) -> None:
-        """From now on the body waits. Not after `suspending`."""
+        """Make the body wait at its questions from now on; not to be called after `suspending`."""
         self._writer = writer
         self._quiescence.touch()
 
@@ -102,7 +102,7 @@ class WaitingRounds(ReplayRounds):
         return super()._lacks(missing) if connection.revision.has_rounds else connection.capability_error(missing)
 
     async def _ask(self, base: str, key: str, digest: str, question: Question) -> Any:
-        with paused_time():  # the user's time is not the body's, however long it waits here
+        with paused_time():  # the time of the answer does not count against the tool's `timeout_s`
             return await super()._ask(base, key, digest, question)
 
     async def _join(self, base: str) -> Any:
@@ -110,10 +110,13 @@ class WaitingRounds(ReplayRounds):
             return await super()._join(base)
 
     def accept(self, answers: Mapping[str, Answer]) -> None:
-        """Take answers by the keys of their questions; the first is final, what is not asked is ignored.
+        """Record answers; the first to a question is final, and answers to unknown questions are ignored.
 
-        The body gets them in its own order and later; keep the journal before you tell anybody. What has waited longer
-        than its question allows has expired, answered or not.
+        The body gets them later, in its own order. Save the journal before acknowledging the answers. A question that
+        has waited longer than its ``timeout_s`` has expired, even if it is answered now.
+
+        Args:
+            answers: by the keys of their questions.
         """
         self._expire()
         taken = {
@@ -135,11 +138,15 @@ class WaitingRounds(ReplayRounds):
 
     @property
     def mark_ttl_s(self) -> float:
-        """As `Rounds.mark_ttl_s`, or as long as another process may take the task over."""
+        """Seconds that the mark of a ``once`` step is kept: also as long as another process may take the task over."""
         return max(super().mark_ttl_s, _TASK_MARK_TTL_S)
 
     async def run_step(self, call: StepCall) -> Entry:
-        """As `Rounds.run_step`; the outcome is kept before the body sees it."""
+        """Run a step, save its outcome, and return the entry; see `Rounds.run_step`.
+
+        Raises:
+            Exception: another process has taken the task over, or the store failed.
+        """
         if self._writer is not None:
             await self._writer.ensure_owned()
         entry = await super().run_step(call)
@@ -150,12 +157,12 @@ class WaitingRounds(ReplayRounds):
     async def ask_manually(
         self, asked: InputRequired, function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]
     ) -> Any:
-        """Return the body returned questions: in a task they are asked like any other and the body is called again.
+        """Ask the questions that a function returned, call the function with the answers, and return its result.
 
-        Before the promotion they end the round, as in a call that is no task.
+        Before the call has become a task the questions end the round, as in a call that is no task.
 
         Raises:
-            RoundLimitExceeded: it asked too often.
+            RoundLimitExceeded: the function returned questions too often.
         """
         value: Any = asked
         for _ in range(self.settings.max_rounds):
@@ -164,7 +171,7 @@ class WaitingRounds(ReplayRounds):
             questions = value.requests()
             answers = await asyncio.gather(
                 *(
-                    self.ask(Question(question["method"], question["params"], lambda raw: raw, key=_legal(key)))
+                    self.ask(Question(question["method"], question["params"], lambda raw: raw, key=_valid_key(key)))
                     for key, question in questions.items()
                 )
             )
@@ -174,39 +181,39 @@ class WaitingRounds(ReplayRounds):
                 return value
         raise RoundLimitExceeded(f"A call may take {self.settings.max_rounds} rounds")
 
-    def _lead(self) -> None:
+    def _advance(self) -> None:
         if self._writer is not None and self._expire():
             self._quiescence.watch()
             return
-        super()._lead()
+        super()._advance()
 
-    def _stand(self) -> None:
-        """The body stands: end the round, or say what is asked and wait."""
+    def _end_round(self) -> None:
+        """End the round, or in a task save the open questions and wait."""
         writer = self._writer
         if writer is None:
             if self._is_held:
                 self._quiescence.rest()
             else:
-                super()._stand()
+                super()._end_round()
             return
         seen = self._quiescence.activity
         self._saving = self._loop.create_task(writer.save(self.journal, self._questions()))
         self._saving.add_done_callback(lambda saving: self._saved(saving, seen))
 
     def _saved(self, saving: asyncio.Task[None], seen: int) -> None:
-        """What is asked is kept; whatever happened meanwhile is looked at anew."""
+        """Continue after the questions were saved; if something happened meanwhile, wait for quiescence again."""
         error = None if saving.cancelled() else saving.exception()
         if self._is_over:
             return
         if saving.cancelled() or error is not None:
-            self._fail(error if isinstance(error, Exception) else RoundsError("The questions of a task were not kept"))
+            self._fail(error if isinstance(error, Exception) else RoundsError("The questions of a task were not saved"))
         elif self._quiescence.activity == seen:
             self._quiescence.rest(self._next_expiry_in_s())
         else:
             self._quiescence.watch()
 
     def _questions(self) -> list[AskedQuestion]:
-        """Return what is asked now, also noted in the journal."""
+        """Return the open questions, and record them in the journal."""
         now = self.settings.clock()
         before, self.journal.outstanding = self.journal.outstanding, {}
         asked: list[AskedQuestion] = []
@@ -229,7 +236,7 @@ class WaitingRounds(ReplayRounds):
         return max(0.0, min(ends) - self.settings.clock()) if ends else None
 
     def _expire(self) -> bool:
-        """Record what has waited too long; whether there was anything."""
+        """Record the questions that have waited longer than their ``timeout_s``; return whether there were any."""
         now = self.settings.clock()
         expired = {
             key: ("expired", asked.timeout_s)
@@ -240,17 +247,17 @@ class WaitingRounds(ReplayRounds):
         return bool(expired)
 
     async def settle(self, value: Any) -> Any:
-        """See `Rounds.settle`."""
+        """Return the body's result, after a write that has begun; see `Rounds.settle`."""
         await self._finish_saving()
         return await super().settle(value)
 
     async def settle_error(self, error: BaseException) -> Any:
-        """See `Rounds.settle_error`."""
+        """Return a result or raise the error, after a write that has begun; see `Rounds.settle_error`."""
         await self._finish_saving()
         return await super().settle_error(error)
 
     async def _finish_saving(self) -> None:
-        """Let a write that has begun end, so that it cannot overtake the one of the outcome."""
+        """Wait for a write that has begun, so that it cannot overwrite the outcome."""
         while self._saving is not None and not self._saving.done():
             try:
                 await asyncio.wait([self._saving])
@@ -258,7 +265,7 @@ class WaitingRounds(ReplayRounds):
                 continue
 
 
-def _legal(key: str) -> str:
+def _valid_key(key: str) -> str:
     """Return a valid key for an author's key: `InputRequired` allows any text, `check_key` does not."""
     try:
         return check_key(key)

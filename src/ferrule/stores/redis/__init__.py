@@ -1,4 +1,4 @@
-"""Everything that several processes share, in Redis or Valkey.
+"""Stores in Redis or Valkey, for any number of processes and machines.
 
 The names of `ferrule.stores.redis.store` are loaded on first use.
 """

@@ -1,12 +1,12 @@
-"""The connections to one Redis or Valkey, and what happens when it is away.
+"""The connections to one Redis or Valkey, and the handling of its failures.
 
-A connection belongs to one event loop of one process: it is opened on first use, and anew on another loop or after a
-fork. What redis-py raises becomes `ConnectionError` or `TimeoutError`, which callers know.
+A connection belongs to one event loop of one process: it is opened on first use, and again on another loop or after a
+fork. The exceptions of redis-py become `ConnectionError` or `TimeoutError`.
 
-No call hangs: each has ``timeout_s`` in all. A connection that breaks is made again within ``patience_s``, so that a
-restart of Redis is not noticed. When that was in vain, or nobody answered, further calls try once and have a second at
-most, until one succeeds: a thousand requests must not each wait for what is known.
-Scripts must therefore bear being run twice: the answer to the first run may be what was lost.
+Each call has ``timeout_s`` seconds in all. A broken connection is opened again within ``patience_s`` seconds, so that a
+restart of Redis is not noticed. If that fails, or there is no reply, further calls try once, for a second at most,
+until one succeeds: not each of many requests must wait for a server that is known to be unreachable. Scripts must
+therefore give the same result if they run twice: the reply to the first run may be lost.
 """
 
 from __future__ import annotations
@@ -35,36 +35,37 @@ NOW: Final = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 """
-"""The begin of a script that needs the time: ``now`` in milliseconds since the epoch, by the clock of Redis."""
+"""The first lines of a script that needs the time: ``now`` in milliseconds since the epoch, by the clock of Redis."""
 
 
 def milliseconds(seconds: float) -> int:
-    """At least 1, because Redis refuses an expiry of nothing."""
+    """Return seconds as milliseconds, at least 1."""
+    # Redis refuses an expiry of 0.
     return max(1, round(seconds * 1000))
 
 
 def digest(text: str) -> str:
-    """Return a short name for a long or private text: what is looked up by its whole need not be read in Redis."""
+    """Return 32 hexadecimal digits for a text that is long or private, for use in a key."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 class _Refuses(StoreNotWritable, ConnectionError):
-    """Also a `ConnectionError`, which is what callers of Redis are told where it cannot do what they ask."""
+    """Redis refuses to write; also a `ConnectionError`, since callers of Redis handle that."""
 
 
 class _IsReplica(_Refuses):
-    """It may only be read, until somebody makes it, or another, the primary."""
+    """The server is a replica and read-only until a fail-over makes it, or another one, the primary."""
 
 
 class RedisServer:
     """One address, and the connections to it.
 
     Args:
-        url: without our own options.
-        prefix: of every key.
-        cluster: the address is that of a node of a Redis Cluster.
-        timeout_s: seconds that one call may take in all.
-        patience_s: seconds of them in which a broken connection is made again.
+        url: without Ferrule's own options.
+        prefix: of all keys.
+        cluster: whether the address is that of a node of a Redis Cluster.
+        timeout_s: maximum duration of one call in seconds.
+        patience_s: seconds of these in which a broken connection is opened again.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class RedisServer:
         self._clients: tuple[Any, Any] | None = None
         self._free = asyncio.Semaphore(_MAX_CONNECTIONS)
         self._looks_up = asyncio.Lock()
-        self._home: tuple[int, Any] | None = None
+        self._owner: tuple[int, Any] | None = None
 
     def key(self, *parts: str) -> str:
         """Return a key; the first part is its hash tag, so that keys which share it share a slot of a cluster."""
@@ -98,13 +99,13 @@ class RedisServer:
 
     @property
     def subscriber(self) -> Any:
-        """The client of the running loop, for subscriptions: any node of a cluster hears what any of them was told."""
+        """The client of the running loop, for subscriptions: each node of a cluster receives all messages."""
         return self._both()[1]
 
     def _both(self) -> tuple[Any, Any]:
-        home = (os.getpid(), asyncio.get_running_loop())
-        if self._clients is None or self._home != home:
-            self._home = home
+        owner = (os.getpid(), asyncio.get_running_loop())
+        if self._clients is None or self._owner != owner:
+            self._owner = owner
             self._free, self._looks_up = asyncio.Semaphore(_MAX_CONNECTIONS), asyncio.Lock()
             self._clients = self._connect()
         return self._clients
@@ -114,19 +115,19 @@ class RedisServer:
         retries: Any = import_module("redis.asyncio.retry").Retry
         at_once: Any = import_module("redis.backoff").NoBackoff()
         options = {"socket_timeout": self._timeout_s, "socket_connect_timeout": self._timeout_s}
-        # Retries are ours, or redis-py would add up its own timeouts to half a minute; but in a cluster it must ask
-        # again when a slot has moved.
+        # `run` retries: retries of redis-py would add its timeouts up to half a minute. In a cluster redis-py must
+        # retry after a slot has moved.
         single = redis.Redis.from_url(self.url, health_check_interval=30, retry=retries(at_once, 0), **options)
         if not self._is_cluster:
             return single, single
         return redis.RedisCluster.from_url(self.url, retry=retries(at_once, 3), **options), single
 
     async def run(self, call: Callable[[Any], Awaitable[T]]) -> T:
-        """``await call(client)``, in bounded time and with the errors of the connection under their common names.
+        """Return the result of ``await call(client)`` within the time limits; retry after a broken connection.
 
         Raises:
             ConnectionError, TimeoutError: Redis cannot be reached.
-            StoreNotWritable: it has no room, cannot write to its disk, or is a replica and stays one.
+            StoreNotWritable: Redis has no memory left, cannot write to its disk, or stays a replica.
         """
         clock = asyncio.get_running_loop().time
         retry_until = clock() if self._is_away else clock() + self._patience_s
@@ -152,7 +153,12 @@ class RedisServer:
             raise TimeoutError(f"Redis does not answer within {timeout_s:g} s") from error
 
     async def translated(self, call: Callable[[Any], Awaitable[T]]) -> T:
-        """``await call(client)`` once and in any time, with the errors of the connection under their common names."""
+        """Return the result of ``await call(client)``, without retries and time limit; convert redis-py's errors.
+
+        Raises:
+            ConnectionError, TimeoutError: Redis cannot be reached.
+            StoreNotWritable: Redis refuses to write.
+        """
         from redis import exceptions
 
         try:

@@ -1,6 +1,6 @@
-"""What workers share of legacy sessions, in Redis: their records, what was sent on their streams, and a channel.
+"""Legacy sessions in Redis, for all workers: records, events of their streams, and a channel.
 
-All keys of a session carry its id as their hash tag. The channel is publish and subscribe, which keeps nothing.
+All keys of a session have its id as their hash tag. The channel is publish and subscribe, which stores no messages.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ class RedisSessions:
         return self._server.key(f"session:{session_id}", "facts")
 
     async def put(self, session_id: str, value: bytes, *, idle_s: float) -> None:
-        """See `SessionStore`."""
+        """Store a value and restart its idle time; see `SessionStore.put`."""
         await self._server.run(lambda client: client.set(self._key(session_id), value, px=milliseconds(idle_s)))
 
     async def get(self, session_id: str, *, idle_s: float) -> bytes | None:
-        """See `SessionStore`."""
+        """Return a value and restart its idle time of ``idle_s`` seconds; see `SessionStore.get`."""
         found: bytes | None = await self._server.run(
             lambda client: client.getex(self._key(session_id), px=milliseconds(idle_s))
         )
         return found
 
     async def delete(self, session_id: str) -> None:
-        """See `SessionStore`."""
+        """Delete a value; see `SessionStore.delete`."""
         await self._server.run(lambda client: client.delete(self._key(session_id)))
 
 
-# ``log`` is the list of a stream's events, ``next`` a hash of the number that each stream gives next, and ``ages`` the
-# streams by the time at which they are forgotten. A stream begins with the time as its number, and above the numbers of
-# the session's others, so that the ids of one that was forgotten and goes on are new ones: an old id finds nothing,
-# instead of the wrong place.
+# ``log`` is the list of a stream's events, ``next`` a hash of the next number of each stream, and ``ages`` the streams
+# by their expiry. The first number of a stream is the current time, or above the numbers of the session's other
+# streams. So a stream that was deleted and continues gets new ids: an old id then finds nothing, instead of the wrong
+# event.
 
 _APPEND: Final = (
     NOW
@@ -97,10 +97,10 @@ class RedisEvents:
     """`ferrule.stores.events.EventStore` in Redis.
 
     Args:
-        server: where.
-        max_stream_events: events kept per stream; the oldest go first.
-        max_session_streams: streams kept per session; the ones that were written least recently go first.
-        ttl_s: seconds after a stream's last event that it is forgotten.
+        server: the Redis server.
+        max_stream_events: maximum number of events of a stream; the oldest are deleted first.
+        max_session_streams: maximum number of streams of a session; the least recently written are deleted first.
+        ttl_s: seconds after its last event until a stream is deleted.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class RedisEvents:
         return self._server.key(tag, "next"), self._server.key(tag, "ages")
 
     async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
-        """See `EventStore`."""
+        """Store one event at the end of a stream and return its id; see `EventStore.append`."""
         keys = (self._log(session_id, stream_id), *self._streams(session_id))
         values: list[Any] = [stream_id, data, self._most, milliseconds(self._ttl_s), self._most_streams]
         number: int
@@ -135,7 +135,7 @@ class RedisEvents:
         return f"{stream_id}-{number}"
 
     async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
-        """See `EventStore`."""
+        """Return the events after ``last_event_id`` on its stream; see `EventStore.replay`."""
         stream_id, _, number = last_event_id.rpartition("-")
         if not stream_id or not (number.isascii() and number.isdigit()) or len(number) > 15:
             return None
@@ -146,7 +146,7 @@ class RedisEvents:
         return Replay(stream_id, [StoredEvent(f"{stream_id}-{seen + 1 + i}", data) for i, data in enumerate(found)])
 
     async def forget(self, session_id: str) -> None:
-        """See `EventStore`."""
+        """Delete all events of a session that has ended; see `EventStore.forget`."""
         numbers, ages = self._streams(session_id)
         names: list[bytes] = await self._server.run(lambda client: client.hkeys(numbers))
         logs = [self._log(session_id, name.decode()) for name in names]
@@ -161,11 +161,11 @@ class RedisChannel:
         self._name = server.key("channel")
 
     async def send(self, message: bytes) -> None:
-        """See `Channel`."""
+        """Send a message to all other processes, and to the subscribers of this one; see `Channel.send`."""
         await self._server.run(lambda client: client.publish(self._name, message))
 
     async def listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None = None) -> None:
-        """See `Channel`."""
+        """Call ``on_message`` with each message, until cancelled; see `Channel.listen`."""
         while not _is_cancelled():
             try:
                 await self._server.translated(lambda _: self._listen(on_message, on_ready))
@@ -176,16 +176,16 @@ class RedisChannel:
         pubsub = self._server.subscriber.pubsub(ignore_subscribe_messages=False)
         try:
             await pubsub.subscribe(self._name)
-            is_asked = False
+            is_pinged = False
             while not _is_cancelled():
                 message: Any = await pubsub.get_message(timeout=_QUIET_S)
                 if message is None:
-                    if is_asked:  # no answer for as long again: the other end has gone without a word
+                    if is_pinged:  # no reply to the ping in the same time: the connection is dead
                         raise TimeoutError("Redis does not answer")
-                    is_asked = True
+                    is_pinged = True
                     await pubsub.ping()
                     continue
-                is_asked = False
+                is_pinged = False
                 if message["type"] == "message":
                     on_message(message["data"])
                 elif message["type"] == "subscribe" and on_ready is not None:
@@ -195,6 +195,9 @@ class RedisChannel:
 
 
 def _is_cancelled() -> bool:
-    """redis-py may lose a cancellation that meets a subscription being made anew (seen in 8.1 on uvloop)."""
+    """Return whether the current task was cancelled.
+
+    redis-py may lose a cancellation while it opens a subscription again (seen in 8.1 on uvloop).
+    """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -1,9 +1,9 @@
-"""Everything that several processes share, in Redis (6.2 on) or Valkey.
+"""The store in Redis (6.2 on) or Valkey, for any number of processes.
 
 ``redis://host:6379/0?prefix=name``; ``rediss://`` for TLS; ``redis+cluster://`` and ``rediss+cluster://`` for a Redis
-Cluster. All keys begin with the prefix and end with an expiry, so that nothing is left when everybody has gone. Keys
-that change together carry one hash tag and live in one slot of a cluster; where two writers could meet a script
-decides, which Redis runs alone.
+Cluster. All keys begin with the prefix and have an expiry, so that no data remains when no process uses it. Keys that
+change together have the same hash tag, which puts them into one slot of a cluster. Where two processes could write at
+the same time, a script does the change, which Redis runs atomically.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ __all__ = [
 _RUNNING: Final = "r"
 _DONE: Final = b"d"
 
-# A running mark names the call that made it: a script that ran, whose answer was lost, answers the same when run again.
+# A running mark contains a token of the call that made it: if the reply of the script is lost and the script runs
+# again, it returns the same result.
 
 _BEGIN: Final = """
 local found = redis.call('GET', KEYS[1])
@@ -52,7 +53,7 @@ class RedisMarks:
         self._server = server
 
     async def begin(self, key: str, *, ttl_s: float) -> Mark:
-        """See `OneTimeMarks`."""
+        """Claim a key and return its state; see `OneTimeMarks.begin`."""
         name = self._server.key(f"mark:{key}")
         values: list[Any] = [_RUNNING + secrets.token_hex(8), milliseconds(ttl_s)]
         found: bytes | None = await self._server.run(lambda client: client.eval(_BEGIN, 1, name, *values))
@@ -61,7 +62,7 @@ class RedisMarks:
         return Mark("done", found[1:]) if found[:1] == _DONE else Mark("running")
 
     async def finish(self, key: str, value: bytes, *, ttl_s: float) -> None:
-        """See `OneTimeMarks`."""
+        """Record the outcome of a key that was ``"mine"``; a later outcome replaces it; see `OneTimeMarks.finish`."""
         name = self._server.key(f"mark:{key}")
         await self._server.run(lambda client: client.set(name, _DONE + value, px=milliseconds(ttl_s)))
 
@@ -73,7 +74,7 @@ class RedisBlobs:
         self._server = server
 
     async def put(self, key: str, value: bytes, *, ttl_s: float) -> None:
-        """See `BlobStore`."""
+        """Store a value, in place of an older one; see `BlobStore.put`."""
         name = self._server.key(f"blob:{key}")
         if ttl_s <= 0:
             await self._server.run(lambda client: client.delete(name))
@@ -81,13 +82,13 @@ class RedisBlobs:
         await self._server.run(lambda client: client.set(name, value, px=milliseconds(ttl_s)))
 
     async def get(self, key: str) -> bytes | None:
-        """See `BlobStore`."""
+        """Return the value; see `BlobStore.get`."""
         found: bytes | None = await self._server.run(lambda client: client.get(self._server.key(f"blob:{key}")))
         return found
 
 
-# A group has an era, a random word that its entries begin with. Dropping the group forgets the word: what was kept
-# under it can no longer be found, and goes at its own expiry. The era outlives every entry.
+# A group has a random generation (`era`), with which its entries begin. Dropping the group deletes the generation: its
+# entries no longer match, and are deleted at their own expiry. The generation expires after all entries.
 
 _ERA_BYTES: Final = 16
 
@@ -101,7 +102,7 @@ redis.call('SET', entry, word .. value, 'PX', ttl)
 
 
 class RedisCache:
-    """`ferrule.stores.cache.CacheStore` in Redis; what to throw away when it is full is Redis's own setting."""
+    """`ferrule.stores.cache.CacheStore` in Redis; eviction is configured in Redis (``maxmemory-policy``)."""
 
     def __init__(self, server: RedisServer) -> None:
         self._server = server
@@ -111,7 +112,7 @@ class RedisCache:
         return self._server.key(tag, "entry", digest(key)), self._server.key(tag, "era")
 
     async def get(self, group: str, key: str) -> bytes | None:
-        """See `CacheStore`."""
+        """Return a value; see `CacheStore.get`."""
         keys = self._keys(group, key)
         found: list[bytes | None] = await self._server.run(lambda client: client.mget(keys))
         entry, era = found
@@ -120,7 +121,7 @@ class RedisCache:
         return entry[_ERA_BYTES:]
 
     async def put(self, group: str, key: str, value: bytes, *, ttl_s: float) -> None:
-        """See `CacheStore`."""
+        """Store a value for at most ``ttl_s`` seconds; see `CacheStore.put`."""
         if ttl_s <= 0:
             entry = self._keys(group, key)[0]
             await self._server.run(lambda client: client.delete(entry))
@@ -129,13 +130,13 @@ class RedisCache:
         await self._server.run(lambda client: client.eval(_PUT, 2, *self._keys(group, key), *values))
 
     async def drop(self, group: str) -> None:
-        """See `CacheStore`."""
+        """Delete all values of a group; see `CacheStore.drop`."""
         era = self._keys(group, "")[1]
         await self._server.run(lambda client: client.delete(era))
 
 
-# All in microseconds; `ferrule.stores.rates.next_full_at` is the same rule in Python. Numbers are written in full,
-# because Lua's own form of large ones loses their end.
+# All in microseconds; `ferrule.stores.rates.next_full_at` is the same in Python. Numbers are formatted with `%.0f`,
+# because Lua's default format of large numbers loses digits.
 
 _TAKE: Final = """
 local time = redis.call('TIME')
@@ -155,13 +156,13 @@ return 0
 
 
 class RedisRateLimits:
-    """`ferrule.stores.rates.RateLimitStore` in Redis, by its clock."""
+    """`ferrule.stores.rates.RateLimitStore` in Redis, which measures time with its own clock."""
 
     def __init__(self, server: RedisServer) -> None:
         self._server = server
 
     async def take(self, key: str, *, size: int, per_s: float) -> float:
-        """See `RateLimitStore`."""
+        """Take one token from a bucket; see `RateLimitStore.take`."""
         name = self._server.key(f"rate:{digest(key)}")
         values: list[Any] = [size, round(per_s * 1e6)]
         wait_us: int = await self._server.run(lambda client: client.eval(_TAKE, 1, name, *values))
@@ -172,10 +173,10 @@ def open_redis(url: str) -> Store:
     """Return the store that ``redis://…``, ``rediss://…`` or the same with ``+cluster`` names; connects on first use.
 
     Raises:
-        StoreUrlError: no host, an unusable prefix, or a cluster's URL that names a database.
+        StoreUrlError: the URL has no host, an invalid prefix, or for a cluster a database other than 0.
         ModuleNotFoundError: redis-py is not installed (``pip install 'ferrule[redis]'``).
     """
-    import_module("redis.asyncio")  # what is missing is said now, and not at the first request
+    import_module("redis.asyncio")  # a missing library raises now, and not at the first request
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
     prefix = options.pop("prefix", DEFAULT_PREFIX)
@@ -183,7 +184,7 @@ def open_redis(url: str) -> Store:
         raise StoreUrlError(f"{_shown(url)!r} is not redis://host:port/database?prefix=name")
     scheme, _, kind = parts.scheme.partition("+")
     if kind and parts.path.strip("/") not in ("", "0"):
-        raise StoreUrlError(f"{_shown(url)!r} names a database, and a Redis Cluster has none but 0")
+        raise StoreUrlError(f"{_shown(url)!r} names a database, but a Redis Cluster has only database 0")
     plain = urlunsplit(parts._replace(scheme=scheme, query=urlencode(options)))
     server = RedisServer(plain, prefix=prefix, cluster=bool(kind))
     return Store(

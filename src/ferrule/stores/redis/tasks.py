@@ -147,7 +147,7 @@ class RedisTasks:
         return self._server.key("tasks", "owner", name), self._server.key("tasks", "lives", name)
 
     async def add(self, task: StoredTask, *, lease_s: float, max_tasks: int, max_per_owner: int) -> StoredTask:
-        """See `TaskStore`."""
+        """Store a new record, leased to the caller, and return it as stored; see `TaskStore.add`."""
         keys = [self._task(task.task_id), *self._of(task.owner), self._all, self._leases]
         values: list[Any] = [
             task.task_id,
@@ -165,12 +165,12 @@ class RedisTasks:
         return replace(task, version=1, is_open=True, expires_at=int(added) / 1000)
 
     async def get(self, task_id: str) -> StoredTask | None:
-        """See `TaskStore`."""
+        """Return a record; see `TaskStore.get`."""
         found: Any = await self._server.run(lambda client: client.hmget(self._task(task_id), *_FACTS))
         return _read(task_id, found)
 
     async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
-        """See `TaskStore`."""
+        """Change a record, or end it; see `TaskStore.replace`."""
         keys = [self._task(task.task_id), self._leases]
         lease = "" if lease_s is None else str(round(lease_s * 1000))
         values: list[Any] = [task.task_id, task.version, int(task.is_open), lease, task.body]
@@ -187,7 +187,10 @@ class RedisTasks:
         )
 
     async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
-        """See `TaskStore`. Two round trips; more when records of the page expire between them."""
+        """Return records of an owner, the last added first; see `TaskStore.page`.
+
+        It takes two round trips, and more if records of the page expire between them.
+        """
         keys = [*self._of(owner), self._all]
         tasks: list[StoredTask] = []
         cursor, below = after or "", "+inf"
@@ -206,14 +209,14 @@ class RedisTasks:
             cursor, below = "", f"({found[-1].decode()}"
 
     async def claim(self, *, lease_s: float, limit: int) -> list[StoredTask]:
-        """See `TaskStore`. Two round trips."""
+        """Lease open records whose lease has run out to the caller, in two round trips; see `TaskStore.claim`."""
         ids: list[bytes] = await self._server.run(
             lambda client: client.eval(_CLAIM, 2, self._leases, self._all, milliseconds(lease_s), limit)
         )
-        return [task for task in await self._found(ids) if task.is_open]  # not ended or expired in the meantime
+        return [task for task in await self._found(ids) if task.is_open]  # it may have ended after the script
 
     async def _found(self, ids: list[bytes]) -> list[StoredTask]:
-        """Those of these records that have not expired, read in one round trip."""
+        """Return those of these records that have not expired, read in one round trip."""
         if not ids:
             return []
         names = [task_id.decode() for task_id in ids]
@@ -234,7 +237,7 @@ _FACTS: Final = ("owner", "version", "created", "expires", "open", "body")
 
 
 def _read(task_id: str, row: Any) -> StoredTask | None:
-    """What `_FACTS` of a record say; ``None`` when there is none (any more)."""
+    """Return the record with these `_FACTS`; ``None`` if there is none, or it has expired."""
     owner, version, created, expires, is_open, body = row
     if version is None:
         return None

@@ -1,4 +1,4 @@
-"""Everything that the processes of one machine share, in one SQLite file.
+"""Stores in one SQLite file, for the processes of one machine.
 
 The names of `ferrule.stores.sqlite.store` are loaded on first use.
 """

@@ -1,16 +1,18 @@
-"""One SQLite file for all processes of a machine: opened when used, in WAL mode, swept in passing.
+"""One SQLite file for all processes of a machine, opened on first use, in WAL mode.
 
-In WAL mode readers and the one writer do not wait for each other. A change is either *durable*, then it is on the disk
-before its call returns (``synchronous=FULL``, a few milliseconds), or it is not, then it survives ``kill -9`` of every
-process but not a power cut in the next seconds (``synchronous=NORMAL``, fifty microseconds). The file is whole in both
-cases. A new file can be read by its owner only; one that is there keeps its permissions.
+Every 60 seconds a call also deletes the expired rows.
 
-Time is the file's own: what all processes count with is the time since the machine was started, and the file holds
-where that stands in the calendar. The first process after a start of the machine says so; the clocks of all others
-count for nothing. So no process ends what another keeps because its clock is wrong, or because it was set.
+In WAL mode readers and the one writer do not wait for each other. A *durable* change is on the disk before its call
+returns (``synchronous=FULL``, a few milliseconds). Any other change survives ``kill -9`` of all processes but not a
+power failure in the next seconds (``synchronous=NORMAL``, fifty microseconds). The file is consistent in both cases. A
+new file can be read by its owner only; an existing one keeps its permissions.
 
-Calls run in worker threads, one at a time per process. The file is opened again in a process that was forked: a
-connection must not cross a fork. Not for network file systems, whose locks SQLite cannot trust.
+The file has its own time. All processes measure the time since the machine was started, and the file stores the
+calendar time of that start. The first process after a start of the machine sets it; the clocks of all others are
+ignored, so that no process deletes data of another because its clock is wrong or was set.
+
+Calls run in worker threads, one at a time in each process. A forked process opens the file again: a connection must not
+be used across a fork. Network file systems are not supported, because their locks are not reliable enough for SQLite.
 """
 
 from __future__ import annotations
@@ -102,13 +104,13 @@ CREATE TABLE IF NOT EXISTS ferrule_clock (
     id INTEGER PRIMARY KEY CHECK (id = 1), boot_id TEXT NOT NULL, started_at REAL NOT NULL, seen_at REAL NOT NULL
 );
 """
-"""Every row has an expiry. An open task is one that has a lease, run out or not.
+"""Every row has an expiry. An open task is one with a lease, even if that has run out.
 
-How many tasks there are, in all (under no name) and of each owner, is counted as they come and go, by triggers: any
-process may add and delete them, one of release 0.1 too.
+Triggers count the tasks, in all (without a name) and of each owner, because any process may add and delete them, also
+one of release 0.1.
 
-The clock's one row says when the machine was started, in seconds since the epoch, and what time it was when somebody
-last looked.
+The one row of the clock has the time when the machine was started, and the time when expired rows were last deleted,
+both in seconds since the epoch.
 """
 
 _KINDS: Final = ("marks", "blobs", "tasks", "sessions", "events", "messages", "cache", "rates")
@@ -116,8 +118,8 @@ _KINDS: Final = ("marks", "blobs", "tasks", "sessions", "events", "messages", "c
 _SWEEPS: Final = tuple(f"DELETE FROM ferrule_{kind} WHERE expires_at <= ?" for kind in _KINDS)
 
 
-class _Held:
-    """A connection, and the process that may use it."""
+class _ProcessConnection:
+    """A connection, and the id of the process that may use it."""
 
     __slots__ = ("connection", "pid")
 
@@ -125,7 +127,7 @@ class _Held:
         self.connection: sqlite3.Connection | None = None
         self.pid = 0
 
-    def hold(self, connection: sqlite3.Connection) -> None:
+    def set(self, connection: sqlite3.Connection) -> None:
         self.connection, self.pid = connection, os.getpid()
 
     def close(self) -> None:
@@ -135,14 +137,14 @@ class _Held:
 
 
 class SqliteFile:
-    """One file, opened on first use; what the stores in it share.
+    """One file, opened on first use, that several stores share.
 
     Args:
         path: of the file; its folder must exist.
-        clock: seconds since the epoch; for tests. Of one that differs from the time of the file by more than two
-            seconds when the file is opened, only the differences count. ``None``: see the module.
-        max_cache_bytes: of the results kept for use again, with their keys; what expires first goes first, within a
-            minute, and a larger one is not kept. There may be one for each 256 of these bytes, or 64.
+        clock: returns seconds since the epoch; for tests. If it differs from the time of the file by more than two
+            seconds when the file is opened, only its differences are used. ``None``: see the module.
+        max_cache_bytes: maximum size of cached results with their keys. Values that expire first are deleted first,
+            within a minute; a larger value is not kept. The maximum number of values is a 256th of it, at least 64.
     """
 
     def __init__(
@@ -155,43 +157,43 @@ class SqliteFile:
         self.max_cache_bytes = max_cache_bytes
         self._lock = threading.Lock()
         self._turn: RunVar[anyio.CapacityLimiter] = RunVar(f"ferrule.sqlite.{id(self)}")
-        self._held = _Held()
+        self._held = _ProcessConnection()
         self._is_durable = True
         self._swept_at = 0.0
-        # A store lives as long as its server and mostly nobody closes it; since Python 3.13 an open connection warns. A
-        # `__del__` would come too late in a cycle: the connection may be finalized before it.
+        # Most programs do not close a store, and since Python 3.13 a connection that is collected while open warns.
+        # `__del__` would be too late: in a cycle of objects the connection may be finalized first.
         weakref.finalize(self, self._held.close).atexit = False
 
     async def run(self, work: Callable[[sqlite3.Connection, float], T], *, durable: bool = True) -> T:
-        """``work(connection, now)`` in a thread, alone in this process.
+        """Call ``work(connection, now)`` in a thread, with no other call in this process, and return its result.
 
         Args:
-            work: commits what it changed.
-            durable: a change is on the disk when this returns.
+            work: must commit its changes; ``now`` is the time of the file in seconds since the epoch.
+            durable: changes are on the disk when this returns.
 
         Raises:
             StoreNotWritable: the disk is full, or the file may only be read.
-            OSError: the file cannot be used, or another process held it for too long.
+            OSError: the file cannot be used, or another process locked it for more than 30 seconds.
         """
         try:
             turn = self._turn.get()
         except LookupError:
-            turn = anyio.CapacityLimiter(1)  # waiting takes no thread
+            turn = anyio.CapacityLimiter(1)  # further calls wait on the event loop, not in a thread
             self._turn.set(turn)
         return await anyio.to_thread.run_sync(self._run, work, durable, limiter=turn)
 
     def close(self) -> None:
-        """Close the file; it is opened again when used again."""
+        """Close the file; the next use opens it again."""
         with self._lock:
             self._held.close()
 
     async def aclose(self) -> None:
-        """`close`, which waits for the thread that uses the file, in a thread."""
+        """Close the file, in a thread, because `close` waits for the thread that uses the file."""
         await anyio.to_thread.run_sync(self.close)
 
     @asynccontextmanager
     async def connected(self, *, timeout_s: float = _BUSY_TIMEOUT_S) -> AsyncGenerator[sqlite3.Connection]:
-        """A connection of its own, opened in a thread and closed at the end.
+        """Yield a separate connection, which is opened in a thread and closed at the end.
 
         Args:
             timeout_s: seconds to wait for other processes.
@@ -199,13 +201,13 @@ class SqliteFile:
         Raises:
             OSError: the file cannot be used.
         """
-        held, lock, is_wanted = _Held(), threading.Lock(), True
+        held, lock, is_wanted = _ProcessConnection(), threading.Lock(), True
 
         def connect() -> None:
             with self._errors():
                 connection = self._new(timeout_s)
             with lock:
-                held.hold(connection)
+                held.set(connection)
                 if not is_wanted:
                     held.close()
 
@@ -214,7 +216,7 @@ class SqliteFile:
             assert held.connection is not None
             yield held.connection
         finally:
-            with lock:  # whoever is cancelled does not wait for the thread, which then closes what it opens
+            with lock:  # a cancelled caller does not wait for the thread, which then closes its connection itself
                 is_wanted = False
                 held.close()
 
@@ -227,18 +229,18 @@ class SqliteFile:
             now = self._clock() + self._shift_s
             if now - self._swept_at >= _SWEEP_EVERY_S:
                 self._swept_at = now
-                with suppress(sqlite3.OperationalError):  # no room to write down what is deleted: work goes on
+                with suppress(sqlite3.OperationalError):  # deleting needs space too: on a full disk, continue without
                     self._sweep(connection, now)
             return work(connection, now)
 
     @contextmanager
     def _errors(self) -> Generator[None]:
-        """What SQLite says of the file, under the name that callers of a store know."""
+        """Convert SQLite's errors about the file to `OSError` and `StoreNotWritable`."""
         try:
             yield
         except sqlite3.DatabaseError as error:
             if isinstance(error, (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)):
-                raise  # a mistake of ours
+                raise  # a bug in Ferrule
             if getattr(error, "sqlite_errorcode", 0) in _NOT_WRITABLE:  # errors of the module itself have no code
                 raise StoreNotWritable(f"The store {self.path} cannot be written to: {error}") from error
             raise OSError(f"The store {self.path} cannot be used: {error}") from error
@@ -252,12 +254,12 @@ class SqliteFile:
             except BaseException:
                 connection.close()
                 raise
-            self._held.hold(connection)
+            self._held.set(connection)
             self._is_durable = True
         return connection
 
     def _agreed_shift_s(self, connection: sqlite3.Connection) -> float:
-        """Return what to add to the clock, so that it tells the time of the file; sets that time if nobody has."""
+        """Return the seconds to add to the clock to get the time of the file; set that time if it is not set."""
         boot, uptime, clock = boot_id(), uptime_s(), self._clock()
         own = clock if self._tells_the_time else time.time()
         with transaction(connection):
@@ -273,8 +275,9 @@ class SqliteFile:
 
     def _new(self, timeout_s: float) -> sqlite3.Connection:
         if not self.path.startswith(":"):
-            # A new file is its owner's alone: session ids and arguments are in it. Those beside it get its permissions.
-            # Never one that is there: closing it would drop every lock that this process has on it.
+            # Only the owner may read a new file: it contains session ids and arguments. SQLite gives its permissions to
+            # the WAL files. An existing file must not be opened: POSIX drops all locks of a process on a file when the
+            # process closes any descriptor of it.
             with suppress(OSError):
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         connection = sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
@@ -290,7 +293,7 @@ class SqliteFile:
 
     @staticmethod
     def _begin_wal(connection: sqlite3.Connection) -> None:
-        """The change to WAL does not wait for other processes that are about the same: wait here."""
+        """Switch to WAL mode; SQLite does not wait for another process that does the same, so wait here."""
         deadline = time.monotonic() + _BUSY_TIMEOUT_S
         while True:
             try:
@@ -320,12 +323,12 @@ class SqliteFile:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Generator[None]:
-    """Nobody else writes from here to the end; an exception undoes everything."""
+    """Run a block in an immediate transaction: no other process writes meanwhile. An exception rolls it back."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # a full disk may have undone everything already
+        if connection.in_transaction:  # on a full disk SQLite may have rolled back already
             connection.execute("ROLLBACK")
         raise

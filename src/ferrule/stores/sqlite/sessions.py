@@ -1,9 +1,9 @@
-"""What workers of one machine share of legacy sessions, in the SQLite file: records, events, and a channel.
+"""Legacy sessions in the SQLite file, for the workers of one machine: records, events, and a channel.
 
-None of it needs to survive a power cut, which ends every connection anyway; so none of it waits for the disk.
+A power failure ends all connections, so that none of this data needs to survive it: no call waits for the disk.
 
-The channel is a table that everybody looks at. Looking whether anything was written at all costs microseconds
-(``PRAGMA data_version``), and is done every 20 ms: so long, and half of it on average, does a message take.
+The channel is a table that each process polls. Whether anything was written is known after microseconds
+(``PRAGMA data_version``); it is polled every 20 ms, which is the maximum delay of a message.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _MOST_AT_ONCE: Final = 256
 class SqliteSessions:
     """`ferrule.stores.sessions.SessionStore` in a file.
 
-    A session lives up to a tenth longer than its idle time: so that looking at it is a write only now and then.
+    A session may exist for a tenth longer than its idle time, so that not every read of it must write.
     """
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
 
     async def put(self, session_id: str, value: bytes, *, idle_s: float) -> None:
-        """See `SessionStore`."""
+        """Store a value and restart its idle time; see `SessionStore.put`."""
 
         def work(connection: sqlite3.Connection, now: float) -> None:
             connection.execute(
@@ -47,7 +47,7 @@ class SqliteSessions:
         await self._file.run(work, durable=False)
 
     async def get(self, session_id: str, *, idle_s: float) -> bytes | None:
-        """See `SessionStore`."""
+        """Return a value and restart its idle time of ``idle_s`` seconds; see `SessionStore.get`."""
 
         def work(connection: sqlite3.Connection, now: float) -> bytes | None:
             found: Any = connection.execute(
@@ -65,7 +65,7 @@ class SqliteSessions:
         return await self._file.run(work, durable=False)
 
     async def delete(self, session_id: str) -> None:
-        """See `SessionStore`."""
+        """Delete a value; see `SessionStore.delete`."""
 
         def work(connection: sqlite3.Connection, now: float) -> None:
             connection.execute("DELETE FROM ferrule_sessions WHERE session_id = ?", (session_id,))
@@ -76,13 +76,13 @@ class SqliteSessions:
 class SqliteEvents:
     """`ferrule.stores.events.EventStore` in a file.
 
-    A stream begins with the time as its number, and above the numbers of the session's others, so that the ids of one
-    that was forgotten and goes on are new ones: an old id finds nothing, instead of the wrong place.
+    The first number of a stream is the current time, or above the numbers of the session's other streams. So a stream
+    that was deleted and continues gets new ids: an old id then finds nothing, instead of the wrong event.
 
     Args:
-        file: where.
-        max_stream_events: events kept per stream; the oldest go first.
-        max_session_streams: streams kept per session; the ones that were written least recently go first.
+        file: the file.
+        max_stream_events: maximum number of events of a stream; the oldest are deleted first.
+        max_session_streams: maximum number of streams of a session; the least recently written are deleted first.
         ttl_s: seconds that an event is kept.
     """
 
@@ -95,7 +95,7 @@ class SqliteEvents:
         self._ttl_s = ttl_s
 
     async def append(self, session_id: str, stream_id: str, data: bytes) -> str:
-        """See `EventStore`."""
+        """Store one event at the end of a stream and return its id; see `EventStore.append`."""
 
         def work(connection: sqlite3.Connection, now: float) -> int:
             with transaction(connection):
@@ -131,14 +131,14 @@ class SqliteEvents:
         return f"{stream_id}-{await self._file.run(work, durable=False)}"
 
     async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
-        """See `EventStore`."""
+        """Return the events after ``last_event_id`` on its stream; see `EventStore.replay`."""
         stream_id, _, text = last_event_id.rpartition("-")
         if not stream_id or not (text.isascii() and text.isdigit()) or len(text) > 15:
             return None
         seen = int(text)
 
         def work(connection: sqlite3.Connection, now: float) -> list[Any]:
-            # From the event before, too: whether it, or the one after it, is still there tells whether there is a gap.
+            # Also the seen event itself: if neither it nor the next one exists, there is a gap.
             return connection.execute(
                 "SELECT number, data FROM ferrule_events WHERE session_id = ? AND stream_id = ? AND number >= ? "
                 "AND expires_at > ? ORDER BY number",
@@ -152,7 +152,7 @@ class SqliteEvents:
         return Replay(stream_id, events)
 
     async def forget(self, session_id: str) -> None:
-        """See `EventStore`."""
+        """Delete all events of a session that has ended; see `EventStore.forget`."""
 
         def work(connection: sqlite3.Connection, now: float) -> None:
             connection.execute("DELETE FROM ferrule_events WHERE session_id = ?", (session_id,))
@@ -164,8 +164,8 @@ class SqliteChannel:
     """`ferrule.stores.channel.Channel` in a file.
 
     Args:
-        file: where.
-        poll_s: seconds between two looks: the longest that a message takes.
+        file: the file.
+        poll_s: seconds between two polls: the maximum delay of a message.
     """
 
     def __init__(self, file: SqliteFile, *, poll_s: float = 0.02) -> None:
@@ -173,7 +173,7 @@ class SqliteChannel:
         self._poll_s = poll_s
 
     async def send(self, message: bytes) -> None:
-        """See `Channel`."""
+        """Send a message to all other processes, and to the subscribers of this one; see `Channel.send`."""
 
         def work(connection: sqlite3.Connection, now: float) -> None:
             connection.execute(
@@ -183,10 +183,10 @@ class SqliteChannel:
         await self._file.run(work, durable=False)
 
     async def listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None = None) -> None:
-        """See `Channel`."""
+        """Call ``on_message`` with each message, until cancelled; see `Channel.listen`."""
         while True:
             with suppress(OSError, sqlite3.DatabaseError):
-                # It waits for nobody: what is locked at this look is free at the next.
+                # No waiting for locks, which would block the event loop: the next poll finds the table unlocked.
                 async with self._file.connected(timeout_s=0) as connection:
                     await self._follow(connection, on_message, on_ready)
             await anyio.sleep(_RETRY_S)
@@ -208,7 +208,7 @@ class SqliteChannel:
                     "SELECT number, message FROM ferrule_messages WHERE number > ? ORDER BY number LIMIT ?",
                     (seen, _MOST_AT_ONCE),
                 ).fetchall()
-            except sqlite3.OperationalError:  # locked for a moment: look again
+            except sqlite3.OperationalError:  # locked by a writer: poll again
                 continue
             if len(rows) < _MOST_AT_ONCE:
                 version = now
@@ -218,6 +218,6 @@ class SqliteChannel:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """Changes whenever another connection, of any process, has written."""
+    """Return a number that changes whenever another connection, of any process, has written."""
     found: int = connection.execute("PRAGMA data_version").fetchone()[0]
     return found

@@ -1,9 +1,9 @@
-"""Everything that the processes of one machine share, in one SQLite file: ``sqlite:///path``.
+"""The store in one SQLite file, for the processes of one machine: ``sqlite:///path``.
 
-Marks, blobs and task records are on the disk before their call returns: a mark that a power cut could take back would
-let an effect happen twice. Sessions, events, messages, cached results and rates do not wait for the disk. A claim is
-one statement or one immediate transaction, so no other process can come between looking and taking. Every row has an
-expiry; expired ones are taken away in passing.
+Marks, blobs and task records are on the disk before their call returns: if a power failure could undo a mark, an effect
+could happen twice. Sessions, events, messages, cached results and rates do not wait for the disk. A claim is one
+statement or one immediate transaction, so that no other process can write between its read and its write. Every row has
+an expiry; expired rows are deleted at intervals.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SqliteMarks:
         self._file = file
 
     async def begin(self, key: str, *, ttl_s: float) -> Mark:
-        """See `OneTimeMarks`."""
+        """Claim a key and return its state; see `OneTimeMarks.begin`."""
 
         def work(connection: sqlite3.Connection, now: float) -> Mark:
             claimed = connection.execute(
@@ -52,14 +52,14 @@ class SqliteMarks:
             if claimed.rowcount == 1:
                 return Mark("mine")
             row: Any = connection.execute("SELECT value FROM ferrule_marks WHERE key = ?", (key,)).fetchone()
-            if row is None or row[0] is None:  # gone between the two: swept by another process, and nobody's effect
+            if row is None or row[0] is None:  # None: another process deleted the expired row after the INSERT
                 return Mark("running")
             return Mark("done", bytes(row[0]))
 
         return await self._file.run(work)
 
     async def finish(self, key: str, value: bytes, *, ttl_s: float) -> None:
-        """See `OneTimeMarks`."""
+        """Record the outcome of a key that was ``"mine"``; a later outcome replaces it; see `OneTimeMarks.finish`."""
 
         def work(connection: sqlite3.Connection, now: float) -> None:
             connection.execute(
@@ -77,7 +77,7 @@ class SqliteBlobs:
         self._file = file
 
     async def put(self, key: str, value: bytes, *, ttl_s: float) -> None:
-        """See `BlobStore`."""
+        """Store a value, in place of an older one; see `BlobStore.put`."""
 
         def work(connection: sqlite3.Connection, now: float) -> None:
             if ttl_s <= 0:
@@ -91,7 +91,7 @@ class SqliteBlobs:
         await self._file.run(work)
 
     async def get(self, key: str) -> bytes | None:
-        """See `BlobStore`."""
+        """Return the value; see `BlobStore.get`."""
 
         def work(connection: sqlite3.Connection, now: float) -> bytes | None:
             row: Any = connection.execute(
@@ -103,13 +103,13 @@ class SqliteBlobs:
 
 
 class SqliteCache:
-    """`ferrule.stores.cache.CacheStore` in a file; how much it keeps is a setting of `SqliteFile`."""
+    """`ferrule.stores.cache.CacheStore` in a file; its size is an option of `SqliteFile`."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
 
     async def get(self, group: str, key: str) -> bytes | None:
-        """See `CacheStore`."""
+        """Return a value; see `CacheStore.get`."""
 
         def work(connection: sqlite3.Connection, now: float) -> bytes | None:
             row: Any = connection.execute(
@@ -120,7 +120,7 @@ class SqliteCache:
         return await self._file.run(work, durable=False)
 
     async def put(self, group: str, key: str, value: bytes, *, ttl_s: float) -> None:
-        """See `CacheStore`."""
+        """Store a value for at most ``ttl_s`` seconds; see `CacheStore.put`."""
 
         def work(connection: sqlite3.Connection, now: float) -> None:
             if ttl_s <= 0 or len(group) + len(key) + len(value) > self._file.max_cache_bytes:
@@ -134,7 +134,7 @@ class SqliteCache:
         await self._file.run(work, durable=False)
 
     async def drop(self, group: str) -> None:
-        """See `CacheStore`."""
+        """Delete all values of a group; see `CacheStore.drop`."""
 
         def work(connection: sqlite3.Connection, now: float) -> None:
             connection.execute("DELETE FROM ferrule_cache WHERE bundle = ?", (group,))
@@ -149,7 +149,7 @@ class SqliteRateLimits:
         self._file = file
 
     async def take(self, key: str, *, size: int, per_s: float) -> float:
-        """See `RateLimitStore`."""
+        """Take one token from a bucket; see `RateLimitStore.take`."""
 
         def work(connection: sqlite3.Connection, now: float) -> float:
             with transaction(connection):
@@ -169,7 +169,7 @@ def open_sqlite(url: str) -> Store:
     """Return the store in a file: ``sqlite:///relative/path`` or ``sqlite:////absolute/path``.
 
     Raises:
-        StoreUrlError: it names no file, a host, or options, of which there are none.
+        StoreUrlError: the URL has no path, or it has a host, a query or a fragment.
     """
     parts = urlsplit(url)
     path = unquote(parts.path.removeprefix("/"))

@@ -1,7 +1,7 @@
-"""Task records in the SQLite file of `ferrule.stores.sqlite.file`: they outlive the process, and a power cut.
+"""Task records in the SQLite file of `ferrule.stores.sqlite.file`, which survive the process and a power failure.
 
-Each change is one statement or one immediate transaction, so that no other process comes between looking and writing.
-Times are those of the file, which all processes share.
+Each change is one statement or one immediate transaction, so that no other process writes between its read and its
+write. Times are those of the file, which all processes share.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SqliteTasks:
         self._file = file
 
     async def add(self, task: StoredTask, *, lease_s: float, max_tasks: int, max_per_owner: int) -> StoredTask:
-        """See `TaskStore`."""
+        """Store a new record, leased to the caller, and return it as stored; see `TaskStore.add`."""
 
         def work(connection: sqlite3.Connection, now: float) -> StoredTask:
             stored = as_added(task, now)
@@ -46,11 +46,11 @@ class SqliteTasks:
         return await self._file.run(work)
 
     async def get(self, task_id: str) -> StoredTask | None:
-        """See `TaskStore`."""
+        """Return a record; see `TaskStore.get`."""
         return await self._file.run(lambda connection, now: _find(connection, task_id, now))
 
     async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
-        """See `TaskStore`."""
+        """Change a record, or end it; see `TaskStore.replace`."""
 
         def work(connection: sqlite3.Connection, now: float) -> StoredTask | None:
             lease, value = "leased_until", list[float]()
@@ -69,7 +69,7 @@ class SqliteTasks:
         return await self._file.run(work)
 
     async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
-        """See `TaskStore`."""
+        """Return records of an owner, the last added first; see `TaskStore.page`."""
 
         def work(connection: sqlite3.Connection, now: float) -> list[StoredTask]:
             if not owner and after is None:
@@ -93,7 +93,7 @@ class SqliteTasks:
         return await self._file.run(work)
 
     async def claim(self, *, lease_s: float, limit: int) -> list[StoredTask]:
-        """See `TaskStore`."""
+        """Lease open records whose lease has run out to the caller, and return them; see `TaskStore.claim`."""
 
         def work(connection: sqlite3.Connection, now: float) -> list[StoredTask]:
             with transaction(connection):

@@ -289,7 +289,7 @@ async def test_a_fault_of_the_engine_is_an_answer_and_not_a_hang(app, monkeypatc
     def broken(*_: Any, **__: Any) -> bool:
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr(ReplayRounds, "_hand_out", broken)
+    monkeypatch.setattr(ReplayRounds, "_deliver_lowest", broken)
 
     @app.tool
     async def body(ctx: Context) -> str:

@@ -107,7 +107,7 @@ async def test_a_body_that_asks_for_ever_while_unwinding_is_answered_without(app
     call = Call(app)
     serving = asyncio.ensure_future(call.request())
     try:
-        while not call.dispatch.early or "it is parked" not in caplog.text:
+        while not call.dispatch.early or "waits for ever" not in caplog.text:
             await asyncio.sleep(0.005)
         (early,) = call.dispatch.early
         assert early.result_type == "input_required"

@@ -137,7 +137,7 @@ class ModernExchange(ProgressSender):
         Raises:
             NoBackChannel: always.
         """
-        raise NoBackChannel(f"{method} cannot be sent: in this era a server asks by returning input requests")
+        raise NoBackChannel(f"{method} cannot be sent: in this era a server returns input requests instead")
 
     async def answer(self, result: Any = None, *, error: Exception | None = None) -> None:
         """Send the response now although the handler still runs.
