@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_what_only_tells_is_called_as_it_is(mode: str, any_backend: str) -> None:
+async def test_a_method_without_a_result_is_called_directly(mode: str, any_backend: str) -> None:
     """In order, and before the function goes on; through ``from_thread`` it works as before."""
     app: MCPServer[Any] = MCPServer("threads", mask_errors=False)
 
@@ -56,7 +56,7 @@ async def test_in_an_async_function_they_are_what_they_were() -> None:
     assert told == ["one", "two", "three"]
 
 
-async def test_an_answer_that_is_not_there_yet_says_how_to_get_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_result_that_is_not_there_yet_raises_with_advice(caplog: pytest.LogCaptureFixture) -> None:
     """And one that nobody took is an error in the log."""
     app: MCPServer[Any] = MCPServer("threads", mask_errors=False)
 

@@ -33,7 +33,7 @@ def test_decorators_give_the_function_back():
     assert [tool.name for tool in app.list_tools()] == ["function", "second"]
 
 
-def test_a_name_may_be_said_in_either_way_but_once():
+def test_a_name_may_be_given_in_either_way_but_once():
     """The error for a nameless function says `name=`, and other libraries spell it so."""
     app = MCPServer("x")
     app.tool(name="one")(lambda: 1)

@@ -22,7 +22,7 @@ from tests.seed.test_kernel import legacy_runner, modern_runner
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 
 
-async def test_discovery_says_what_is_spoken_and_offered() -> None:
+async def test_discovery_lists_revisions_and_capabilities() -> None:
     """Modern versions only; identity in `_meta`, hints as for every cacheable result."""
     served, dctx = modern_runner(Server("s", version="1", instructions="Do."))
     assert await served.on_request(dctx, "server/discover", {}) == {

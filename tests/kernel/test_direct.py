@@ -129,7 +129,7 @@ async def test_a_result_without_a_json_form_is_an_internal_error() -> None:
     assert caught.value.code == -32603
 
 
-async def test_both_sides_ask_and_tell() -> None:
+async def test_both_sides_send_requests_and_notifications() -> None:
     """Within a call and outside of one."""
     told: list[Any] = []
 
@@ -259,7 +259,7 @@ async def test_an_end_alone_is_closed() -> None:
         await DirectDispatcher().send_raw_request("m", None)
 
 
-async def test_a_legacy_client_in_this_process_is_told_of_changes() -> None:
+async def test_a_legacy_client_in_this_process_is_notified_of_changes() -> None:
     """While `serve_connection` runs."""
     server = make_server(list_changed=["tools"])
     ours, theirs = DirectDispatcher.pair()

@@ -44,7 +44,7 @@ CHANNELS = [
 
 
 @pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: channel.__name__)
-def test_a_request_without_params_need_not_say_so(channel: Any) -> None:
+def test_a_request_may_omit_params(channel: Any) -> None:
     """``ping`` and ``roots/list`` have none; every channel takes the same arguments."""
     parameters = inspect.signature(channel.send_raw_request).parameters
     assert list(parameters)[1:] == ["method", "params", "opts"]
@@ -89,7 +89,7 @@ OFFERS: list[tuple[type[Any], type[Any], bool]] = [
 
 
 @pytest.mark.parametrize(("made", "protocol", "expected"), OFFERS)
-def test_what_a_class_offers_is_told_by_its_protocol(made: type[Any], protocol: type[Any], expected: bool) -> None:
+def test_each_capability_of_a_class_is_a_protocol(made: type[Any], protocol: type[Any], expected: bool) -> None:
     """The kernel asks for a capability by its protocol; a method that is renamed would silently no longer be used."""
     assert isinstance(object.__new__(made), protocol) is expected
 

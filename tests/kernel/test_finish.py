@@ -65,7 +65,7 @@ def test_nothing_is_an_empty_result() -> None:
 
 
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
-def test_a_legacy_result_says_no_result_type(version: str) -> None:
+def test_a_legacy_result_has_no_result_type(version: str) -> None:
     """`complete` is what every legacy result is; any other kind cannot be said."""
     done = ToolResult(content=[ToolContentBlock("text", "a")], result_type="complete")
     assert to_builtins(finished(version, "tools/call", done)) == {"content": [{"type": "text", "text": "a"}]}

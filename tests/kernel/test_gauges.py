@@ -15,7 +15,7 @@ class Holder:
         self.count = count
 
 
-def test_what_counts_under_one_name_is_summed_while_it_lives() -> None:
+def test_counts_of_one_name_are_summed_while_their_holders_exist() -> None:
     """A server may have several endpoints, and one that is gone must not be kept by being counted."""
     server = Server("x")
     gauges = gauges_of(server)

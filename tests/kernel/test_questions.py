@@ -89,7 +89,7 @@ def test_when_a_question_ends(options: CallOptions, progress_at: list[float], an
 class TestOverAStreamPair:
     """The same through the dispatcher, on both event loops."""
 
-    async def test_a_timeout_is_a_local_error_and_the_peer_is_told(self) -> None:
+    async def test_a_timeout_is_a_local_error_and_cancels_the_request(self) -> None:
         """Case 31: notifications/cancelled with the request's id; a late answer is dropped."""
         async with dispatching({"echo": echo}) as (peer, dispatcher):
             with pytest.raises(RequestTimeout) as caught:
@@ -102,7 +102,7 @@ class TestOverAStreamPair:
             assert await peer.result(request(1, "echo")) == {"params": None}
 
     @pytest.mark.parametrize("kind", ["plain", "async"])
-    async def test_progress_reaches_whoever_asked_in_order_and_before_the_answer(self, kind: str) -> None:
+    async def test_progress_reaches_the_caller_in_order_and_before_the_response(self, kind: str) -> None:
         """Under a token of ours; the caller's own `_meta` is kept; a callback may be a coroutine function or not."""
         seen: list[Any] = []
 
@@ -128,7 +128,7 @@ class TestOverAStreamPair:
             await dispatcher.send_raw_request("q", {"a": 1, "_meta": {"k": 2}}, options)
             assert seen == [(1, 3, "m"), (2, 3, "m"), (3, 3, "m")]
 
-    async def test_a_progress_callback_may_ask_the_peer(self) -> None:
+    async def test_a_progress_callback_may_send_a_request(self) -> None:
         """It must not hold up the reading, where the answer to its own question would come."""
         async with dispatching() as (peer, dispatcher), anyio.create_task_group() as tasks:
             inner: list[Any] = []
@@ -178,7 +178,7 @@ class TestOverAStreamPair:
         assert seen == [1, 2, 1, 2]
         assert caplog.text.count("A progress callback failed") == 4
 
-    async def test_progress_of_nobody_is_a_notification_like_any_other(self) -> None:
+    async def test_progress_of_no_open_request_is_an_ordinary_notification(self) -> None:
         """A legacy client reports progress on a task of its own, or under a token that ended."""
         heard: list[Any] = []
 
@@ -230,7 +230,7 @@ def test_a_slow_callback_does_not_make_the_backlog_grow() -> None:
     in_virtual_time(test)
 
 
-def test_nobody_is_told_after_giving_up() -> None:
+def test_no_progress_is_reported_after_giving_up() -> None:
     """The callback that runs ends; those that wait are dropped."""
 
     async def test() -> None:

@@ -46,7 +46,7 @@ def test_a_server_advertises_only_what_it_can_answer(methods: list[str], expecte
     assert server.create_initialization_options().capabilities == {}
 
 
-def test_options_of_a_server_are_announced_where_the_revision_knows_them() -> None:
+def test_options_of_a_server_are_announced_where_the_revision_has_them() -> None:
     """Changes, subscriptions and logging; extensions in the modern era."""
     server: Server[Any] = Server("s", logging=True, list_changed=["tools"], resource_updates=True)
     server.add_request_handler("tools/list", nothing)

@@ -36,7 +36,7 @@ def modern(meta: Any = None, **capabilities: Any) -> tuple[ServerSession, FakeDi
     return ServerSession(connection, dctx, meta or {}), dctx
 
 
-async def test_the_session_says_who_the_peer_is() -> None:
+async def test_the_session_has_the_facts_of_the_peer() -> None:
     """From the handshake, or from the envelope of this very request."""
     session, _ = legacy("2025-06-18", roots={})
     assert session.protocol_version == "2025-06-18"
@@ -108,7 +108,7 @@ async def test_an_answer_of_another_shape_is_our_error_and_an_error_answer_the_p
         ("2025-11-25", lambda session: session.send_request("tools/list")),
     ],
 )
-async def test_what_the_revision_lacks_is_never_asked(version: str, ask: Any) -> None:
+async def test_a_request_that_the_revision_lacks_is_never_sent(version: str, ask: Any) -> None:
     """Although the client declared it."""
     session, dctx = legacy(version, **ALL)
     with pytest.raises(NotInRevision):
@@ -116,7 +116,7 @@ async def test_what_the_revision_lacks_is_never_asked(version: str, ask: Any) ->
     assert dctx.asked == []
 
 
-async def test_what_the_client_did_not_declare_is_never_asked() -> None:
+async def test_a_request_without_its_capability_is_never_sent() -> None:
     """Parts of a capability count."""
     session, dctx = legacy(sampling={}, elicitation={})
     with pytest.raises(CapabilityNotDeclared) as caught:
@@ -208,7 +208,7 @@ async def test_the_guarded_way_back_passes_the_rest_through() -> None:
     assert session.dispatch is dctx
 
 
-async def test_a_modern_connection_without_a_channel_drops_what_it_is_told() -> None:
+async def test_a_modern_connection_without_a_channel_drops_notifications() -> None:
     """One that was made for a notification has none."""
     connection = Connection.from_envelope(LATEST_MODERN_VERSION, None, {})
     await connection.notify("n")

@@ -40,7 +40,7 @@ def test_the_most_specific_hint_wins() -> None:
     assert hint_for(MODERN, "prompts/list", {"tools/list": own, "*": star}) == star
 
 
-def test_other_methods_carry_none_unless_asked() -> None:
+def test_other_methods_have_no_hint_unless_one_is_set() -> None:
     """The star means the six; an extension's method may be named."""
     assert hint_for(MODERN, "tools/call", {"*": CacheHint(9)}) is None
     assert hint_for(MODERN, "skills/list", {"skills/list": CacheHint(9)}) == CacheHint(9)

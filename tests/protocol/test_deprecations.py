@@ -16,7 +16,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", DEPRECATED)
-def test_each_warns_once_and_says_what_to_do(name):
+def test_each_deprecation_warns_once_and_names_the_replacement(name):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         for _ in range(3):

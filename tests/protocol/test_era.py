@@ -100,7 +100,7 @@ def test_a_late_envelope_is_an_invalid_request() -> None:
 
 
 @pytest.mark.parametrize("params", [None, [], {}, {"protocolVersion": None}, {"protocolVersion": "2025-11-25"}, "x"])
-def test_a_late_initialize_learns_the_modern_versions(params: Any) -> None:
+def test_the_error_of_a_late_initialize_lists_the_modern_versions(params: Any) -> None:
     """-32022 with what is supported and what was asked, whatever stands in params."""
     refusal = EraLock().refusal(Verdict.REFUSE_INITIALIZE, params)
     assert refusal is not None

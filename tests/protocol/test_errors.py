@@ -51,7 +51,7 @@ FAMILY: list[tuple[MCPError, int, Any]] = [
 
 
 @pytest.mark.parametrize(("error", "code", "data"), FAMILY, ids=[type(row[0]).__name__ for row in FAMILY])
-def test_an_mcp_error_says_its_code_message_and_data(error: MCPError, code: int, data: Any) -> None:
+def test_an_mcp_error_has_its_code_message_and_data(error: MCPError, code: int, data: Any) -> None:
     """It is meant for the peer: they go out as they are."""
     assert isinstance(error, FerruleError)
     found = error_from_exception(error)
@@ -70,7 +70,7 @@ LOCAL = [
 
 
 @pytest.mark.parametrize("error", LOCAL, ids=lambda error: type(error).__name__)
-def test_a_local_error_has_no_code_and_tells_the_peer_nothing(error: LocalError) -> None:
+def test_a_local_error_has_no_code_and_is_not_sent(error: LocalError) -> None:
     """A time-out here must not pass for an answer from there."""
     assert isinstance(error, FerruleError)
     assert not isinstance(error, MCPError)
@@ -82,7 +82,7 @@ def test_a_local_error_has_no_code_and_tells_the_peer_nothing(error: LocalError)
     "error",
     [ValueError("secret"), KeyError("secret"), RecursionError("secret"), EncodeError("secret"), ConvertError("secret")],
 )
-def test_what_nobody_foresaw_is_an_internal_error_without_detail(error: Exception) -> None:
+def test_an_unexpected_exception_is_an_internal_error_without_detail(error: Exception) -> None:
     """The log has it; the peer does not."""
     assert error_from_exception(error) == JsonRpcError(-32603, "Internal error")
 
@@ -94,7 +94,7 @@ def test_unreadable_messages_have_their_own_codes() -> None:
     assert error_from_exception(InvalidMessage("m", code=-32602)) == JsonRpcError(-32602, "m")
 
 
-def test_an_answered_error_comes_back_as_it_was() -> None:
+def test_an_error_response_keeps_its_code_message_and_data() -> None:
     """Code, message and data, the difference between absent and null included."""
     for answered in (JsonRpcError(7, "m"), JsonRpcError(7, "m", None), JsonRpcError(-32000, "m", {"a": 1})):
         raised = RemoteError.from_error(answered)
@@ -124,14 +124,14 @@ def test_every_public_name_exists() -> None:
     assert all(hasattr(errors, name) for name in errors.__all__)
 
 
-def test_one_error_in_a_group_speaks_for_itself() -> None:
+def test_the_only_error_of_a_group_is_sent_itself() -> None:
     """A task group wraps whatever its only failing task raised."""
     group = ExceptionGroup("outer", [ExceptionGroup("inner", [InvalidParams("no")])])
     assert error_from_exception(group).code == -32602
     assert sole_error(KeyError()).__class__ is KeyError
 
 
-def test_several_errors_in_a_group_tell_nothing() -> None:
+def test_several_errors_of_a_group_are_an_internal_error() -> None:
     """Nobody can say which of them is the answer."""
     mixed = ExceptionGroup("outer", [InvalidParams("no"), ValueError("secret")])
     for group in (mixed, ExceptionGroup("deep", [mixed])):

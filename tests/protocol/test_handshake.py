@@ -20,7 +20,7 @@ GOOD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
-def test_a_spoken_revision_is_confirmed(version: str) -> None:
+def test_a_supported_revision_is_confirmed(version: str) -> None:
     """The requested revision if we speak it."""
     assert negotiate_version(version) == version
 
@@ -32,7 +32,7 @@ def test_any_other_gets_the_latest_handshake_revision(version: str) -> None:
 
 
 @given(st.text(), st.lists(st.sampled_from(HANDSHAKE_PROTOCOL_VERSIONS), min_size=1, unique=True))
-def test_the_answer_is_always_a_spoken_revision(version: str, supported: list[str]) -> None:
+def test_the_result_is_always_a_supported_revision(version: str, supported: list[str]) -> None:
     """A server must never answer what it does not speak."""
     answer = negotiate_version(version, supported)
     assert answer in supported

@@ -22,7 +22,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     return lambda clock: SqliteBlobs(SqliteFile(str(tmp_path / "s.db"), clock=clock))
 
 
-async def test_bytes_come_back_as_they_were(make):
+async def test_stored_bytes_are_returned_unchanged(make):
     blobs = make(lambda: 0)
     assert await blobs.get("k") is None
     await blobs.put("k", bytes(range(256)), ttl_s=9)
@@ -68,7 +68,7 @@ async def test_a_value_that_memory_cannot_keep_is_refused_and_others_stay():
     assert await blobs.get("k") == await blobs.get("other") == b"x" * 400
 
 
-async def test_what_has_expired_makes_room_before_what_has_not():
+async def test_expired_values_are_deleted_before_others():
     now = [0.0]
     blobs = MemoryBlobs(max_bytes=10, clock=lambda: now[0])
     await blobs.put("a", b"xxxx", ttl_s=100)

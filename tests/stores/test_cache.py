@@ -36,7 +36,7 @@ async def test_memory_is_bounded_by_size_and_the_longest_unused_go_first():
     assert await nothing.get("g", "k") is None
 
 
-async def test_a_replaced_or_dropped_value_frees_its_room():
+async def test_a_replaced_or_dropped_value_frees_its_memory():
     cache = MemoryCacheStore(max_bytes=100, clock=lambda: 0)
     for _ in range(50):
         await cache.put("g", "k", b"x" * 60, ttl_s=9)

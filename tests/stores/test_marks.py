@@ -23,7 +23,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     return lambda clock: SqliteMarks(SqliteFile(str(tmp_path / "s.db"), clock=clock))
 
 
-async def test_the_first_claims_and_the_others_wait_then_learn(make):
+async def test_the_first_call_claims_and_others_get_the_outcome(make):
     marks = make(lambda: 0)
     assert await marks.begin("k", ttl_s=9) == Mark("mine")
     assert await marks.begin("k", ttl_s=9) == Mark("running")
@@ -68,7 +68,7 @@ async def test_an_empty_outcome_is_an_outcome(make):
     assert await marks.begin("k", ttl_s=9) == Mark("done", b"")
 
 
-async def test_a_full_memory_refuses_new_marks_and_keeps_its_promises():
+async def test_a_full_store_refuses_new_marks_and_keeps_the_others():
     """An evicted mark lets its step run twice, or a signed request be played again."""
     now = [0.0]
     marks = MemoryMarks(max_marks=100, clock=lambda: now[0])
@@ -87,7 +87,7 @@ async def test_a_full_memory_refuses_new_marks_and_keeps_its_promises():
     assert len(marks) == 2
 
 
-async def test_an_outcome_whose_mark_has_expired_takes_no_room_that_is_not_there():
+async def test_an_outcome_of_an_expired_mark_is_refused_by_a_full_store():
     now = [0.0]
     marks = MemoryMarks(max_marks=1, clock=lambda: now[0])
     await marks.begin("slow", ttl_s=10)
@@ -98,7 +98,7 @@ async def test_an_outcome_whose_mark_has_expired_takes_no_room_that_is_not_there
     assert len(marks) == 1
 
 
-async def test_memory_is_bounded_in_bytes_whatever_the_keys_and_outcomes_are():
+async def test_memory_is_bounded_in_bytes_for_any_keys_and_outcomes():
     """Nothing at all counts as something, and a large outcome of a step that ran is recorded all the same."""
     marks = MemoryMarks(max_bytes=2000, clock=lambda: 0)
     for _ in range(50):  # the same again takes no more room

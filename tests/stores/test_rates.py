@@ -46,7 +46,7 @@ async def test_a_full_bucket_is_not_kept():
 
 @given(size=st.integers(1, 50), per_s=st.floats(0.1, 1e4), back_s=st.floats(1, 1e6))
 @example(size=3, per_s=3.0, back_s=1.0)
-def test_a_clock_that_is_set_back_locks_nobody_out(size, per_s, back_s):
+def test_a_clock_that_is_set_back_refuses_no_sender_for_long(size, per_s, back_s):
     """An empty bucket of a wrong clock is an empty bucket of the right one: full again after ``per_s``."""
     full_at, _ = next_full_at(0, 2e9, size=size, per_s=per_s)
     now = 2e9 - back_s

@@ -10,7 +10,7 @@ from ferrule.wire.chunks import ChunkBuffer
 
 
 @pytest.mark.parametrize("sizes", [[1] * 5000, [4095, 4096, 1, 70_000, 3, 3], [100_000], [4096] * 20, []])
-def test_pieces_of_any_size_come_back_whole_and_in_order(sizes: list[int]) -> None:
+def test_pieces_of_any_size_are_joined_in_order(sizes: list[int]) -> None:
     """Small pieces gather in blocks and large ones do not: neither may overtake the other."""
     buffer = ChunkBuffer()
     expected = b""

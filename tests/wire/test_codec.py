@@ -200,7 +200,7 @@ def test_every_kind_of_buffer_is_read(kind: Any) -> None:
     assert decode(kind(b'{"a":[1]}')) == {"a": [1]}
 
 
-def test_a_typed_decoder_tells_bad_json_from_a_bad_shape() -> None:
+def test_a_typed_decoder_distinguishes_bad_json_from_a_bad_shape() -> None:
     """-32700 and -32602 are different answers."""
     read = decoder(Point)
     assert read(b'{"xAxis":1}') == Point(1)
@@ -350,7 +350,7 @@ def test_equal_values_have_one_canonical_form(one: Any, other: Any) -> None:
     assert canonical(one) != canonical([one])
 
 
-def test_the_canonical_form_tells_different_values_apart() -> None:
+def test_different_values_have_different_canonical_forms() -> None:
     """A digest that ignores a difference would let one request use another's state."""
     forms = [canonical(value) for value in (1, "1", 1.5, True, None, [], {}, [1], {"1": 1}, {"a": None})]
     assert len(set(forms)) == len(forms)
@@ -403,7 +403,7 @@ def test_a_deep_value_cannot_crash_conversion() -> None:
         convert(deep, Point)
 
 
-def test_the_canonical_form_of_a_set_has_no_order_of_its_own() -> None:
+def test_the_canonical_form_of_a_set_is_sorted() -> None:
     """A set of text is in another order in each process; digests that are compared across processes must not be."""
     program = (
         "from ferrule.wire.codec import canonical; print(canonical([{'a', 'b', 'c', 'dd'}, {'k': frozenset('xyz')}]))"

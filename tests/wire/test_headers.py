@@ -200,7 +200,7 @@ def test_only_string_integer_and_boolean_may_be_annotated(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("second", ["Region", "region", "REGION"])
-def test_names_are_unique_whatever_their_case(second: str) -> None:
+def test_names_are_unique_without_regard_to_case(second: str) -> None:
     """HTTP header names do not know case."""
     properties = {"a": annotated("Region"), "o": {"properties": {"b": annotated(second)}}}
     with pytest.raises(InvalidHeaderAnnotation, match="twice") as caught:

@@ -77,7 +77,7 @@ def message(**members: Any) -> dict[str, Any]:
         (message(id=1, method="a", surprise=True), JsonRpcRequest(1, "a")),
     ],
 )
-def test_messages_are_told_apart_by_shape(payload: dict[str, Any], expected: Any) -> None:
+def test_messages_are_classified_by_shape(payload: dict[str, Any], expected: Any) -> None:
     """The mapping and the bytes go through one classifier; members that nobody knows are ignored."""
     assert parse_message(payload) == expected
     assert type(parse_message(payload)) is type(expected)
@@ -113,7 +113,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("payload", "id", "code"), REFUSED, ids=[json.dumps(row[0]) for row in REFUSED])
-def test_what_is_no_message_says_what_to_answer(payload: Any, id: Any, code: int) -> None:
+def test_an_invalid_message_has_the_error_to_send(payload: Any, id: Any, code: int) -> None:
     """The id is echoed where one can be read, so that the peer's request does not wait for ever."""
     with pytest.raises(InvalidMessage) as caught:
         message_kind(payload)
@@ -163,7 +163,7 @@ UNANSWERABLE = [
 
 
 @pytest.mark.parametrize("payload", UNANSWERABLE, ids=json.dumps)
-def test_broken_responses_and_notifications_want_no_answer(payload: Any) -> None:
+def test_malformed_responses_and_notifications_get_no_response(payload: Any) -> None:
     """An error under a response's id would be taken for the answer to the peer's own request of that id."""
     with pytest.raises(InvalidMessage) as caught:
         message_kind(payload)
@@ -323,7 +323,7 @@ def test_encoded_messages_read_back() -> None:
 
 
 @pytest.mark.parametrize("typed", [JsonRpcRequest(1, "a"), JsonRpcNotification("a"), JsonRpcResponse("1", {"b": []})])
-def test_typed_messages_say_their_version(typed: Any) -> None:
+def test_typed_messages_have_their_version(typed: Any) -> None:
     """A struct that is encoded as it is must be a whole message."""
     assert decode(encode(typed))["jsonrpc"] == "2.0"
     assert decode_message(encode(typed)) == typed

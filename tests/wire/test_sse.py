@@ -148,7 +148,7 @@ def test_the_last_event_id_outlives_events_without_one() -> None:
     assert reader.last_event_id == ""
 
 
-def test_a_stream_that_goes_on_starts_from_the_last_id() -> None:
+def test_a_continued_stream_starts_from_the_last_id() -> None:
     """Comments, a lone ``retry`` and events without an id move nothing; an id of its own does, and an empty one."""
     reader = EventReader(100, last_event_id="7", retry_ms=250)
     assert reader.feed(b": c\n\nretry: 10\n\ndata: a\n\n\n") == [Event("message", b"a")]

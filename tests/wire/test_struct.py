@@ -96,7 +96,7 @@ def test_dataclass_functions_work_on_a_struct() -> None:
     }
 
 
-def test_the_field_table_tells_keyword_only_fields() -> None:
+def test_the_field_table_marks_keyword_only_fields() -> None:
     """`replace` and code generators read it."""
     assert dataclasses.fields(Holder)[0].kw_only
     assert not dataclasses.fields(Leaf)[0].kw_only

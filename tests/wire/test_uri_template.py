@@ -247,7 +247,7 @@ def test_a_malformed_template_is_refused_with_its_place(template: str, position:
     assert isinstance(caught.value, ValueError)
 
 
-def test_a_template_knows_its_variables_in_order_once() -> None:
+def test_a_template_lists_its_variables_once_in_order() -> None:
     """An author's function is checked against them."""
     assert UriTemplate("/{b}/{a:3}{?c*,b,d.e,%41}").variables == ("b", "a", "c", "d.e", "%41")
     assert UriTemplate("plain").variables == ()

@@ -1,4 +1,4 @@
 """Functions become handlers: the decorators, what they read from a function, and what they make of its results.
 
-Import from ``ferrule``; the modules here are its parts. Nothing in this package speaks a transport.
+Import from ``ferrule``; the modules here are its parts. No module of this package implements a transport.
 """

@@ -1,14 +1,13 @@
-"""The two bases of every value on the wire: closed structs and open bundles.
+"""The two base classes of all values on the wire: closed structs and open bundles.
 
-:class:`WireStruct` is for shapes that the specification closes: fields are decoded and encoded by msgspec without
-any Python code of ours. :class:`OpenBundle` is for shapes that stay open (capabilities, ``_meta``): it *is* the JSON
-dict, so a key that this library has never heard of survives a round trip at every level, and the keys it does know
-are typed attributes.
+:class:`WireStruct` is for shapes that the specification closes: msgspec decodes and encodes their fields without Python
+code. :class:`OpenBundle` is for open shapes (capabilities, ``_meta``): it *is* the JSON dict, so that unknown keys are
+kept at every level when it is read and written again; its known keys are typed attributes.
 
-Refused here: knowledge of any particular message, and I/O of any kind.
+This module knows no particular message.
 
-The rule a newcomer would break: give a field ``UNSET`` as its default only where *absent* and ``null`` mean different
-things (structured content). Everywhere else ``None`` means absent, and is never written.
+A field has the default ``UNSET`` only where *absent* and ``null`` have different meanings (structured content).
+Everywhere else ``None`` means absent, and is never written.
 """
 
 import builtins
@@ -55,10 +54,10 @@ else:
 
 
 class _StructFields:
-    """``__dataclass_fields__`` computed on first use, so that the dataclasses functions work on a Struct.
+    """``__dataclass_fields__`` computed on first use, so that the functions of ``dataclasses`` work with a Struct.
 
-    A plain class attribute would have to be filled by a metaclass hook for each of the some hundred structs at
-    import, for something that few programs ever ask.
+    A plain class attribute would have to be computed at import for each of about a hundred structs, and few programs
+    use it.
     """
 
     def __init__(self) -> None:
@@ -81,8 +80,9 @@ class _StructFields:
 
 
 def _dataclass_fields(specs: list[tuple[str, Any, dict[str, Any]]]) -> dict[str, Any]:
-    """Real ``dataclasses.Field`` objects for (name, type, options), through the module's public door only."""
-    from dataclasses import field, fields, make_dataclass  # costs `inspect`; whoever gets here has loaded it already
+    """Return ``dataclasses.Field`` objects for (name, type, options), made with the public functions of the module."""
+    # Imported here, since it imports `inspect`; a caller of this code has imported `dataclasses` itself.
+    from dataclasses import field, fields, make_dataclass
 
     holder = make_dataclass("_Fields", [(f"f{i}", tp, field(**options)) for i, (_, tp, options) in enumerate(specs)])
     table: dict[str, Any] = {}
@@ -103,7 +103,7 @@ class WireStruct(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True
     __dataclass_fields__: ClassVar[dict[str, Any]] = cast("dict[str, Any]", _StructFields())
 
     __unknown_kind__: ClassVar[Any] = None
-    """The :class:`OpenBundle` that keeps a value whose ``type`` this struct does not list; ``None``: none is kept."""
+    """The :class:`OpenBundle` for values whose ``type`` this struct does not list; ``None`` refuses them."""
 
 
 class _ValueFields:
@@ -170,8 +170,9 @@ def refuses_as_a_dataclass(kind: _C) -> _C:
 class _BundleFields:
     """``__dataclass_fields__`` of an :class:`OpenBundle`, visible to the ``dataclasses`` module only.
 
-    msgspec takes any class with this attribute for a dataclass and would fill it key by key, losing what it does
-    not know; hidden from it, the class is a custom type and reaches :func:`decode_hook`. Hence the look at the caller.
+    msgspec treats each class with this attribute as a dataclass: it would convert the known keys and lose the others.
+    Without the attribute the class is a custom type for it, which :func:`decode_hook` converts. Therefore the attribute
+    depends on the calling module.
     """
 
     def __get__(self, instance: "OpenBundle | None", owner: "type[OpenBundle]") -> dict[str, Any]:
@@ -186,7 +187,7 @@ class _BundleFields:
 
 
 class _KnownKey:
-    """One known key of a bundle as a typed attribute; a nested object is read as the bundle that describes it."""
+    """One known key of a bundle as a typed attribute; a nested object is converted to its bundle when it is read."""
 
     def __init__(self, name: str, wire: str, owner: "type[OpenBundle]", annotation: Any) -> None:
         self.name = name
@@ -214,7 +215,7 @@ class _KnownKey:
             return self
         value: Any = instance.get(self.wire)
         if self.nested is not None and is_object(value) and not isinstance(value, OpenBundle):
-            # Kept in place, so that writing through the attribute reaches the JSON.
+            # Stored in place of the dict, so that a change of the nested bundle changes the JSON.
             value = instance[self.wire] = self.nested(value)
         return value
 
@@ -228,14 +229,14 @@ class _KnownKey:
 class OpenBundle(dict[str, Any]):
     """A JSON object of which some keys are known: the dict itself, plus typed attributes for those keys.
 
-    Subclasses annotate the known keys (``list_changed: bool | None``; the wire name is the camelCase form, or what
-    ``names=`` of the class statement says). An attribute reads ``None`` when the key is absent; assigning ``None``
-    removes it. Other keys stay as they came, at every level, and are reached by item access. Equality is equality of
-    the JSON. ``dataclasses.fields``, ``replace`` and ``asdict`` see the known keys and, of an instance, the others too.
+    Subclasses annotate the known keys (``list_changed: bool | None``; the wire name is the camelCase form, or that of
+    ``names=`` in the class statement). An attribute is ``None`` if the key is absent; assigning ``None`` removes the
+    key. Other keys are kept unchanged at every level; use item access for them. Two bundles are equal if their JSON is.
+    ``dataclasses.fields``, ``replace`` and ``asdict`` use the known keys and, for an instance, the others too.
 
     Args:
-        mapping: the JSON object to start from (copied one level deep).
-        fields: known keys by their Python names; any other name is taken as a wire key.
+        mapping: the initial JSON object (copied one level deep).
+        fields: known keys by their Python names; any other name is a wire key.
     """
 
     __known_keys__: ClassVar[dict[str, _KnownKey]] = {}
@@ -298,8 +299,8 @@ class OpenBundle(dict[str, Any]):
 def _attribute_of(owner: type[OpenBundle], key: str) -> str:
     """Return the attribute name under which an unknown key passes through ``replace`` and ``asdict``.
 
-    The key itself, except where that name is taken (``items``, or a known key's Python name); an ``=`` in front
-    then tells them apart. Keys that start with ``=`` get one more, so the way back is always the same.
+    It is the key itself, unless that is the name of another attribute (``items``, or a known key's Python name): then
+    it has the prefix ``=``. Keys that start with ``=`` get one more, so that removing one always restores the key.
     """
     return f"={key}" if key.startswith("=") or hasattr(owner, key) else key
 
@@ -316,14 +317,14 @@ def _camel(name: str) -> str:
 
 
 def decode_hook(type_: Any, obj: Any) -> Any:
-    """Make ``obj``, a decoded JSON value, an instance of ``type_``: msgspec's ``dec_hook`` for the wire types.
+    """Return a decoded JSON value as an instance of ``type_``: msgspec's ``dec_hook`` for the wire types.
 
-    Known keys are checked against their declared types at every level; ``null`` counts as absent.
+    Known keys are checked against their declared types at every level; ``null`` means absent.
 
     Raises:
-        ValueError: a known key has the wrong type, or ``obj`` is not an object (the peer's mistake); msgspec puts
-            the path in front.
-        NotImplementedError: ``type_`` is not an :class:`OpenBundle` (our mistake).
+        ValueError: a known key has the wrong type, or ``obj`` is not an object (the peer's mistake); msgspec adds the
+            path.
+        NotImplementedError: ``type_`` is not an :class:`OpenBundle` (a bug in Ferrule).
     """
     if not (isinstance(type_, type) and issubclass(type_, OpenBundle)):
         raise NotImplementedError(f"no rule to decode {type_!r}")
@@ -348,7 +349,7 @@ _twins: dict[type[OpenBundle], type[msgspec.Struct]] = {}
 
 
 def _closed_twin(bundle: type[OpenBundle]) -> type[msgspec.Struct]:
-    """Return a plain struct with the bundle's known keys: one native pass checks the whole tree."""
+    """Return a struct with the bundle's known keys, with which one native conversion checks all levels."""
     twin = _twins.get(bundle)
     if twin is None:
         fields: list[tuple[str, Any, Any]] = []
@@ -360,12 +361,11 @@ def _closed_twin(bundle: type[OpenBundle]) -> type[msgspec.Struct]:
 
 
 def convert_unknown_kinds(obj: Any, type_: Any, *, strict: bool = True) -> Any:
-    """Convert ``obj`` to ``type_`` a second time, now keeping values whose ``type`` nobody here knows, and reading
-    ``1.0`` as the integer that it is to JSON Schema, where a `WireStruct` has an integer.
+    """Return ``obj`` converted to ``type_``; values of an unknown ``type`` are kept, and ``1.0`` is an integer.
 
-    For the codec's failure path: msgspec has no "otherwise" branch for a discriminated shape, so a struct that may
-    meet newer kinds lists those it knows (and is decoded natively), and only a refused value comes here. Values of an
-    unknown kind become the struct's ``__unknown_kind__``, an :class:`OpenBundle` that holds them verbatim.
+    It is used after msgspec has refused a value. msgspec has no default branch for unions by ``type``: a struct that
+    may meet newer kinds lists the known ones, which are decoded natively. Here a value of an unknown kind becomes the
+    struct's ``__unknown_kind__``, an :class:`OpenBundle` that keeps it unchanged. ``1.0`` is an integer in JSON Schema.
 
     Raises:
         msgspec.ValidationError: the value is malformed in some other way too.
@@ -376,7 +376,7 @@ def convert_unknown_kinds(obj: Any, type_: Any, *, strict: bool = True) -> Any:
 
 
 def _with_stand_ins(obj: Any, type_: Any, kept: dict[int, OpenBundle]) -> Any:
-    """``obj`` with each value of an unknown kind replaced by an instance that msgspec passes through untouched."""
+    """Return ``obj`` with each value of an unknown kind replaced by an instance that msgspec does not convert."""
     origin = get_origin(type_)
     if origin is Annotated:
         return _with_stand_ins(obj, get_args(type_)[0], kept)
@@ -432,6 +432,6 @@ def _without_stand_ins(value: Any, kept: dict[int, OpenBundle]) -> Any:
         for name in value.__struct_fields__:
             field = getattr(value, name)
             if isinstance(field, (list, dict, msgspec.Struct)):
-                # The struct was made a moment ago by this very conversion: nobody else has seen it yet.
+                # This conversion has just made the struct, so that changing the frozen object is safe.
                 msgspec.structs.force_setattr(value, name, _without_stand_ins(field, kept))
     return value

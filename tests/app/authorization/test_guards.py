@@ -149,7 +149,7 @@ def by_repository() -> MCPServer[Any]:
     return app
 
 
-async def test_arguments_that_scopes_are_told_from_may_be_missing() -> None:
+async def test_arguments_that_decide_the_scopes_may_be_missing() -> None:
     """That is the caller's mistake, with the words that it has without scopes; nothing runs."""
     app = by_repository()
     ada = Somebody("ada", frozenset({"repo:x"}))
@@ -170,7 +170,7 @@ async def test_arguments_that_scopes_are_told_from_may_be_missing() -> None:
         await ask(app, "tools/call", {"name": "push", "arguments": {"repository": "y"}}, dispatch=From(ada))
 
 
-async def test_a_function_of_scopes_that_fails_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_scopes_function_refuses_every_use(caplog: pytest.LogCaptureFixture) -> None:
     """The author's mistake: the caller learns nothing of it."""
     app: MCPServer[Any] = MCPServer("x")
     app.add_tool(lambda: "x", name="x", scopes=cast("Any", lambda principal, arguments: 1 // 0))

@@ -72,7 +72,7 @@ async def test_a_handle_works_in_every_revision(app, version):
     assert text_of(await call(app, "add", {"cart": cart, "item": "nut"}, version=version)) == "pin,bolt,nut"
 
 
-async def test_unknown_expired_dropped_and_foreign_handles_are_told_alike(app, now):
+async def test_unknown_expired_dropped_and_foreign_handles_have_one_error(app, now):
     """Else the answer would tell an attacker which handles exist."""
     ada = From("ada")
     texts = []
@@ -101,13 +101,13 @@ async def test_a_value_per_principal(app):
     assert text_of(await call(app, "like", {"item": "c"}, dispatch=From({"sub": "ada"}))) == "a,c"
 
 
-async def test_nobody_in_particular_has_nothing_of_their_own(app):
+async def test_an_anonymous_sender_has_no_value(app):
     """It raises; it never keeps one value for all strangers."""
     result = await call(app, "like", {"item": "a"})
     assert "NoSession" in text_of(result)
 
 
-async def test_a_value_that_no_longer_fits_is_gone(app, caplog):
+async def test_a_value_that_no_longer_fits_counts_as_expired(app, caplog):
     """A changed class after a deployment."""
     cart = text_of(await call(app, "begin"))
     blobs = app.lowlevel.attachments[RoundsSettings].blobs
@@ -117,7 +117,7 @@ async def test_a_value_that_no_longer_fits_is_gone(app, caplog):
     assert "no longer fits" in caplog.text
 
 
-async def test_without_a_store_it_says_so():
+async def test_without_a_store_there_is_an_error():
     app = MCPServer("x", store=None, mask_errors=False)
     carts = Handles("cart", Cart, ttl_s=60)
 

@@ -312,7 +312,7 @@ def names_of(app: MCPServer) -> list[str]:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-async def test_what_the_host_disabled_stays_hidden_whatever_the_guest_does(depth: int):
+async def test_a_component_that_the_parent_disabled_stays_hidden(depth: int):
     """By name and by tag: added, removed, disabled and enabled again, the component comes back hidden."""
     for by_name in (True, False):
         guest, host, prefix = nested(depth)
@@ -504,7 +504,7 @@ async def test_a_list_that_is_being_read_may_lose_its_members():
     assert [tool["name"] for tool in second["tools"]] == [f"m_t{number}" for number in range(13, 23)]
 
 
-async def test_an_update_of_a_guest_is_heard_in_every_spelling():
+async def test_an_update_in_a_mounted_server_matches_every_spelling():
     """The host's subscriber escapes what the guest's author wrote."""
     guest, host = MCPServer("guest"), MCPServer("host")
     guest.resource("data://café menu")(lambda: "x")

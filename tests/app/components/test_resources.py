@@ -62,7 +62,7 @@ async def test_a_missing_resource_is_an_error_with_the_revisions_code(app, versi
     assert caught.value.data == {"uri": uri}
 
 
-async def test_none_and_resource_not_found_say_that_there_is_none(app):
+async def test_none_and_resource_not_found_mean_a_missing_resource(app):
     """The author need not know the code of the revision."""
 
     @app.resource("data://maybe/{kind}")

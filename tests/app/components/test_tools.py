@@ -78,7 +78,7 @@ async def test_missing_arguments_are_an_empty_object(app):
 
 
 @pytest.mark.parametrize("version", EVERY_REVISION)
-async def test_wrong_arguments_are_a_result_that_says_what_to_send(app, version):
+async def test_wrong_arguments_are_a_result_that_describes_valid_ones(app, version):
     """The model must be able to correct itself."""
     answer = await call(app, "echo", {"txt": 1}, version=version)
     assert answer["isError"] is True
@@ -280,7 +280,7 @@ def test_a_header_on_a_number_is_refused_at_registration(app):
         app.tool(regional)
 
 
-async def test_everything_said_at_registration_is_published(app):
+async def test_every_option_of_the_registration_is_published(app):
     """Title, description, hints, icons and meta are the author's."""
 
     @app.tool("named", title="T", description="D", annotations={"readOnlyHint": True}, meta={"k": 1}, tags={"a"})
@@ -298,7 +298,7 @@ async def test_everything_said_at_registration_is_published(app):
     assert app.tools.index.live["named"].tags == {"a"}
 
 
-async def test_a_signature_that_stays_pending_is_told_when_it_is_used(app):
+async def test_a_signature_that_stays_pending_is_an_error_on_use(app):
     """A name under TYPE_CHECKING never comes; the operator reads why."""
     from typing import TYPE_CHECKING
 
@@ -340,7 +340,7 @@ async def test_the_apps_share_of_a_call_is_nine_python_calls(app):
     assert len(inner) <= 9, inner
 
 
-async def test_a_tool_may_return_a_result_of_its_own_in_every_revision(app):
+async def test_a_tool_may_return_a_tool_result_in_every_revision(app):
     """Structured content that a revision cannot carry is left out, nothing else is touched."""
 
     @app.tool

@@ -167,7 +167,7 @@ async def test_a_level_that_does_not_exist_is_an_error(app):
     assert (await call(app, "work"))["structuredContent"] == "ok"
 
 
-async def test_news_goes_to_everyone_who_listens(app):
+async def test_changes_are_sent_to_all_listening_clients(app):
     """The bus carries it; who listens is not the tool's affair."""
 
     @app.tool
@@ -204,7 +204,7 @@ async def test_a_tool_reads_the_servers_own_resources(app):
     assert (await call(app, "read"))["structuredContent"] == "hi"
 
 
-async def test_session_state_lives_as_long_as_its_connection_and_never_pretends(app):
+async def test_session_state_exists_as_long_as_its_connection(app):
     """The modern era has no sessions: it raises there, instead of losing data in silence."""
 
     @app.tool
@@ -249,7 +249,7 @@ class StreamDispatch(RecordingDispatch):
     ],
     ids=["resumable", "not resumable", "no such stream"],
 )
-async def test_a_stream_is_closed_where_the_client_can_come_back(app, version, dispatch, closed):
+async def test_a_stream_is_closed_where_the_client_can_resume_it(app, version, dispatch, closed):
     """SEP-1699; elsewhere the function goes on as if it had not asked, so that one body serves all."""
 
     @app.tool

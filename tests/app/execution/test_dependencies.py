@@ -91,7 +91,7 @@ async def test_clean_up_runs_in_reverse_order_and_sees_the_failure(app):
     assert seen == ["outer in", "outer saw it", "outer out"]
 
 
-async def test_a_dependency_may_ask_the_user(app):
+async def test_a_dependency_may_ask_questions(app):
     """It is part of the body: its question is asked in both eras, its clean-up runs each round."""
 
     async def confirmed(ctx: Context) -> bool:

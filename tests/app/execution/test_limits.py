@@ -95,7 +95,7 @@ async def test_a_cancelled_wait_gives_its_place_back():
     assert text_of(await call(app, "body")) == "x"
 
 
-async def test_a_place_handed_to_somebody_who_is_just_cancelled_is_not_lost():
+async def test_a_place_given_to_a_cancelled_call_is_not_lost():
     """The cancellation is on its way when the place comes."""
     app = MCPServer("x")
     waiting: list[asyncio.Task[object]] = []
@@ -128,7 +128,7 @@ def test_limits_that_cannot_be_are_refused(options):
         MCPServer("x").tool(**options)(lambda: None)
 
 
-async def test_the_users_time_is_not_that_of_a_tool_around_the_one_that_asks() -> None:
+async def test_the_wait_for_an_answer_pauses_the_timeout_of_a_calling_tool() -> None:
     """At any depth: each clock around the question stands still."""
     app: MCPServer[Any] = MCPServer("deep", mask_errors=False)
 

@@ -19,7 +19,7 @@ mark: ContextVar[str] = ContextVar("mark")
 
 
 @pytest.mark.usefixtures("any_backend")
-async def test_results_and_exceptions_come_back():
+async def test_results_and_exceptions_are_returned():
     """What the function returns or raises is what the caller gets."""
     threads = WorkerThreads()
     assert await threads.run(lambda a: a + 1, {"a": 1}) == 2
@@ -74,7 +74,7 @@ async def test_no_more_threads_than_stated():
     assert (peak, threads.count) == (4, 4)
 
 
-async def test_a_cancelled_call_is_given_up_and_harms_nobody():
+async def test_a_cancelled_call_is_abandoned_without_harm():
     """A thread cannot be ended; its late result must not surprise the loop."""
     threads = WorkerThreads(max_threads=1)
     started, gate = threading.Event(), threading.Event()
@@ -147,7 +147,7 @@ async def test_two_hundred_sync_calls_leave_ping_and_initialize_prompt():
 
 
 @pytest.mark.usefixtures("any_backend")
-async def test_a_sync_function_speaks_to_its_client_from_the_thread():
+async def test_a_sync_function_sends_messages_from_the_thread():
     """Progress and log are async; a sync tool reaches them through the loop that it works for."""
     app = MCPServer("x")
 

@@ -108,7 +108,7 @@ def test_limits_that_cannot_be_are_refused(options):
         RateLimit(**options)
 
 
-async def test_timings_tell_how_each_request_ended():
+async def test_timings_have_the_outcome_of_each_request():
     now = [0.0]
     seen: list[TimingOf] = []
 
@@ -201,7 +201,7 @@ async def test_a_limit_holds_over_all_who_share_the_store(tmp_path: Path):
     assert await passed(one, 1, dispatch=From("bob")) == 1
 
 
-async def test_two_limits_of_one_server_are_told_apart_by_a_name(tmp_path: Path):
+async def test_a_name_distinguishes_two_limits_of_one_server(tmp_path: Path):
     """Without it they would count together."""
     one, other = shared(tmp_path, RateLimit(1, per_s=3600, name="a"), RateLimit(1, per_s=3600, name="b"))
     assert await passed(one, 2) == 1
@@ -230,14 +230,14 @@ async def test_while_the_store_is_away_each_counts_by_itself(caplog: pytest.LogC
 
     assert await passed(app, 4) == 2
     assert len(asked) == 1
-    assert "the store is away" in caplog.text
+    assert "the store cannot be reached" in caplog.text
     now[0], is_away[0] = 6.0, False
     assert await passed(app, 3) == 3
     assert len(asked) == 4
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_call_counts_once_however_much_it_asks(mode: str) -> None:
+async def test_a_call_counts_once_in_any_number_of_rounds(mode: str) -> None:
     """In the modern era each answer is a request; the limit is one of calls."""
     app: MCPServer[Any] = MCPServer("asks", middleware=[RateLimit(2, per_s=3600)])
 

@@ -65,7 +65,7 @@ async def said(app: MCPServer, name: str = "work", arguments: Any = None, **more
     return text_of(await call(app, name, arguments, **more))
 
 
-async def test_an_equal_question_is_answered_without_asking_again_for_its_time():
+async def test_an_equal_call_gets_the_cached_result_for_its_time():
     timed = Timed()
     app, runs = served(CacheResults(60, tools=["work"]), store=timed.store)
     assert [await said(app, arguments={"word": word}) for word in ("a", "a", "b", "a")] == ["a1", "a1", "b2", "a1"]
@@ -143,7 +143,7 @@ async def test_private_answers_are_kept_apart_by_principal_and_scopes():
     assert len(runs) == 3
 
 
-async def test_private_answers_of_nobody_in_particular_are_not_kept(caplog: pytest.LogCaptureFixture):
+async def test_private_results_of_anonymous_requests_are_not_cached(caplog: pytest.LogCaptureFixture):
     """A body may look at a header that we know nothing of."""
     app, runs = served(CacheResults(60, tools=["work"]))
     for _ in range(3):
@@ -164,7 +164,7 @@ async def test_public_answers_are_everybodys():
     assert len(runs) == 1
 
 
-async def test_a_guard_is_asked_before_a_kept_answer_is_given():
+async def test_the_guard_is_checked_before_a_cached_result_is_returned():
     """Public means everybody who may use the tool."""
     app = MCPServer("x", middleware=[CacheResults(60, tools=["secret", "hidden"], scope="public")])
     runs: list[str] = []
@@ -191,7 +191,7 @@ async def test_a_guard_is_asked_before_a_kept_answer_is_given():
         await said(app, "secret", dispatch=From(Token("ada", "read")))
 
 
-async def test_what_else_an_answer_depends_on_can_be_said():
+async def test_vary_adds_to_the_key_of_a_result():
     app, runs = served(
         CacheResults(60, tools=["work"], scope="public", vary=lambda ctx: str(ctx.meta.get("language", "")))
     )
@@ -269,7 +269,7 @@ async def test_a_large_result_is_not_kept():
     assert len(runs) == 2
 
 
-async def test_mounted_servers_with_tools_of_one_name_are_told_apart():
+async def test_mounted_tools_of_the_same_name_have_different_results():
     """Each caches its own; the name that it knows is not the one that the client uses."""
     host = MCPServer("host")
     ran: list[str] = []
@@ -296,7 +296,7 @@ def test_what_keeps_nothing_is_refused(options: Any):
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_the_result_of_a_call_that_asked_is_never_kept(mode: str) -> None:
+async def test_the_result_of_a_call_with_a_question_is_never_cached(mode: str) -> None:
     """It is what one user said; the next one is asked himself, in both eras and also by hand."""
     app: MCPServer[Any] = MCPServer("asks", middleware=[CacheResults(60, tools=["ask", "by_hand"])])
 

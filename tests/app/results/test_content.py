@@ -110,7 +110,7 @@ async def test_content_alone_or_in_a_list_is_served(returns):
         (File, "a.mp4", "video/mp4"),
     ],
 )
-def test_the_name_of_a_file_tells_its_type_on_every_machine(kind, name, mime_type, tmp_path):
+def test_the_type_follows_from_the_file_name_on_every_machine(kind, name, mime_type, tmp_path):
     """A sound is never announced as a film, and what the machine's tables hold decides little."""
     (tmp_path / name).write_bytes(b"x: 1")
     block = kind(path=tmp_path / name).block()

@@ -491,7 +491,7 @@ class SealedPuppy(SealedPet):
         (dict[str, Pet | None], {"x": Puppy(name="a", age=1)}, {"x": {"name": "a", "age": 1}}),
     ],
 )
-def test_an_instance_of_a_subclass_is_what_its_base_says(returns, value, structured):
+def test_an_instance_of_a_subclass_is_treated_as_its_base(returns, value, structured):
     """In a container as well as alone; what it has beyond the base is sent, which the schema leaves open."""
     plan = plan_result(returns)
     made = plan.project(value, MODERN).structured_content

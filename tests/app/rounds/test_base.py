@@ -153,7 +153,7 @@ async def test_cancelling_a_push_is_a_cancellation(app):
         await task
 
 
-async def test_a_method_that_cannot_ask_says_so_in_both_eras(app):
+async def test_a_method_without_questions_raises_in_both_eras(app):
     """A completer that asks would work for one client and not for the next."""
 
     @app.prompt
@@ -218,7 +218,7 @@ async def test_the_same_retry_later_charges_once(app):
 
 
 @pytest.mark.parametrize("options", [{"once": False}, {"store": None}])
-async def test_without_once_or_store_the_promise_is_weaker_and_the_idempotency_key_equal(options):
+async def test_without_once_or_store_a_step_may_run_twice_with_one_idempotency_key(options):
     """Once per chain of rounds: three forks charge three times, under one key that a payment provider can tell."""
     charged: list[str] = []
     app = served(**{name: value for name, value in options.items() if name == "store"})
@@ -344,7 +344,7 @@ async def test_steps_in_scopes_and_loops_are_each_their_own(app):
     assert done == [0, 1, 2]
 
 
-async def test_sync_steps_have_threads_of_their_own():
+async def test_sync_steps_have_a_separate_pool_of_threads():
     """Sync tools hold all threads of their pool while they wait for their steps: one pool would lock up."""
     app = served(max_threads=2)
 

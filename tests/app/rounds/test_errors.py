@@ -9,7 +9,7 @@ from ferrule.app.rounds import errors
 from ferrule.protocol.errors import CapabilityNotDeclared, MCPError, MissingRequiredClientCapability
 
 
-def test_each_refusal_of_a_state_has_a_reason_of_its_own():
+def test_each_refusal_of_a_state_has_its_own_reason():
     """A log must tell an attack from a deployment."""
     refusals = [getattr(errors, name) for name in errors.__all__]
     reasons = [cls.reason for cls in refusals if issubclass(cls, errors.StateRefused)]
@@ -38,7 +38,7 @@ def test_the_authors_errors_are_not_the_peers(name):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18"])
-async def test_what_a_revision_cannot_ask_is_caught_like_what_a_client_cannot(revision: str) -> None:
+async def test_one_except_catches_missing_capabilities_and_revisions(revision: str) -> None:
     """The author has one way without the question, and it must not depend on why it cannot be put."""
     app = MCPServer("shop")
 
@@ -65,7 +65,7 @@ async def test_what_a_revision_cannot_ask_is_caught_like_what_a_client_cannot(re
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_an_answer_that_does_not_fit_is_said_to_the_caller(mode: str) -> None:
+async def test_an_answer_that_does_not_fit_is_reported_to_the_caller(mode: str) -> None:
     """It is the client's fault, so the client must be able to find it; the operator can do nothing about it."""
     app = MCPServer("shop")
 

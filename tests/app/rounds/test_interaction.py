@@ -21,7 +21,7 @@ def app() -> MCPServer:
     return served()
 
 
-async def test_a_page_is_asked_for_until_it_is_done(app):
+async def test_the_user_is_sent_to_a_page_until_it_is_done(app):
     """Accepting is consent to open it, not completion."""
     state = {"visits": 0}
 
@@ -45,7 +45,7 @@ async def test_a_page_is_asked_for_until_it_is_done(app):
     assert (call.result or {})["content"][0]["text"] == "accept"
 
 
-async def test_what_done_said_is_recorded(app):
+async def test_the_result_of_done_is_recorded(app):
     """It is a fact from outside: asked again in a later round, it would lead the body another way."""
     visits: list[int] = []
     charged: list[str] = []
@@ -239,7 +239,7 @@ async def test_gather_of_nothing(app):
     assert await both(app, always(3)) == "[]"
 
 
-async def test_nested_gathers_and_scopes_have_keys_of_their_own(app):
+async def test_nested_gathers_and_scopes_have_separate_keys(app):
     @app.tool
     async def body(ctx: Context) -> str:
         async def pair() -> list[int | None]:
@@ -271,7 +271,7 @@ async def test_declined_forms_have_no_data(app):
 
 
 @pytest.mark.parametrize("tool", ["pages", "scopes"])
-async def test_each_page_has_an_elicitation_id_of_its_own(tool: str) -> None:
+async def test_each_page_has_its_own_elicitation_id(tool: str) -> None:
     """2025-11-25: the id says later which page was completed; a page that is shown again keeps its own."""
     app: MCPServer[Any] = MCPServer("pages")
     visits = iter([False, True])

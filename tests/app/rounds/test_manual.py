@@ -45,7 +45,7 @@ async def test_it_works_on_any_loop():
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])
-async def test_on_trio_a_modern_question_says_what_to_do(anyio_backend):
+async def test_on_trio_a_modern_question_raises_with_the_alternative(anyio_backend):
     app = served()
 
     @app.tool
@@ -87,7 +87,7 @@ async def test_state_alone_sheds_load():
     assert await outcome(push(app, always(1))) == "resumed 1"
 
 
-async def test_rounds_by_hand_are_capped():
+async def test_manual_rounds_are_limited():
     app = served(max_rounds=3)
 
     @app.tool

@@ -74,7 +74,7 @@ def test_a_scalar_is_a_form_of_one_field():
     assert accepted(list[Literal["a", "b"]], {"value": ["a"]}).data == ["a"]
 
 
-def test_a_schema_of_the_authors_own_is_asked_as_it_stands_and_enforced():
+def test_a_schema_of_the_author_is_sent_unchanged_and_enforced():
     own = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]}
     assert form_for(own).schema == own
     assert accepted(own, {"n": 3}).data == {"n": 3}
@@ -84,7 +84,7 @@ def test_a_schema_of_the_authors_own_is_asked_as_it_stands_and_enforced():
 
 
 @pytest.mark.parametrize("wanted", [Nested, dict[str, int], list[int], Any])
-def test_what_no_form_can_show_is_refused_when_asked(wanted):
+def test_a_type_that_no_form_can_show_is_refused(wanted):
     """The author's mistake, before any user sees it."""
     with pytest.raises(TypeError, match="cannot be a form"):
         form_for(wanted)
@@ -123,7 +123,7 @@ def test_a_form_is_made_once_per_type():
     assert form_for(Annotated[int, Field(ge=1)]).schema["properties"]["value"]["minimum"] == 1
 
 
-def test_a_url_question_has_an_id_only_where_the_revision_wants_one():
+def test_a_url_question_has_an_id_only_where_the_revision_requires_one():
     """`elicitationId` is gone in 2026-07-28."""
     assert elicit_url_question("m", "https://x", elicitation_id="i").params == {
         "mode": "url",

@@ -50,7 +50,7 @@ async def test_activity_begins_the_count_anew():
     assert watched.times == 1
 
 
-async def test_nothing_is_said_twice_unless_asked_for():
+async def test_quiescence_is_reported_once_until_it_is_watched_again():
     """Whoever was told decides what comes next: watch on, or rest until something happens."""
     watched = Watched()
     watched.quiescence.touch()
@@ -98,7 +98,7 @@ async def test_a_rest_ends_with_its_time_and_closing_ends_everything():
     assert watched.times == 1
 
 
-async def test_it_speaks_in_the_context_of_the_body():
+async def test_the_callback_runs_in_the_context_of_the_body():
     """Whoever made the last move, perhaps another request, lends nothing of his own."""
     where: contextvars.ContextVar[str] = contextvars.ContextVar("where", default="body")
     seen: list[str] = []

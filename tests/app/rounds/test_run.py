@@ -33,7 +33,7 @@ async def test_a_body_that_never_asks_has_no_engine(app):
     assert seen == [None]
 
 
-async def test_a_call_from_this_program_has_nobody_to_ask(app):
+async def test_a_call_from_this_program_cannot_ask_questions(app):
     """`app.call_tool` has no client: the question is refused, and it does not hang."""
 
     @app.tool
@@ -75,7 +75,7 @@ async def test_the_options_of_the_server_reach_the_engine():
     assert settings_of(MCPServer("x")).marks is not None
 
 
-def test_nothing_of_the_engine_is_loaded_before_somebody_asks():
+def test_the_engine_is_imported_by_the_first_question():
     """A server whose tools never ask starts without a cipher, random numbers and the engine."""
     program = (
         "import sys; from ferrule import MCPServer; MCPServer('x');"
@@ -105,7 +105,7 @@ async def test_a_foreign_middleware_sees_the_rounds_as_results(app):
     assert seen == ["input_required", "complete"]
 
 
-async def test_legacy_results_never_say_input_required(app):
+async def test_legacy_results_are_never_input_required(app):
     @app.tool
     async def body(ctx: Context) -> str:
         return "x"

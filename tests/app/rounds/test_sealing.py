@@ -31,7 +31,7 @@ def test_nothing_of_the_payload_shows():
     assert b"attack" not in base64.urlsafe_b64decode(token + "===")
 
 
-def test_length_tells_length_only():
+def test_the_length_of_a_token_reveals_only_the_length_of_its_state():
     """No compression: a state full of one letter is as long as a random one of its size."""
     ring = AeadSealer([OLD])
     assert len(ring.seal("a" * 500)) == len(ring.seal(secrets.token_hex(250)))

@@ -45,7 +45,7 @@ async def test_a_changed_state_is_refused(app):
     assert await outcome(call.request({})) == "-32602 tampered"
 
 
-async def test_a_state_of_nobody_is_refused(app):
+async def test_a_state_of_an_anonymous_sender_is_refused(app):
     call = Call(app)
     call.state = "made up"
     assert await outcome(call.request({})) == "-32602 tampered"
@@ -79,7 +79,7 @@ async def test_each_round_renews_the_expiry_under_an_absolute_cap(app):
     assert await outcome(call.request({})) == "-32602 expired"
 
 
-async def test_a_state_of_somebody_else_is_refused(app):
+async def test_a_state_of_another_principal_is_refused(app):
     call = await Call(app, principal="ada").send()
     for other in ("bob", None, {"sub": "bob"}):
         call.principal = other
@@ -142,7 +142,7 @@ async def test_a_large_state_needs_a_store():
     assert "StateTooLarge" in await outcome(Call(app).request())
 
 
-async def test_a_state_that_is_too_large_for_the_store_is_said_to_be_so():
+async def test_a_state_that_is_too_large_for_the_store_is_an_error():
     """And not that it has expired, when the client comes back with it."""
     store = Store(MemoryMarks(), MemoryBlobs(max_bytes=60))
     assert "StateTooLarge" in await outcome(Call(asking(served(inline_state_bytes=50, store=store))).request())
@@ -180,7 +180,7 @@ async def test_a_state_may_be_good_for_one_use():
     assert call.result["content"][0]["text"] == "1 2"
 
 
-async def test_without_a_store_this_process_knows_what_was_used():
+async def test_without_a_store_this_process_records_used_states():
     call = await Call(asking(served(single_use_states=True, store=None))).send()
     first = call.state
     await call.reply(accept(1))
@@ -207,7 +207,7 @@ async def test_a_rotated_key_still_opens_what_is_on_its_way():
     assert call.result["content"][0]["text"] == "1 2"
 
 
-async def test_workers_without_keys_say_what_is_wrong(caplog: pytest.LogCaptureFixture):
+async def test_workers_without_keys_log_a_warning(caplog: pytest.LogCaptureFixture):
     """Two workers of a server without state_keys refuse each other's states: the log names the option, once."""
     call = await Call(asking(served(state_keys=None))).send()
     call.app = asking(served(state_keys=None))

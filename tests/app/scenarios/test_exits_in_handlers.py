@@ -233,7 +233,7 @@ def check(method: str, answer: dict[str, Any]) -> None:
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @pytest.mark.parametrize("carrier", ["direct", "memory", "bytes", "asgi"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-async def test_what_a_body_raises_is_its_failure_and_nobody_elses(
+async def test_an_exception_of_a_body_fails_only_its_own_request(
     way: Callable[[], Awaitable[None]], carrier: str, era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An answer for each request, a line in the log, and the server goes on."""

@@ -81,7 +81,7 @@ HEARD = {
 
 
 @pytest.mark.parametrize("is_mounted", [False, True])
-async def test_a_subscription_tells_only_of_what_its_owner_may_read(is_mounted: bool) -> None:
+async def test_a_subscription_reports_only_resources_that_its_owner_may_read(is_mounted: bool) -> None:
     """Also one of a parent, which covers URIs that its owner could not even name."""
     app = made()
     if is_mounted:
@@ -101,7 +101,7 @@ async def test_a_subscription_tells_only_of_what_its_owner_may_read(is_mounted: 
         assert heard == [uri for uri, may in HEARD.items() if may[who]]
 
 
-async def test_on_stdio_everything_is_heard() -> None:
+async def test_on_stdio_all_updates_are_delivered() -> None:
     """There the peer started this program."""
     app = made()
     app.lowlevel.resource_updates = True

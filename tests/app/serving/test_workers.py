@@ -11,7 +11,7 @@ from ferrule import MCPServer
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_workers_without_a_cipher_are_told_before_a_call_fails(
+def test_workers_without_a_cipher_log_a_warning_at_the_start(
     is_there: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One process keeps the state between rounds itself, so the missing library would be news in production only."""

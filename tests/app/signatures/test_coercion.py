@@ -226,7 +226,7 @@ def test_unknown_names_are_refused_and_the_valid_ones_named():
     assert bind(nothing) == {}
 
 
-def test_a_failed_repair_tells_of_what_was_sent():
+def test_a_failed_repair_describes_the_sent_value():
     """The repaired value is ours; the problem told is the sender's."""
 
     def function(rows: list[int]): ...
@@ -294,7 +294,7 @@ def test_deep_arguments_are_refused_not_crashed_on():
         compile_function(function).bind({"rows": "x", "table": deep})
 
 
-def test_arguments_that_are_no_object_are_told_so():
+def test_arguments_that_are_no_object_are_an_error():
     """The kernel lets only objects through; in process anything may come."""
 
     def function(a: int): ...
@@ -323,7 +323,7 @@ def test_a_flood_of_unknown_names_costs_what_is_shown(monkeypatch):
 
 
 @pytest.mark.parametrize("count", [1, 30, 31, 32, 33, 500])
-def test_every_part_is_mended_however_many_there_are(count):
+def test_every_part_is_repaired(count):
     """What is taken depends on the value and its type, never on how many of them came."""
 
     def function(numbers: list[int], table: dict[str, int], model: Rows): ...
@@ -448,7 +448,7 @@ def test_a_strict_model_takes_what_its_schema_takes():
         bind(function, model={"day": "2026-01-02", "metal": "brass", "pair": "1"}, day="2026-01-02")
 
 
-def test_bytes_of_a_model_are_read_as_its_schema_says():
+def test_bytes_of_a_model_are_read_as_in_its_schema():
     """With ``val_json_bytes`` the JSON text is base64, which reading as Python values would take literally."""
 
     class Blob(pydantic.BaseModel):
@@ -492,7 +492,7 @@ class Notes(TypedDict):
     count: int
 
 
-def test_every_wrong_part_of_an_argument_has_a_line_of_its_own():
+def test_every_wrong_part_of_an_argument_has_its_own_line():
     """A model mends what it is told of, and is called again for each thing that it is not."""
 
     def function(

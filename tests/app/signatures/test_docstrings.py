@@ -60,7 +60,7 @@ def test_text_without_sections_is_the_description_as_it_stands():
 
 
 @pytest.mark.parametrize("text", [None, "", "  \n "])
-def test_nothing_says_nothing(text):
+def test_an_empty_docstring_has_no_description(text):
     """No empty description is published."""
     assert parse(text) == Doc()
 

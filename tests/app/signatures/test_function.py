@@ -95,7 +95,7 @@ def test_a_name_defined_later_is_resolved_on_first_use():
         del globals()["DefinedBelow"]
 
 
-def test_a_name_that_never_comes_is_told_with_the_cure():
+def test_a_name_that_stays_undefined_is_an_error_with_advice():
     """TYPE_CHECKING imports are the usual reason."""
 
     def function(p: Unknown): ...
@@ -172,7 +172,7 @@ def test_positional_only_parameters_are_called_by_position():
     assert spec.call_with(**spec.bind({"a": 1, "c": 5})) == (1, 2, 5)
 
 
-def test_kinds_of_functions_are_told_apart():
+def test_kinds_of_functions_are_distinguished():
     """Sync functions go to a thread, generators are refused by whoever cannot serve them."""
 
     async def coroutine(): ...

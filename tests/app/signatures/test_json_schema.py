@@ -160,7 +160,7 @@ def test_no_format_is_announced_that_a_value_may_break(hint):
         (bytes, ["", "aGk=", "YQ=="], ["a", "YQ=", "a-_b"]),
     ],
 )
-def test_patterns_say_what_is_accepted(hint, good, bad):
+def test_patterns_match_accepted_values(hint, good, bad):
     """Where there is no format, or none that says it rightly."""
 
     def function(p): ...
@@ -241,7 +241,7 @@ class Even:
         (list[Even] | None, [2, 4], [1]),
     ],
 )
-def test_classes_that_only_say_how_to_validate_are_served(hint, good, bad):
+def test_classes_that_only_define_a_validation_are_served(hint, good, bad):
     """Their values are not their instances."""
 
     def function(p): ...

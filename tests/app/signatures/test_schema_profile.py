@@ -191,7 +191,7 @@ def test_what_every_model_api_takes_may_still_get_a_hint():
         ),
     ],
 )
-def test_what_one_api_lacks_is_said_in_words_that_all_know(before, after):
+def test_keywords_that_one_api_lacks_are_replaced_by_common_ones(before, after):
     """Gemini's OpenAPI subset refuses every tool for one such keyword; outputs are not sent to models."""
     assert model_profile({"type": "object", "properties": {"p": before}, "required": ["p"]})["properties"]["p"] == after
     assert model_profile(before, output=True) == before

@@ -42,13 +42,13 @@ def uris(events: list[Event]) -> list[Any]:
         ("r://a?x=1", "r://a", False),
     ],
 )
-def test_a_subscription_covers_what_lies_below_its_uri(subscribed: str, changed: str, told: bool) -> None:
+def test_a_subscription_covers_the_uris_below_its_uri(subscribed: str, changed: str, told: bool) -> None:
     """`params.uri` may be a sub-resource of the subscribed one; a longer name is not one."""
     assert hears(ListenFilter(uris=[subscribed]), Event.resource_updated(changed)) is told
 
 
 @pytest.mark.parametrize("kind", LIST_CHANGED_METHODS)
-def test_each_kind_of_list_is_told_to_its_listeners_only(kind: str) -> None:
+def test_each_kind_of_list_change_reaches_its_listeners_only(kind: str) -> None:
     """A filter never lets through what was not asked for."""
     event = Event.list_changed(kind)
     assert event.method == LIST_CHANGED_METHODS[kind]
@@ -139,7 +139,7 @@ def test_a_listener_may_end_while_an_event_is_delivered() -> None:
     assert all(listener.ended for listener in listeners)
 
 
-def test_a_callback_is_woken_by_events_and_by_the_end() -> None:
+def test_the_callback_is_called_for_events_and_for_the_end() -> None:
     """Transports that write by themselves need no task to wait in."""
     bus = SubscriptionBus()
     listener = bus.listen(ListenFilter(["tools"]))
@@ -178,7 +178,7 @@ async def test_iterating_waits_and_stops_at_the_end() -> None:
 
 @pytest.mark.parametrize("subscribed", ["r://café/a b", "r://caf%C3%A9/a%20b", "r://caf%c3%a9/%61%20b"])
 @pytest.mark.parametrize("changed", ["r://café/a b", "r://caf%C3%A9/a%20b", "r://café/a b/c"])
-def test_a_subscription_hears_of_every_spelling(subscribed, changed):
+def test_a_subscription_matches_every_spelling_of_a_uri(subscribed, changed):
     """A client escapes what an author writes; both mean one resource."""
     event = Event.resource_updated(changed)
     assert hears(ListenFilter(uris=[subscribed]), event)
@@ -187,7 +187,7 @@ def test_a_subscription_hears_of_every_spelling(subscribed, changed):
 
 
 @pytest.mark.parametrize("where", ["a worker of the server", "a thread of the author"])
-async def test_a_change_that_a_thread_publishes_is_heard_at_once(where: str, any_backend: str) -> None:
+async def test_a_change_that_a_thread_publishes_is_delivered_at_once(where: str, any_backend: str) -> None:
     """A sync tool that registers a tool: the loop is woken, and its debug mode has nothing to say."""
     if any_backend == "asyncio":
         asyncio.get_running_loop().set_debug(True)

@@ -78,7 +78,7 @@ async def test_what_could_not_be_sent_is_sent_again_in_order(
                 while len(found := other.drain()) < 2:
                     await anyio.lowlevel.checkpoint()
     assert [event.topic for event in found] == [CHANGED.topic, tools.topic]
-    assert sum("cannot be told of a change yet" in record.message for record in caplog.records) == 2
+    assert sum("cannot be sent to other processes yet" in record.message for record in caplog.records) == 2
 
 
 async def test_an_event_without_a_json_form_stays_in_its_process(caplog: pytest.LogCaptureFixture) -> None:

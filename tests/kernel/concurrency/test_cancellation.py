@@ -38,7 +38,7 @@ def decide(error: BaseException, **facts: Any) -> bool:
     return ends_request(error, cancelled=CANCELLED, **given)
 
 
-async def test_a_cancellation_is_one_that_somebody_asked_for() -> None:
+async def test_only_a_requested_cancellation_ends_the_request() -> None:
     """The peer or a shutdown (the carrier says so), a scope around, or a ``cancel()`` from outside."""
     error = CANCELLED()
     assert not decide(error)
@@ -478,7 +478,7 @@ async def test_a_caller_in_the_same_process_may_stop_waiting(tool: str, mode: st
         assert task.cancelling() == 0
 
 
-async def test_a_withdrawn_request_gets_no_answer_whatever_its_body_raises() -> None:
+async def test_a_withdrawn_request_gets_no_response_for_any_exception() -> None:
     """What comes of its clean-up is logged and goes nowhere."""
     app: MCPServer[Any] = MCPServer("x")
     ended = anyio.Event()

@@ -58,7 +58,7 @@ async def test_leaving_cancels_and_waits() -> None:
     assert log == ["clean", "left"]
 
 
-async def test_one_task_is_cancelled_and_the_others_live() -> None:
+async def test_one_task_is_cancelled_and_the_others_continue() -> None:
     """A handle cancels its own."""
     log: list[Any] = []
 

@@ -85,7 +85,7 @@ def enough(took: list[int]) -> bool:
 @pytest.mark.parametrize("wanted", [True, False])
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("kind", TELLING)
-async def test_the_loop_turns_while_a_body_only_tells(kind: str, mode: str, wanted: bool) -> None:
+async def test_the_event_loop_runs_while_a_body_only_sends(kind: str, mode: str, wanted: bool) -> None:
     """Also where nobody wants to hear it, so that nothing is sent; in process nothing ever waits by itself."""
     app, turns, took = telling()
     options: dict[str, Any] = {"log_handler": lambda _: None, "progress_handler": lambda *_: None} if wanted else {}
@@ -125,7 +125,7 @@ async def test_the_loop_turns_on_every_carrier(carrier: str, reads: bool) -> Non
 
 @pytest.mark.parametrize("kind", TELLING)
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_a_body_that_only_tells_can_be_cancelled(kind: str, era: str) -> None:
+async def test_a_body_that_only_sends_can_be_cancelled(kind: str, era: str) -> None:
     """It would never hear of it otherwise; the call after it is answered."""
     app, _, took = telling(float("inf"), started := [])
     async with serving(app.lowlevel, serve_dual_era_loop, buffer=float("inf")) as peer:
@@ -145,7 +145,7 @@ async def test_a_body_that_only_tells_can_be_cancelled(kind: str, era: str) -> N
 
 
 @pytest.mark.parametrize("version", ["legacy", "modern"])
-async def test_a_server_whose_body_only_tells_can_be_stopped(version: str) -> None:
+async def test_a_server_whose_body_only_sends_can_be_stopped(version: str) -> None:
     """A shutdown is a cancellation, too; nothing else ends the drain before its time."""
     app, _, took = telling(float("inf"))
     async with serving(app.lowlevel, serve_dual_era_loop, buffer=float("inf"), drain_s=0) as peer:

@@ -187,7 +187,7 @@ async def test_an_early_answer_is_the_only_one() -> None:
         assert await peer.waiting() == []
 
 
-async def test_a_withdrawn_request_asks_nothing() -> None:
+async def test_a_withdrawn_request_sends_no_requests() -> None:
     """Neither its handler nor a thread that it left behind."""
     started, go, told = anyio.Event(), anyio.Event(), list[Any]()
     async with serving(asking(started, go, told), serve_loop) as peer:
@@ -204,7 +204,7 @@ async def test_a_withdrawn_request_asks_nothing() -> None:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_the_thread_of_a_withdrawn_call_asks_nothing(mode: str) -> None:
+async def test_the_thread_of_a_withdrawn_call_sends_no_requests(mode: str) -> None:
     """A sync tool runs on although its call is over; its question would come out of nowhere."""
     app: MCPServer[Any] = MCPServer("threads")
     started, go = threading.Event(), threading.Event()

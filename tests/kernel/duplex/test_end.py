@@ -66,7 +66,7 @@ async def test_a_question_in_the_drain_fails_at_once() -> None:
     assert len(caught) == 1
 
 
-async def test_the_owner_is_told_of_the_end_before_the_drain() -> None:
+async def test_on_closing_is_called_before_the_drain() -> None:
     """Subscriptions end there, or the drain would wait for them."""
     slow = Slow()
     async with dispatching({"slow": slow}) as (peer, dispatcher):
@@ -205,7 +205,7 @@ async def test_raise_exceptions_ends_the_loop_even_while_it_waits_for_input() ->
         assert await peer.waiting() == []
 
 
-async def test_run_says_when_it_serves() -> None:
+async def test_run_reports_when_it_serves() -> None:
     """`task_status` is started before the first message is read."""
     to_us, reads = anyio.create_memory_object_stream[Any](10)
     writes, from_us = anyio.create_memory_object_stream[Any](10)

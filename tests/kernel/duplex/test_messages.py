@@ -47,7 +47,7 @@ async def test_sixty_requests_are_served_while_they_all_wait() -> None:
         assert dispatcher.in_flight == 0
 
 
-async def test_an_error_of_the_family_is_told_and_any_other_is_not(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_mcp_error_is_sent_and_any_other_is_masked(caplog: pytest.LogCaptureFixture) -> None:
     """The peer learns what was meant for it; the log has the rest."""
 
     async def refuse(dctx: DispatchContext, params: Any) -> Any:

@@ -26,7 +26,7 @@ from tests.kernel.harness import handshake, note, request, result, serving, sett
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 
 
-async def test_progress_is_sent_if_asked_for_and_only_while_it_rises() -> None:
+async def test_progress_is_sent_with_a_token_and_only_while_it_rises() -> None:
     """Under the caller's token, whose type is kept; NaN and falls are dropped; nothing after the answer."""
     contexts: list[DispatchContext] = []
 
@@ -54,7 +54,7 @@ async def test_progress_is_sent_if_asked_for_and_only_while_it_rises() -> None:
 
 
 @pytest.mark.parametrize("token", [None, True, 1.0, [], {}])
-async def test_a_token_of_the_wrong_kind_asks_for_nothing(token: Any) -> None:
+async def test_a_token_of_the_wrong_type_is_ignored(token: Any) -> None:
     """It could not be told apart from another on the way back."""
 
     async def work(dctx: DispatchContext, params: Any) -> Any:
@@ -66,7 +66,7 @@ async def test_a_token_of_the_wrong_kind_asks_for_nothing(token: Any) -> None:
         assert await peer.waiting() == [result(1, {})]
 
 
-async def test_a_question_gets_its_answer_whatever_comes_between() -> None:
+async def test_an_outbound_request_gets_its_response_among_other_messages() -> None:
     """Ids rise, requests of the peer under the same id are no answers, and order does not matter."""
     async with dispatching({"echo": echo}) as (peer, dispatcher), anyio.create_task_group() as tasks:
         found: dict[str, Any] = {}
@@ -238,7 +238,7 @@ async def test_a_transport_that_carries_no_questions_refuses_them() -> None:
     assert len(caught) == 1
 
 
-async def test_giving_up_tells_the_peer_and_drops_the_late_answer() -> None:
+async def test_a_given_up_request_is_cancelled_and_its_late_response_dropped() -> None:
     """Case 31: cancelling the awaiting task sends notifications/cancelled."""
     async with dispatching({"echo": echo}) as (peer, dispatcher), anyio.create_task_group() as tasks:
 
@@ -255,7 +255,7 @@ async def test_giving_up_tells_the_peer_and_drops_the_late_answer() -> None:
         assert await peer.result(request(1, "echo")) == {"params": None}
 
 
-async def test_giving_up_initialize_is_not_told() -> None:
+async def test_a_given_up_initialize_is_not_cancelled() -> None:
     """It may not be cancelled. On a loaded machine the time may be over before it is sent."""
     async with dispatching({"echo": echo}) as (peer, dispatcher):
         with pytest.raises(RequestTimeout):

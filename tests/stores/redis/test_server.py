@@ -109,7 +109,7 @@ async def test_one_that_stays_away_fails_at_once_until_it_is_back(tmp_path: Path
         await server.aclose()
 
 
-async def test_a_listener_hears_on_after_a_restart(own: OwnRedis) -> None:
+async def test_a_listener_receives_messages_after_a_restart(own: OwnRedis) -> None:
     """Ready each time that it stands."""
     server = RedisServer(own.url)
     channel = RedisChannel(server)
@@ -163,7 +163,7 @@ def calls_that_write(server: RedisServer) -> list[Callable[[], Any]]:
     ]
 
 
-async def test_a_full_one_says_so_at_once_and_can_be_read(own: OwnRedis) -> None:
+async def test_a_full_server_raises_at_once_and_can_be_read(own: OwnRedis) -> None:
     """``maxmemory`` without eviction: an error that callers know, with Redis's own words; waiting would not help."""
     server = RedisServer(own.url, patience_s=1000, timeout_s=1000)
     await server.client.config_set("maxmemory", "1mb")
@@ -186,7 +186,7 @@ async def test_a_full_one_says_so_at_once_and_can_be_read(own: OwnRedis) -> None
     await server.aclose()
 
 
-async def test_one_without_enough_replicas_says_so_at_once(own: OwnRedis) -> None:
+async def test_a_server_without_enough_replicas_raises_at_once(own: OwnRedis) -> None:
     server = RedisServer(own.url, patience_s=1000, timeout_s=1000)
     await server.client.config_set("min-replicas-to-write", "1")
     for write in calls_that_write(server):
@@ -195,7 +195,7 @@ async def test_one_without_enough_replicas_says_so_at_once(own: OwnRedis) -> Non
     await server.aclose()
 
 
-async def test_a_replica_is_waited_for_to_become_the_primary_and_then_said_to_be_one(own: OwnRedis) -> None:
+async def test_a_replica_is_retried_and_then_an_error(own: OwnRedis) -> None:
     """A failover takes a moment; where there is none it does not become an endless wait."""
     server = RedisServer(own.url, patience_s=0)
     await server.client.execute_command("REPLICAOF", "127.0.0.1", "1")
@@ -212,7 +212,7 @@ async def test_a_replica_is_waited_for_to_become_the_primary_and_then_said_to_be
     await server.aclose()
 
 
-def test_another_loop_gets_connections_of_its_own(own: OwnRedis) -> None:
+def test_another_event_loop_gets_its_own_connections(own: OwnRedis) -> None:
     """A connection belongs to a loop."""
     server = RedisServer(own.url)
     rates = RedisRateLimits(server)
@@ -228,7 +228,7 @@ def test_another_loop_gets_connections_of_its_own(own: OwnRedis) -> None:
     assert asyncio.run(take()) > 0
 
 
-def test_a_missing_client_says_what_to_install() -> None:
+def test_a_missing_client_raises_with_the_package_to_install() -> None:
     """When the server is made, and not at its first request."""
     program = """
 import sys
@@ -241,7 +241,7 @@ MCPServer("x", store="redis://localhost")
     assert "pip install 'ferrule[redis]'" in done.stderr.strip().splitlines()[-1]
 
 
-async def test_a_server_closes_the_store_it_opened_with_its_last_life(redis_url: str) -> None:
+async def test_a_server_closes_the_store_it_opened_with_its_last_lifespan(redis_url: str) -> None:
     """An open connection at the end of a process is a warning, and one too many for Redis until it notices."""
     from ferrule import Client, MCPServer
 

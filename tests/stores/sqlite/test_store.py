@@ -132,7 +132,7 @@ async def test_a_new_file_is_its_owners_alone(tmp_path: Path):
         file.close()
 
 
-async def test_a_file_that_cannot_be_opened_says_so(tmp_path: Path):
+async def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path):
     """Under the name that every caller of a store knows, with the path."""
     with pytest.raises(OSError, match=r"missing.s\.db cannot be used"):
         await SqliteMarks(SqliteFile(str(tmp_path / "missing" / "s.db"))).begin("k", ttl_s=1)
@@ -229,7 +229,7 @@ async def test_setting_the_clock_while_a_process_runs_ends_nothing(
 
 
 @pytest.mark.parametrize("has_id", [True, False], ids=["named", "unnamed"])
-async def test_time_goes_on_in_the_calendar_when_the_machine_is_started_again(
+async def test_the_time_of_the_file_continues_after_a_restart_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_id: bool
 ) -> None:
     """Where a start has no name, it is known by a machine that is younger than what was written. A calendar that is
@@ -264,7 +264,7 @@ def limit(file: SqliteFile, pages: int) -> Any:
     return file.run(lambda connection, now: connection.execute(f"PRAGMA max_page_count={pages}").fetchone())
 
 
-async def test_a_full_disk_is_said_to_be_one_and_what_is_there_can_be_read(tmp_path: Path) -> None:
+async def test_a_full_disk_is_an_error_and_stored_data_can_be_read(tmp_path: Path) -> None:
     """Nothing is half done, and with new room everything works again."""
     file = SqliteFile(str(tmp_path / "s.db"))
     blobs, marks, tasks, events = SqliteBlobs(file), SqliteMarks(file), SqliteTasks(file), SqliteEvents(file)

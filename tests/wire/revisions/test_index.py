@@ -92,7 +92,7 @@ def test_extension_methods_are_in_no_core_table() -> None:
     assert not is_core_method("skills/list")
 
 
-def test_a_derived_revision_says_only_what_differs() -> None:
+def test_a_derived_revision_declares_only_its_differences() -> None:
     """Backwards and forwards: the tables, flags and fields of the neighbour stay."""
     newest = REVISIONS[LATEST_MODERN_VERSION]
     once = follow(newest, "2999-01-01", absent={t.Tool: {"icons"}}, renamed={t.Tool: {"title": "label"}})

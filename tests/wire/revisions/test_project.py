@@ -137,7 +137,7 @@ def test_kinds_that_a_revision_lacks_become_text_that_names_them(form: Any) -> N
     assert [block["type"] for block in _call(R0618, result)["content"]] == ["resource_link", "audio", "text"]
 
 
-def test_kinds_that_no_revision_knows_are_left_alone() -> None:
+def test_kinds_that_no_revision_defines_are_kept() -> None:
     """They belong to an extension that both sides have agreed on."""
     newer = t.UnknownContentBlock(type="hologram", _meta={"a": 1})
     result: Any = t.ToolResult([newer])  # type: ignore[list-item]
@@ -236,7 +236,7 @@ def test_tools_for_the_model_are_refused_where_sampling_has_none(form: Any, said
 
 
 @pytest.mark.parametrize("form", [lambda value: value, _json])
-def test_choices_with_titles_are_written_as_the_revision_knows_them(form: Any) -> None:
+def test_choices_with_titles_have_the_form_of_the_revision(form: Any) -> None:
     """An older client would show ``oneOf`` as a field for free text (EL-5)."""
     titled = {"type": "string", "title": "Size", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l"}]}
     schema = {"type": "object", "properties": {"n": {"type": "integer"}, "size": titled}}
@@ -309,7 +309,7 @@ def test_params_lose_what_the_revision_lacks_in_both_directions() -> None:
 
 
 @pytest.mark.parametrize("version", REVISIONS)
-def test_what_there_is_to_do_does_not_depend_on_what_was_asked_first(version, monkeypatch):
+def test_a_plan_does_not_depend_on_the_order_of_requests(version, monkeypatch):
     """A type that holds itself used to leave a plan behind that does nothing, and each tool result paid for it."""
     revision = REVISIONS[version]
     types = sorted({pair[1] for pair in revision.requests.values() if pair[1]} | {t.ToolResult}, key=repr)

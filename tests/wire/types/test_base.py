@@ -62,7 +62,7 @@ def test_numbers_keep_their_kind(wire: Any) -> None:
 
 
 @pytest.mark.parametrize("priority", [-1, 2, 1.5])
-def test_a_priority_lies_between_0_and_1(priority: float) -> None:
+def test_a_priority_is_between_0_and_1(priority: float) -> None:
     """The schema says so, and hosts sort by it."""
     with pytest.raises(ConvertError) as caught:
         convert({"priority": priority}, t.Annotations)
@@ -79,7 +79,7 @@ def test_the_envelope_is_read_and_written_by_name() -> None:
     }
 
 
-def test_every_public_name_has_one_home() -> None:
+def test_every_public_name_is_defined_once() -> None:
     """`ferrule.types` is the union of the chapters, without a name twice."""
     assert len(set(t.__all__)) == len(t.__all__)
     assert all(hasattr(t, name) for name in t.__all__)

@@ -9,7 +9,7 @@ from ferrule.wire.codec import convert, decode, encode
 from ferrule.wire.faults import ConvertError
 
 
-def test_questions_are_told_by_their_method() -> None:
+def test_input_requests_are_read_by_their_method() -> None:
     """The three input requests have no frame of their own."""
     wire = {
         "resultType": "input_required",
@@ -32,7 +32,7 @@ def test_questions_are_told_by_their_method() -> None:
         convert({"resultType": "input_required", "inputRequests": {"a": {"method": "x"}}}, t.InputRequiredResult)
 
 
-def test_an_input_required_result_asks_or_holds_a_state() -> None:
+def test_an_input_required_result_has_requests_or_a_state() -> None:
     """2026-07-28: at least one of the two, else the client would repeat the same request for ever."""
     assert t.InputRequiredResult(request_state="s").result_type == "input_required"
     with pytest.raises(ValueError, match="requestState"):

@@ -11,7 +11,7 @@ from ferrule.wire.codec import convert, decode, encode
 from ferrule.wire.faults import ConvertError
 
 
-def test_a_task_that_lives_for_ever_says_so() -> None:
+def test_a_task_without_expiry_has_a_null_ttl() -> None:
     """`ttl` is required and nullable: null is for ever, absence is an error."""
     wire = {"taskId": "t", "status": "working", "createdAt": "x", "lastUpdatedAt": "x", "ttl": None}
     task = convert(wire, t.Task)

@@ -51,17 +51,17 @@ logger = logging.getLogger("ferrule.app")
 
 
 def read_auth(auth: Any) -> ResourceServer:
-    """Return the `ResourceServer` of ``auth=``: itself, or one for an issuer's URL or a token verifier."""
+    """Return the `ResourceServer` for ``auth=``: the argument, or one for an issuer's URL or a token verifier."""
     from ferrule.auth.server.resource_server import ResourceServer
 
     return auth if isinstance(auth, ResourceServer) else ResourceServer(auth)
 
 
 class Protection:
-    """The `ResourceServer` of one server as its `ServerProtection`: every HTTP endpoint of the server asks it.
+    """The `ServerProtection` of a server with ``auth=``; each HTTP endpoint of the server uses it.
 
     Attributes:
-        resource_server: judges requests.
+        resource_server: authorizes the requests.
     """
 
     def __init__(self, resource_server: ResourceServer) -> None:
@@ -69,7 +69,11 @@ class Protection:
         resource_server.use(fetch_alone)
 
     async def authenticate(self, context: HttpContext) -> Any:
-        """Return the endpoint's hook; refuses by `HttpRefusal`."""
+        """Return the principal that sent a request; see `ServerProtection`.
+
+        Raises:
+            HttpRefusal: the request has no valid token, or the token lacks a scope.
+        """
         try:
             return await self.resource_server.authenticate(context)
         except AuthRefusal as refusal:
@@ -78,18 +82,19 @@ class Protection:
             raise HttpRefusal(refusal.status, refusal.message, refusal.headers) from None
 
     def document_for(self, context: HttpContext, path: str) -> tuple[int, bytes, list[tuple[str, str]]] | None:
-        """Return the metadata of the protected resource, where a request asks for them; see `ServerProtection`."""
+        """Return the metadata of the protected resource, if a request is for them; see `ServerProtection`."""
         return self.resource_server.document_for(context, path)
 
     def document_paths(self, path: str) -> list[str]:
-        """Where the metadata are; see `ServerProtection`."""
+        """Return the paths of the metadata; see `ServerProtection`."""
         return self.resource_server.document_paths(path)
 
 
 async def fetch_alone(request: AuthRequest) -> AuthResponse:
-    """Send one request for keys, or about a token, over a connection of its own, which is closed afterwards.
+    """Send one request to the authorization server over a new connection, and return the response.
 
-    Such requests are rare, and a connection that is kept could outlive its event loop.
+    Such requests (for keys, or about a token) are rare, and a connection that is kept open could be used on another
+    event loop.
     """
     from ferrule.auth.http import AuthResponse
     from ferrule.transports.http.aiohttp_backend import AiohttpClient
@@ -111,13 +116,13 @@ async def fetch_alone(request: AuthRequest) -> AuthResponse:
 
 
 class ScopesUnknown(InvalidParams):
-    """Which scopes are needed depends on an argument that is missing, or has a value that nothing is known of."""
+    """The needed scopes depend on an argument that is missing or unknown to the ``scopes`` function."""
 
 
 class Guard:
-    """Who may see a component, and who may use it.
+    """Decides which principals may see a component, and which may use it.
 
-    If ``scopes`` or ``allow`` raises, the component is not used, or hidden, and the log has the exception.
+    If ``scopes`` raises, a use is refused; if ``allow`` raises, the component is hidden. The exception is logged.
 
     Args:
         scopes, allow: see the module.
@@ -146,18 +151,22 @@ class Guard:
             return True
         try:
             found: Any = allow(principal)
-            if hasattr(found, "__await__"):  # which is true, whatever it would give
-                raise TypeError("allow= gave something to await; it is a plain function")
+            if hasattr(found, "__await__"):  # an awaitable is true, whatever its result would be
+                raise TypeError("allow= returned an awaitable; it must be a plain function")
             return bool(found)
         except Exception:
             logger.exception("allow=%s failed, so that its component is hidden", _name_of(allow))
             return False
 
     def check_completion(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any]) -> bool:
-        """As `check`, while arguments are being filled in; false where a function of scopes lacks one to judge by.
+        """Check the scopes for a completion, when not all arguments are known.
+
+        Returns:
+            ``False`` if the needed scopes depend on an argument that is missing or unknown.
 
         Raises:
-            InsufficientScope: they do not suffice.
+            InsufficientScope: the token lacks a scope.
+            InternalError: the ``scopes`` function failed.
         """
         try:
             self.check(ctx, arguments)
@@ -166,7 +175,7 @@ class Guard:
         return True
 
     def may_see(self, principal: Any, arguments: dict[str, Any]) -> bool:
-        """Whether a principal may be told that the component changed: it exists for it, and its scopes suffice."""
+        """Return whether a principal may receive updates: the component exists for it, and its scopes suffice."""
         if not self.exists_for(principal):
             return False
         try:
@@ -176,12 +185,12 @@ class Guard:
         return scopes_of(principal).issuperset(needed)
 
     def check(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> None:
-        """Refuse a use for which the token's scopes do not suffice.
+        """Check that the sender's token has the scopes for a use; only for requests from a network.
 
         Raises:
-            InsufficientScope: they do not.
-            ScopesUnknown: an argument is missing that decides which are needed.
-            InternalError: the function that says which are needed failed.
+            InsufficientScope: the token lacks a scope.
+            ScopesUnknown: the needed scopes depend on an argument that is missing or unknown.
+            InternalError: the ``scopes`` function failed.
         """
         if ctx.transport.is_network:
             require_scopes(ctx, self._needed(ctx.transport.principal, arguments or {}))
@@ -196,19 +205,21 @@ class Guard:
         except MCPError:
             raise
         except LookupError as error:
-            raise ScopesUnknown("Invalid arguments: which scopes this needs cannot be told from them") from error
+            raise ScopesUnknown(
+                "Invalid arguments: the scopes that this needs cannot be determined from them"
+            ) from error
         except Exception as error:
-            logger.exception("scopes=%s failed, so that nobody may use its component", _name_of(scopes))
+            logger.exception("scopes=%s failed, so that the use of its component is refused", _name_of(scopes))
             raise InternalError() from error
 
 
 def require_scopes(ctx: ServerRequestContext[Any], needed: tuple[str, ...]) -> None:
-    """Refuse the request unless its token allows all of these; off HTTP nothing is refused.
+    """Check that the token of a request has some scopes; only for requests from a network.
 
-    The challenge is that of the server which serves the request, also for a component of one that is mounted there.
+    The challenge is that of the server that received the request, also for a component of a mounted server.
 
     Raises:
-        InsufficientScope: it does not.
+        InsufficientScope: the token lacks a scope.
     """
     if not ctx.transport.is_network or not needed:
         return
@@ -220,10 +231,10 @@ def require_scopes(ctx: ServerRequestContext[Any], needed: tuple[str, ...]) -> N
 
 
 def make_guard(scopes: Scopes, allow: Allow | None) -> Guard | None:
-    """Return the guard of a component; ``None`` if everybody who may use the server may use it.
+    """Return the guard of a component; ``None`` if it has neither ``scopes`` nor ``allow``.
 
     Raises:
-        RegistrationError: ``scopes`` or ``allow`` is async: the coroutine that it returns would count as true.
+        RegistrationError: ``scopes`` or ``allow`` is an async function, whose coroutine would count as true.
     """
     for word, function in (("scopes", scopes), ("allow", allow)):
         if iscoroutinefunction(function):
@@ -235,5 +246,5 @@ def make_guard(scopes: Scopes, allow: Allow | None) -> Guard | None:
 
 
 def _name_of(function: Any) -> str:
-    # A callable object and a partial have no `__qualname__`.
+    # Callable objects and partials have no `__qualname__`.
     return str(getattr(function, "__qualname__", type(function).__name__))

@@ -1,10 +1,10 @@
-"""State between calls that works in both eras: behind a handle, or under who asks.
+"""State between calls that works in both eras: by a handle, or by the principal.
 
-The modern era has no sessions (2026-07-28), so what a call leaves for the next one needs a name that both know. A
-`Handles` gives out unguessable handles that the model passes back as an argument; a `PerPrincipal` keeps one value for
-each authenticated principal. Both live in the server's ``store`` and expire; both hold for any worker that shares it.
+The modern era has no sessions (2026-07-28), so that state between calls needs a key that both calls have. `Handles`
+makes random handles that the model passes back as an argument; `PerPrincipal` keeps one value for each authenticated
+principal. Both are kept in the server's ``store``, expire, and work in all workers that share the store.
 
-Values are JSON: they are read back as the declared type, so a changed class is an expired value and not a wrong one.
+Values are stored as JSON and read as the declared type: a value that no longer fits a changed class counts as expired.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class UnknownHandle(ToolError):
-    """A handle was never given out, has expired, or belongs to somebody else; the peer is not told which."""
+    """A handle is unknown, has expired, or belongs to another principal; the text is the same for all three."""
 
 
 class _Kept(Generic[T]):
@@ -59,7 +59,7 @@ class _Kept(Generic[T]):
     def _store(ctx: Context[Any]) -> BlobStore:
         blobs = settings_of(ctx.request.server).blobs
         if blobs is None:
-            raise NoSession("This server has no store to keep anything in; MCPServer(store=…)")
+            raise NoSession("This server has no store for values; set MCPServer(store=…)")
         return blobs
 
 
@@ -67,26 +67,36 @@ class Handles(_Kept[T]):
     """Values behind handles.
 
     Args:
-        name: of the kind of thing; handles begin with it.
-        kept: its type.
-        ttl_s: seconds that a value lives after it was last put; say so in the tool's description (2026-07-28, "Tools").
+        name: the name of the kind of value, with which handles begin.
+        kept: the type of the values.
+        ttl_s: seconds that a value is kept after the last `put`; document it in the tool's description (2026-07-28,
+            "Tools").
     """
 
     async def create(self, ctx: Context[Any], value: T) -> str:
-        """Keep a value under a new handle, for the principal of this request alone."""
+        """Store a value and return its new handle, which works for the principal of this request only.
+
+        Raises:
+            NoSession: the server has no store.
+        """
         handle = f"{self._name}_{secrets.token_urlsafe(24)}"
         await self.put(ctx, handle, value)
         return handle
 
     async def put(self, ctx: Context[Any], handle: str, value: T) -> None:
-        """Replace the value behind a handle."""
+        """Replace the value of a handle.
+
+        Raises:
+            NoSession: the server has no store.
+        """
         await self._put(ctx, self._key(ctx, handle), value)
 
     async def get(self, ctx: Context[Any], handle: str) -> T:
-        """Return the value behind a handle.
+        """Return the value of a handle.
 
         Raises:
-            UnknownHandle: there is none for this principal; the model reads that it may begin anew.
+            UnknownHandle: there is no such handle of this principal; its text tells the model to begin a new one.
+            NoSession: the server has no store.
         """
         found = await self._get(ctx, self._key(ctx, handle))
         if found is None:
@@ -94,11 +104,11 @@ class Handles(_Kept[T]):
         return found[0]
 
     async def forget(self, ctx: Context[Any], handle: str) -> None:
-        """Drop a value; nothing happens if there is none."""
+        """Delete the value of a handle, if there is one."""
         await self._store(ctx).put(self._key(ctx, handle), b"", ttl_s=0)
 
     def _key(self, ctx: Context[Any], handle: str) -> str:
-        # The principal is part of the key: a stolen handle opens nothing for others. As JSON, no two run together.
+        # With the principal, so that a stolen handle is useless to others. As JSON, so that no two keys are equal.
         return encode_str(["handle", self._name, principal_id(ctx.principal), handle])
 
 
@@ -106,18 +116,18 @@ class PerPrincipal(_Kept[T]):
     """One value for each authenticated principal; for the arguments see `Handles`."""
 
     async def put(self, ctx: Context[Any], value: T) -> None:
-        """Keep a value for whoever sent this request.
+        """Store a value for the sender of this request.
 
         Raises:
-            NoSession: nobody is authenticated.
+            NoSession: the sender is anonymous, or the server has no store.
         """
         await self._put(ctx, self._key(ctx), value)
 
     async def get(self, ctx: Context[Any]) -> T | None:
-        """Return the value of whoever sent this request, ``None`` if there is none.
+        """Return the value of the sender of this request; ``None`` if there is none.
 
         Raises:
-            NoSession: nobody is authenticated.
+            NoSession: the sender is anonymous, or the server has no store.
         """
         found = await self._get(ctx, self._key(ctx))
         return None if found is None else found[0]
@@ -125,5 +135,5 @@ class PerPrincipal(_Kept[T]):
     def _key(self, ctx: Context[Any]) -> str:
         principal = principal_id(ctx.principal)
         if principal is None:
-            raise NoSession("Nobody is authenticated, so that nothing can be kept for them; use Handles")
+            raise NoSession("The sender is anonymous, so that no value can be kept for it; use Handles")
         return encode_str(["principal", self._name, principal])

@@ -1,4 +1,4 @@
-"""Who sent a request, as one text that is equal in every process: what states, limits and kept values are bound to."""
+"""The sender of a request as text that is equal in all processes; states, limits and kept values are bound to it."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _NAMES = ("id", "subject", "sub")
 
 
 def principal_of(request: ServerRequestContext[Any]) -> Any:
-    """Return the principal of a request, as authentication gave it; ``None`` for an anonymous sender."""
+    """Return the authenticated principal of a request; ``None`` for an anonymous sender."""
     return request.transport.principal
 
 
 def scopes_of(principal: Any) -> frozenset[str]:
-    """Return the scopes that a principal was granted; none for one without such an attribute."""
-    # An authenticator of the user's may return any object as the principal.
+    """Return the scopes of a principal; none if it has no attribute ``scopes``."""
+    # A user's own authenticator may return any object as the principal.
     return frozenset(getattr(principal, "scopes", ()))
 
 
 def principal_id(principal: Any) -> str | None:
     """Return a principal as text; ``None`` for an anonymous sender.
 
-    Text and numbers stand for themselves; an object or mapping by its ``id``, ``subject`` or ``sub``; anything else
-    that has a JSON form by that.
+    The text is that of a string or number, the ``id``, ``subject`` or ``sub`` of an object or mapping, or the JSON form
+    of another value.
 
     Raises:
-        TypeError: it has none of these, so that two processes could not agree on who it is.
+        TypeError: the principal has none of these, so that its text would differ between processes.
     """
     if principal is None:
         return None

@@ -1,11 +1,11 @@
-"""`Context`: what a tool, prompt or resource function may know and say about the request it serves.
+"""`Context`: the request of a tool, prompt or resource function, and the messages that it may send.
 
-It is put in wherever a parameter has this type, whatever its name; `current_context` finds it without a parameter,
-also in a worker thread. It holds nothing of its own, so making one costs nothing, and it is of no use after the
+It is passed to each parameter of this type, whatever its name; `current_context` returns it without a parameter, also
+in a worker thread. It has no state besides the request, so that making one is cheap; it must not be used after the
 request has ended.
 
-In a sync function the methods that only tell (progress, log messages, notifications) are called as they are, without
-``await``; those with an answer through `Context.from_thread`.
+In a sync function the methods without a result (progress, log messages, notifications) are called directly, without
+``await``, and those with a result through `Context.from_thread`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["Context", "current_context"]
 
 T = TypeVar("T")
 
-# What other libraries call it -> what it is called here.
+# Names of other libraries, with the names that Ferrule has for the same.
 _NAMED_ELSEWHERE: Mapping[str, str] = {
     "report_progress": "`progress(progress, total, message)`",
     "warn": "`warning(data)`",
@@ -56,23 +56,23 @@ _NAMED_ELSEWHERE: Mapping[str, str] = {
 
 
 class Context(InteractionMixin, Generic[LifespanT]):
-    """One request, as its function sees it. ``Context[State]`` names the type of `lifespan`.
+    """One request, for the function that serves it. ``Context[State]`` declares the type of `lifespan`.
 
     Attributes:
-        request: the kernel's own context, for what has no name here.
+        request: the kernel's context, with all facts of the request.
     """
 
     __slots__ = ("request",)
 
     __ferrule_injected__: ClassVar[str] = "context"
 
-    if not TYPE_CHECKING:  # or any name would do for type checkers
+    if not TYPE_CHECKING:  # or type checkers would accept any name
 
         def __getattr__(self, name: str) -> Any:
-            """Called for a name that does not exist: say what it is called here, where other libraries have it."""
+            """Raise the error for an unknown name; it suggests Ferrule's name for a name of another library."""
             here = _NAMED_ELSEWHERE.get(name)
-            told = f"Context has no {name!r}" + (f"; here it is {here}" if here else "")
-            raise AttributeError(told, name=name, obj=self)
+            message = f"Context has no {name!r}" + (f"; here it is {here}" if here else "")
+            raise AttributeError(message, name=name, obj=self)
 
     def __init__(self, request: ServerRequestContext[Any]) -> None:
         self.request = request
@@ -87,12 +87,12 @@ class Context(InteractionMixin, Generic[LifespanT]):
 
     @property
     def session(self) -> ServerSession:
-        """What may be said to the peer, one level below."""
+        """The kernel's session, which sends messages to the peer."""
         return self.request.session
 
     @property
     def lifespan(self) -> LifespanT:
-        """What the server's lifespan yielded."""
+        """The value that the server's lifespan yielded."""
         return cast("LifespanT", self.request.lifespan_context)
 
     @property
@@ -107,12 +107,12 @@ class Context(InteractionMixin, Generic[LifespanT]):
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """The request's ``_meta`` as it came; empty if there was none."""
+        """The request's ``_meta``, unchanged; empty if there is none."""
         return self.request.meta
 
     @property
     def protocol_version(self) -> str:
-        """The revision that holds for this request."""
+        """The revision of this request."""
         return self.request.protocol_version
 
     @property
@@ -127,17 +127,17 @@ class Context(InteractionMixin, Generic[LifespanT]):
 
     @property
     def principal(self) -> Any:
-        """Who sent this request, as authentication said; ``None`` when nobody in particular."""
+        """The authenticated sender of this request; ``None`` for an anonymous sender."""
         return self.request.transport.principal
 
     def require_scopes(self, *scopes: str) -> None:
-        """Refuse the request unless its token allows all of these: for needs that only the function can know.
+        """Refuse the request if its token lacks a scope; for scopes that only the function can determine.
 
-        Over HTTP the client gets 403 with a challenge for them, if nothing has been said yet, and may step up. On other
-        transports nothing is refused.
+        Over HTTP the client gets 403 with a challenge for the scopes, if the response has not begun, and may request
+        them. On other transports nothing is refused.
 
         Raises:
-            InsufficientScope: let it through; it is the answer.
+            InsufficientScope: a scope is missing. Do not catch it: it becomes the response.
         """
         from ferrule.app.authorization.guards import require_scopes
 
@@ -145,36 +145,33 @@ class Context(InteractionMixin, Generic[LifespanT]):
 
     @property
     def client_info(self) -> Implementation | None:
-        """The client's name and version, if it gave them. For display and logs, never for decisions."""
+        """The client's name and version; ``None`` if it sent none. For display and logs, not for decisions."""
         return self.request.session.client_info
 
     @property
     def client_capabilities(self) -> ClientCapabilities:
-        """What the client declared; in the modern era with this very request."""
+        """The client's declared capabilities; in the modern era those of this request."""
         return self.request.session.client_capabilities
 
     @property
     def session_id(self) -> str | None:
-        """The legacy HTTP session; ``None`` in the modern era and on other transports."""
+        """The id of the legacy HTTP session; ``None`` in the modern era and on other transports."""
         return self.request.session.session_id
 
     @property
     def cancelled(self) -> bool:
-        """Whether this run is for nothing: the client has withdrawn the request, or the round has ended.
-
-        What a sync function looks at between two steps.
-        """
+        """Whether the client has withdrawn the request, or its round has ended; for loops in sync functions."""
         return self.request.session.dispatch.cancel_requested or self.suspending
 
     @property
     def session_state(self) -> dict[str, Any]:
-        """Values kept between the calls of one legacy connection or session.
+        """A dictionary that is kept between the calls of one legacy connection or session.
 
-        The modern era has no sessions. There, hand out an explicit handle (an unguessable id that the client passes
-        back as an argument), or keep things under `principal`.
+        The modern era has no sessions. Use a handle there (a random id that the client passes back as an argument), or
+        keep data by `principal`; see `Handles` and `PerPrincipal`.
 
         Raises:
-            NoSession: a modern request; nothing could be found again.
+            NoSession: the request is a modern one.
         """
         connection = self.request.session.connection
         if not connection.revision.has_sessions:
@@ -182,19 +179,19 @@ class Context(InteractionMixin, Generic[LifespanT]):
 
             raise NoSession(
                 "This request belongs to no session (2026-07-28 has none); return a handle that the client passes "
-                "back, or key the state by ctx.principal"
+                "back, or keep the state by ctx.principal"
             )
         return connection.state
 
-    # -- telling the client ----------------------------------------------------------------------------------------
+    # -- messages to the client ------------------------------------------------------------------------------------
 
     @without_result
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress, if the client asked for it; does nothing otherwise.
+        """Send progress of the request, if the client requested it; otherwise do nothing ("Progress").
 
         Args:
-            progress: must rise from call to call; what does not is not sent.
-            total: when known.
+            progress: must rise from call to call; other values are not sent.
+            total: the final value of ``progress``, if known.
             message: for people (2025-03-26 on).
         """
         await self._check_open()
@@ -202,10 +199,10 @@ class Context(InteractionMixin, Generic[LifespanT]):
 
     @without_result
     async def log(self, level: str, data: Any, *, logger: str | None = None) -> None:
-        """Send a log message to the client, where its era lets one through.
+        """Send a log message to the client, if the rules of its era allow it ("Logging").
 
-        Legacy: at or above the level that the client set. Modern: only when this request names a level. For the
-        operator's log use ``logging``.
+        Legacy era: at or above the level that the client set. Modern era: at or above the level that this request
+        names, and none without one. For the operator's log use ``logging``.
 
         Args:
             level: one of debug, info, notice, warning, error, critical, alert, emergency.
@@ -213,7 +210,7 @@ class Context(InteractionMixin, Generic[LifespanT]):
             logger: a name for the source.
 
         Raises:
-            ValueError: no such level.
+            ValueError: there is no such level.
         """
         warn_deprecated("logging")
         await self._log(level, data, logger)
@@ -224,44 +221,49 @@ class Context(InteractionMixin, Generic[LifespanT]):
 
     @without_result
     async def debug(self, data: Any) -> None:
-        """`log` at level debug."""
+        """Send a log message at level debug; see `log`."""
         warn_deprecated("logging")
         await self._log("debug", data)
 
     @without_result
     async def info(self, data: Any) -> None:
-        """`log` at level info."""
+        """Send a log message at level info; see `log`."""
         warn_deprecated("logging")
         await self._log("info", data)
 
     @without_result
     async def warning(self, data: Any) -> None:
-        """`log` at level warning."""
+        """Send a log message at level warning; see `log`."""
         warn_deprecated("logging")
         await self._log("warning", data)
 
     @without_result
     async def error(self, data: Any) -> None:
-        """`log` at level error; it does not end the call, `ToolError` does."""
+        """Send a log message at level error; see `log`. It does not end the call: raise `ToolError` for that."""
         warn_deprecated("logging")
         await self._log("error", data)
 
     @without_result
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification that belongs to this request."""
+        """Send a notification that belongs to this request.
+
+        Raises:
+            LocalError: the revision has no such notification.
+        """
         await self._check_open()
         await self.request.session.notify(method, params)
 
     @with_result
     async def close_stream(self, retry_ms: int | None = None) -> bool:
-        """Close the connection that this request's answer streams over, and work on; the client comes back for the
-        rest (2025-11-25, SEP-1699). For long work behind proxies that end idle connections.
+        """Close the stream of this request's response while the function continues (2025-11-25, SEP-1699).
+
+        The client reconnects for the remaining events. For long work behind proxies that close idle connections.
 
         Args:
-            retry_ms: when the client should come back; ``None`` takes the endpoint's option.
+            retry_ms: milliseconds after which the client should reconnect; ``None`` for the endpoint's option.
 
         Returns:
-            Whether it was closed; where there is no stream that could be resumed, nothing happens.
+            Whether the stream was closed; ``False`` if there is no stream that can be resumed.
         """
         await self._check_open()
         await yield_to_loop(self.request.session)
@@ -274,32 +276,32 @@ class Context(InteractionMixin, Generic[LifespanT]):
             return False
         return True
 
-    # -- telling everyone who listens ------------------------------------------------------------------------------
+    # -- notifications to all listening clients --------------------------------------------------------------------
 
     @without_result
     async def notify_tools_changed(self) -> None:
-        """Tell every listening client that the list of tools is not what it was."""
+        """Notify every listening client that the list of tools has changed."""
         await yield_to_loop(self.request.session)
         self.request.server.bus.publish(Event.list_changed("tools"))
 
     @without_result
     async def notify_prompts_changed(self) -> None:
-        """Tell every listening client that the list of prompts is not what it was."""
+        """Notify every listening client that the list of prompts has changed."""
         await yield_to_loop(self.request.session)
         self.request.server.bus.publish(Event.list_changed("prompts"))
 
     @without_result
     async def notify_resources_changed(self) -> None:
-        """Tell every listening client that the list of resources is not what it was."""
+        """Notify every listening client that the list of resources has changed."""
         await yield_to_loop(self.request.session)
         self.request.server.bus.publish(Event.list_changed("resources"))
 
     @without_result
     async def notify_resource_updated(self, uri: str) -> None:
-        """Tell every client that subscribed to ``uri``, or to something above it, that its contents changed.
+        """Notify every client that subscribed to ``uri``, or to a URI above it, that its contents have changed.
 
         Args:
-            uri: as in the server that the function belongs to.
+            uri: as in the server with which the function was registered.
         """
         await yield_to_loop(self.request.session)
         mounted = self.request.component_server
@@ -310,10 +312,10 @@ class Context(InteractionMixin, Generic[LifespanT]):
 
     @with_result
     async def read_resource(self, uri: str) -> ReadResourceResult:
-        """Read one of this server's own resources, as the client would.
+        """Return the contents of one of this server's resources, as the client would get them.
 
         Raises:
-            ResourceNotFound: there is none.
+            ResourceNotFound: no resource or template has this URI, or it does not exist for the client.
         """
         await self._check_open()
         await yield_to_loop(self.request.session)
@@ -321,10 +323,10 @@ class Context(InteractionMixin, Generic[LifespanT]):
 
     @with_result
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
-        """Call one of this server's own tools within this request.
+        """Return the result of one of this server's tools, called within this request.
 
         Raises:
-            InvalidParams: there is no such tool.
+            InvalidParams: there is no such tool, or it does not exist for the client.
         """
         await self._check_open()
         await yield_to_loop(self.request.session)
@@ -333,38 +335,38 @@ class Context(InteractionMixin, Generic[LifespanT]):
     # -- from a sync function --------------------------------------------------------------------------------------
 
     def from_thread(self, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
-        """Run ``await function(*args, **kwargs)`` on the server's loop and wait for it: for sync functions.
+        """Run an async function on the server's event loop from a sync function, and return its result.
 
-        Example: ``ctx.from_thread(ctx.progress, 1, total=3)``.
+        Example: ``ctx.from_thread(ctx.elicit, "Sure?", bool)``.
 
         Raises:
-            RuntimeError: not in a worker thread.
+            RuntimeError: this is not a worker thread of a sync function.
         """
-        home = calling_loop()
-        if home is None:
+        loop = calling_loop()
+        if loop is None:
             raise RuntimeError("from_thread() is for sync functions in a worker thread; await the method instead")
 
         async def call() -> T:
             return await function(*args, **kwargs)
 
-        if hasattr(home, "call_soon_threadsafe"):  # asyncio's loop; trio's token has no such method
+        if hasattr(loop, "call_soon_threadsafe"):  # asyncio's loop; trio's token has no such method
             import asyncio
             from concurrent.futures import CancelledError
 
             try:
-                return asyncio.run_coroutine_threadsafe(call(), home).result()
-            except CancelledError:  # an Exception, which a body would take for a failure of its own and go on
+                return asyncio.run_coroutine_threadsafe(call(), loop).result()
+            except CancelledError:  # an `Exception`: a function could catch it as a failure and continue
                 raise asyncio.CancelledError from None
         import anyio.from_thread
 
-        return anyio.from_thread.run(call, token=home)
+        return anyio.from_thread.run(call, token=loop)
 
 
 def current_context() -> Context[Any]:
-    """Return the context of the request being served by this task or worker thread.
+    """Return the context of the request that this task or worker thread serves.
 
     Raises:
-        NoRequest: no request is being served here.
+        NoRequest: it serves no request.
     """
     request = current_request.get(None)
     if request is None:

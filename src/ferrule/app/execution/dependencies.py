@@ -1,13 +1,13 @@
 """Dependencies: parameters that the server fills in, and a client never sees.
 
 ``db: Annotated[Db, Depends(connect)]`` (or ``db: Db = Depends(connect)``) calls ``connect`` before the function and
-puts in what it gives. A dependency may take a `Context` and dependencies of its own; each is called once per call,
-however often it is named. Written as a generator it yields its value, and what follows the ``yield`` runs after the
-function, in reverse order, with the function's exception thrown in.
+passes its result. A dependency may take a `Context` and further dependencies; each is called once in a call, however
+often it is used. A generator yields its value, and the code after the ``yield`` runs after the function, in reverse
+order, with the function's exception thrown in.
 
-Everything is read when the function is registered: a call runs through a flat list. An async dependency may ask the
-user as the function itself may, and like the function it runs once per round. A sync one runs on the event loop, where
-it must not block; ``Depends(read_file, thread=True)`` runs it in a worker thread.
+Dependencies are analysed when the function is registered: a call runs through a flat list. An async dependency may ask
+questions as the function may, and like the function it runs once in each round. A sync one runs on the event loop,
+where it must not block; ``Depends(read_file, thread=True)`` runs it in a worker thread.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ __all__ = ["Dependency", "Depends", "check_plan", "inject"]
 
 
 class Dependency(Value, frozen=True):
-    """A parameter's mark; made by `Depends`.
+    """The marker of a parameter; made by `Depends`.
 
     Attributes:
-        function: gives the value, or yields it.
+        function: returns the value, or yields it.
         thread: a sync function runs in a worker thread.
     """
 
@@ -46,7 +46,7 @@ class Dependency(Value, frozen=True):
 
 
 def Depends(function: Callable[..., Any], *, thread: bool = False) -> Any:  # noqa: N802 - reads like a declaration
-    """Mark a parameter as filled in by ``function``: as its default, or in ``Annotated``.
+    """Return a marker for a parameter whose value ``function`` provides, as its default or in ``Annotated``.
 
     Args:
         function: sync or async, plain or generator; may take a `Context` and other dependencies.
@@ -129,12 +129,12 @@ class _Plan:
 def inject(
     spec: FunctionSpec, function: Callable[..., Awaitable[Any]], threads: WorkerThreads
 ) -> Callable[..., Awaitable[Any]]:
-    """``function`` with its dependencies filled in; ``function`` itself if it has none.
+    """Return ``function`` with its dependencies as arguments; ``function`` itself if it has none.
 
     Args:
         spec: the compiled function.
-        function: how it is called: async, takes keyword arguments.
-        threads: for dependencies with ``thread=True``.
+        function: calls it: async, with keyword arguments.
+        threads: runs dependencies with ``thread=True``.
 
     Raises:
         SignatureError: a dependency cannot be called as it is written, or depends on itself.

@@ -1,6 +1,6 @@
 """Calling a compiled function within a request: bind, inject, and run it on the loop or in a thread.
 
-Tools have this inlined, because their call is the hot path; resources, prompts and completers share it.
+Tools inline this, because their call is the hot path; resources, prompts and completers share it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["call_function", "check_dependencies", "runner_of"]
 
 
 def runner_of(spec: FunctionSpec, threads: WorkerThreads) -> Callable[..., Awaitable[Any]]:
-    """``await run(**kwargs)``: the function, on the loop or in a thread, with its dependencies.
+    """Return an async function that calls a compiled function, in a thread if it is sync, with its dependencies.
 
     Raises:
         SignatureError: a dependency cannot be called.
@@ -44,7 +44,7 @@ def runner_of(spec: FunctionSpec, threads: WorkerThreads) -> Callable[..., Await
 
 
 def check_dependencies(spec: FunctionSpec) -> None:
-    """Find out at registration what would fail at the first call.
+    """Check the dependencies of a function, so that errors appear at registration and not at the first call.
 
     Raises:
         SignatureError: a dependency cannot be called as it is written, or depends on itself.
@@ -58,11 +58,11 @@ def check_dependencies(spec: FunctionSpec) -> None:
 async def call_function(
     spec: FunctionSpec, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any], threads: WorkerThreads
 ) -> Any:
-    """Return what the function returns for these arguments.
+    """Return the function's result for these arguments.
 
     Raises:
-        InvalidArguments: they do not fit its parameters.
-        Whatever the function raises; one exception alone in a group without it.
+        InvalidArguments: the arguments do not fit the parameters.
+        Exception: any exception of the function; the only exception of a group without the group.
     """
     token = current_request.set(ctx)
     try:

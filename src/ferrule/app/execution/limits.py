@@ -1,4 +1,4 @@
-"""Time-outs and concurrency limits of one tool, prompt or resource; made around it only where they were asked for."""
+"""Time-outs and concurrency limits of one component; they wrap its function only if the author set them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class ToolTimeout(ToolError):
 
 
 class TooManyCalls(ToolError):
-    """A tool has as many calls running and waiting as it may."""
+    """A tool has its maximum number of running and waiting calls."""
 
 
 class Limits:
-    """What a component may take.
+    """The limits of a component.
 
     Args:
-        timeout_s: seconds that one run may take; the time in which a question waits for its answer does not count.
-            ``None`` for no limit. A sync function is given up, not stopped: Python cannot end a thread.
-        max_concurrent: runs at the same time; more wait their turn. ``None`` for no limit.
-        max_waiting: how many may wait; more are refused.
+        timeout_s: maximum duration of one run in seconds; the time in which a question waits for its answer does not
+            count. ``None`` for no limit. A sync function is abandoned, not stopped: Python cannot end a thread.
+        max_concurrent: maximum number of runs at the same time; further ones wait. ``None`` for no limit.
+        max_waiting: maximum number of waiting runs; further ones are refused.
 
     Raises:
         ValueError: a limit is not positive (the author's mistake).
@@ -55,13 +55,13 @@ class Limits:
 
 
 class _Clock:
-    """The time-out of one run, which stands still while a question is out."""
+    """The time-out of one run, which is paused while a question waits for its answer."""
 
     __slots__ = ("_left_s", "_outer", "_questions", "_scope")
 
     def __init__(self, scope: anyio.CancelScope, outer: _Clock | None) -> None:
         self._scope = scope
-        self._outer = outer  # of a tool that calls this one
+        self._outer = outer  # the time-out of a tool that calls this one, paused too
         self._questions = 0
         self._left_s = math.inf
 
@@ -94,12 +94,17 @@ _clock: ContextVar[_Clock | None] = ContextVar("ferrule_clock", default=None)
 
 
 def paused_time() -> _Clock | _NoClock:
-    """``with paused_time():`` around the wait for an answer of the client."""
+    """Return a context manager that pauses the time-out of the running tool, for the wait for a client's answer."""
     return _clock.get() or _NO_CLOCK
 
 
 def limited(name: str, function: Callable[..., Awaitable[Any]], limits: Limits) -> Callable[..., Awaitable[Any]]:
-    """``function`` within its limits; ``function`` itself when there are none."""
+    """Return ``function`` with its limits; ``function`` itself if it has none.
+
+    Raises (the returned function):
+        ToolTimeout: it did not end within ``timeout_s``.
+        TooManyCalls: too many calls are waiting.
+    """
     call = function
     if limits.timeout_s is not None:
         call = _timed(name, call, limits.timeout_s)
@@ -142,7 +147,7 @@ def _bounded(
             try:
                 await turn.wait()
             except BaseException:
-                if turn.is_set():  # the place was handed over in the very moment of the cancellation
+                if turn.is_set():  # the cancellation came after the place was passed to this call: pass it on
                     _pass_on()
                 else:
                     waiting.remove(turn)
@@ -155,7 +160,7 @@ def _bounded(
             _pass_on()
 
     def _pass_on() -> None:
-        """The place goes to who waits longest, without ever being free in between."""
+        """Give the place to the call that has waited longest; it is never free in between, so no other can take it."""
         nonlocal running
         if waiting:
             waiting.pop(0).set()

@@ -1,6 +1,6 @@
 """Which task the running code belongs to: its body, or middleware that stands around the body.
 
-Here, and not in the tasks extension, because middleware of this layer asks it, too.
+It is in this layer and not in the tasks extension, because middleware of this layer uses it too.
 """
 
 from __future__ import annotations
@@ -18,6 +18,6 @@ def current_task_id() -> str | None:
     """Return the id of the task that this code is part of; ``None`` in a request.
 
     A tool call that becomes a task passes the middleware twice: as the request, which is answered by a handle, and
-    around the task's body, whose result the client gets later. This tells the two apart.
+    around the task's body, whose result the client gets later. The id distinguishes the two.
     """
     return running_task.get()

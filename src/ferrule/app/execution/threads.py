@@ -1,10 +1,9 @@
-"""Sync functions in worker threads, so that one of them never stops the event loop.
+"""Worker threads for sync functions, so that they do not block the event loop.
 
-On asyncio the pool is our own and small: daemon threads that take jobs from one queue and hand results back with one
-``call_soon_threadsafe`` each (measured: 2-3x less than ``anyio.to_thread``). On trio the work goes through anyio. The
-number of threads is bounded and stated; what is over the bound waits in the queue, and the loop stays free. Context
-variables of the request are visible in the thread. A cancelled call is given up, not stopped: Python cannot end a
-thread.
+On asyncio a small pool of daemon threads takes jobs from one queue and returns each result with one
+``call_soon_threadsafe`` (2 to 3 times cheaper than ``anyio.to_thread``). On trio anyio's threads are used. The number
+of threads is bounded; further jobs wait in the queue. Context variables of the request are visible in the thread. A
+cancelled call is abandoned, not stopped: Python cannot end a thread.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ferrule.kernel.concurrency.cancellation import BodyExit
 __all__ = ["DEFAULT_MAX_THREADS", "WorkerThreads", "calling_loop"]
 
 DEFAULT_MAX_THREADS = 40
-"""Sync functions that run at the same time in one server; further calls wait their turn."""
+"""Maximum number of sync functions that run at the same time in one server; further calls wait."""
 
 _IDLE_S = 30.0
 """Seconds after which a thread without work ends."""
@@ -30,15 +29,18 @@ _local = threading.local()
 
 
 def calling_loop() -> Any:
-    """The asyncio loop, or trio's token, for which the current thread works; ``None`` outside a worker thread."""
+    """Return the asyncio loop, or trio's token, of the current worker thread; ``None`` in another thread."""
     return getattr(_local, "loop", None)  # a thread-local has the attribute only in threads that set it
 
 
 class WorkerThreads:
-    """A bounded pool of threads, made as needed.
+    """A bounded pool of threads, which are started when they are needed.
 
     Args:
-        max_threads: upper bound of threads.
+        max_threads: maximum number of threads.
+
+    Raises:
+        ValueError: ``max_threads`` is less than 1.
     """
 
     __slots__ = ("_asyncio", "_idle", "_jobs", "_limiter", "_lock", "_threads", "max_threads")
@@ -56,11 +58,15 @@ class WorkerThreads:
 
     @property
     def count(self) -> int:
-        """Threads that exist now."""
+        """Number of threads that exist now."""
         return self._threads
 
     async def run(self, function: Callable[..., Any], kwargs: dict[str, Any]) -> Any:
-        """``function(**kwargs)`` in a thread; raises what it raises."""
+        """Return the result of ``function(**kwargs)``, called in a thread.
+
+        Raises:
+            BaseException: any exception of the function.
+        """
         if self._asyncio is None:
             import asyncio
 
@@ -85,19 +91,19 @@ class WorkerThreads:
                 job = self._jobs.get(timeout=_IDLE_S)
             except Empty:
                 with self._lock:
-                    # A job that was put since then counted on this thread.
+                    # Not if a job was put meanwhile: it started no thread, because this one was idle.
                     if self._jobs.empty():
                         self._threads -= 1
                         self._idle = max(0, self._idle - 1)
                         return
                 continue
             outcome = job.run()
-            # Before the caller hears of it: its next call must find this thread idle, not make another.
+            # Before the result is delivered: the caller's next call must find this thread idle, or it starts another.
             with self._lock:
                 if self._jobs.empty():
                     self._idle += 1
             job.deliver(*outcome)
-            del job, outcome
+            del job, outcome  # or an idle thread would keep the last result alive
 
     async def _run_elsewhere(self, function: Callable[..., Any], kwargs: dict[str, Any]) -> Any:
         import anyio
@@ -112,7 +118,7 @@ class WorkerThreads:
             _local.loop = token
             try:
                 return function(**kwargs)
-            except (StopIteration, GeneratorExit) as stop:  # neither goes through an `await`
+            except (StopIteration, GeneratorExit) as stop:  # neither can be raised through an `await`
                 raise BodyExit(stop) from stop
             finally:
                 _local.loop = None
@@ -131,7 +137,7 @@ class _Job:
         self.future = future
 
     def run(self) -> tuple[Any, BaseException | None]:
-        """In the worker: call; the result and the exception."""
+        """Call the function in the worker thread, and return its result and its exception."""
         if self.future.cancelled():
             return None, None
         _local.loop = self.loop
@@ -139,7 +145,7 @@ class _Job:
         result: Any = None
         try:
             result = self.context.run(self.function, **self.kwargs)
-        except (StopIteration, GeneratorExit) as stop:  # neither goes through an `await`
+        except (StopIteration, GeneratorExit) as stop:  # neither can be raised through an `await`
             error = BodyExit(stop)
             error.__cause__ = stop
         except BaseException as raised:
@@ -149,11 +155,11 @@ class _Job:
         return result, error
 
     def deliver(self, result: Any, error: BaseException | None) -> None:
-        """Hand the outcome to the loop."""
+        """Pass the outcome to the event loop."""
         try:
             self.loop.call_soon_threadsafe(_settle, self.future, result, error)
         except RuntimeError:
-            return  # the loop has ended; nobody waits any more
+            return  # the event loop has ended, and with it the caller
 
 
 def _settle(future: Any, result: Any, error: BaseException | None) -> None:

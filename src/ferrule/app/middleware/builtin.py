@@ -1,6 +1,6 @@
-"""Middleware ready to use: rate limits, results used again, one log line per request, timings, and masked errors.
+"""Middleware: rate limits, cached results, one log line for each request, timings, and masked errors.
 
-Each is ``async (ctx, call_next) -> result`` and small enough to copy and change. Put the outermost first:
+Each is ``async (ctx, call_next) -> result`` and short enough to copy and change. The outermost comes first:
 ``MCPServer("x", middleware=[LogRequests(), RateLimit(100, per_s=60)])``. Notifications pass through all of them.
 """
 
@@ -37,15 +37,15 @@ __all__ = [
 ]
 
 RATE_LIMITED_CODE: Final = 429
-"""An application's own code: outside the range that JSON-RPC and the specification reserve (2026-07-28, "Overview")."""
+"""An application's code, outside the range that JSON-RPC and the specification reserve (2026-07-28, "Overview")."""
 
 LIMITED_METHODS: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 
 _MAX_STATES: Final = 10_000
-"""States of later rounds that a limit remembers."""
+"""Maximum number of states of later rounds that a limit keeps."""
 
 _ALONE_S: Final = 5.0
-"""So long does a process count by itself before it tries a store again that was away."""
+"""Seconds that a process counts by itself before it tries an unreachable store again."""
 
 logger = logging.getLogger("ferrule.app")
 
@@ -53,7 +53,7 @@ Context = ServerRequestContext[Any]
 
 
 class RateLimited(MCPError):
-    """Too many requests; ``data.retryAfterMs`` says when the next one will pass."""
+    """Too many requests; ``data.retryAfterMs`` is the time in milliseconds until the next one will pass."""
 
     default_code = RATE_LIMITED_CODE
 
@@ -63,10 +63,10 @@ class RateLimited(MCPError):
 
 
 def sender_of(ctx: Context) -> str:
-    """Whom a request counts for: the principal, else the address of the peer, else the session, else everybody.
+    """Return the sender that a request counts for: the principal, else the peer's address, else the session.
 
-    The address comes before the session because anybody can open another session. Of an IPv6 address the network
-    (/64) counts, which is what one subscriber has.
+    Without any of these all requests count together. The address comes before the session, because a client can open
+    any number of sessions. Of an IPv6 address the network (/64) counts, since one subscriber has the whole network.
     """
     principal = principal_id(principal_of(ctx))
     if principal is not None:
@@ -94,23 +94,27 @@ def _network_of(address: str) -> str:
 class RateLimit:
     """At most ``requests`` in ``per_s`` seconds for each sender, spread as they like (a token bucket).
 
-    Counted in the server's store: where workers share one (``store="redis://…"`` or ``"sqlite:///…"``), the limit holds
-    over all of them, otherwise in this process. While a shared store is away, each process counts by itself.
+    Requests are counted in the server's store: if workers share one (``store="redis://…"`` or ``"sqlite:///…"``), the
+    limit is that of all workers together, otherwise that of each process. While a shared store cannot be reached, each
+    process counts by itself.
 
-    A call counts once, however many questions it asks: the later rounds of a modern call bring its sealed state and are
-    not counted. A state that is brought again, or that is none, counts.
+    A call counts once, however many questions it asks: the later rounds of a modern call have its sealed state and are
+    not counted. A request with a used or invalid state counts.
 
-    Behind a proxy that is not among ``trusted_proxies`` all requests that nobody signed come from one address: name it
-    there, or give ``key``.
+    Behind a proxy that is not among ``trusted_proxies`` all anonymous requests come from one address: add the proxy
+    there, or set ``key``.
 
     Args:
         requests: size of the bucket.
         per_s: seconds in which an empty bucket fills.
-        methods: those that count.
-        key: whom a request counts for; `sender_of` says: the principal, else the address, else the session.
-        name: tells two limits with the same numbers and methods apart, which would count together otherwise.
-        max_senders: buckets kept in this process; the one unused longest goes.
-        clock: seconds, for tests; a shared store has its own.
+        methods: the methods that count.
+        key: returns the sender that a request counts for; by default `sender_of`.
+        name: distinguishes two limits with the same numbers and methods, which would count together otherwise.
+        max_senders: maximum number of buckets in this process; the least recently used is deleted first.
+        clock: returns seconds; for tests. A shared store has its own clock.
+
+    Raises:
+        ValueError: ``requests`` is less than 1, or ``per_s`` is not positive.
     """
 
     def __init__(
@@ -137,7 +141,7 @@ class RateLimit:
         self._states: dict[bytes, None] = {}
 
     async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
-        # The pass around a task's body is part of a request that was counted.
+        # Middleware runs a second time around a task's body, whose request was counted before.
         if ctx.request_id is None or ctx.method not in self._methods or current_task_id() is not None:
             return await call_next(ctx)
         if not self._may_be_a_later_round(ctx):
@@ -146,11 +150,11 @@ class RateLimit:
         try:
             return await call_next(ctx)
         finally:
-            if "resumed" not in ctx.session.notes:  # the state was none of ours
+            if "resumed" not in ctx.session.notes:  # the state was not valid
                 await self._count(ctx)
 
     def _may_be_a_later_round(self, ctx: Context) -> bool:
-        """Return whether a request brings a state that this has not seen; the same state again is another call."""
+        """Return whether a request has a state that was not seen before; a repeated state counts as another call."""
         params: Any = ctx.params
         state: Any = cast("Mapping[str, Any]", params).get("requestState") if isinstance(params, Mapping) else None
         if ctx.method not in ctx.revision.input_required_methods or not isinstance(state, str):
@@ -176,18 +180,18 @@ class RateLimit:
                 return await store.rates.take(key, size=self._requests, per_s=self._per_s)
             except OSError as error:
                 self._alone_until_s = self._clock() + _ALONE_S
-                logger.warning("rates are counted in this process alone, the store is away: %s", error)
+                logger.warning("rates are counted in this process only, because the store cannot be reached: %s", error)
         return await self._here.take(sender, size=self._requests, per_s=self._per_s)
 
 
 @dataclass(frozen=True, slots=True)
 class TimingOf:
-    """One request, measured.
+    """The measurement of one request.
 
     Attributes:
         method: such as ``tools/call``.
-        name: of the tool or prompt, or the URI; ``None`` where a method has none.
-        elapsed_s: seconds.
+        name: of the tool or prompt, or the URI; ``None`` for a method without one.
+        elapsed_s: its duration in seconds.
         outcome: ``"ok"``, ``"error"`` (a result with ``isError``), ``"input_required"``, the code of a protocol error,
             or the class of an exception.
     """
@@ -199,11 +203,11 @@ class TimingOf:
 
 
 class Timing:
-    """Tells ``report`` how long each request took and how it ended.
+    """Calls ``report`` with the duration and the outcome of each request.
 
     Args:
-        report: called once per request, after it; must not block.
-        clock: seconds, for tests.
+        report: called after each request; must not block.
+        clock: returns seconds; for tests.
     """
 
     def __init__(self, report: Callable[[TimingOf], object], *, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -217,12 +221,12 @@ class Timing:
         try:
             result = await call_next(ctx)
         except BaseException as error:
-            self._tell(ctx, started, str(error.code) if isinstance(error, MCPError) else type(error).__name__)
+            self._report_timing(ctx, started, str(error.code) if isinstance(error, MCPError) else type(error).__name__)
             raise
-        self._tell(ctx, started, outcome_of(result))
+        self._report_timing(ctx, started, outcome_of(result))
         return result
 
-    def _tell(self, ctx: Context, started: float, outcome: str) -> None:
+    def _report_timing(self, ctx: Context, started: float, outcome: str) -> None:
         self._report(TimingOf(ctx.method, name_of(ctx), self._clock() - started, outcome))
 
 

@@ -1,11 +1,11 @@
-"""Answers used again for a while: a tool that asks a slow service the same question for the tenth time this minute.
+"""A server-side cache of results, for example of a tool that calls a slow service with the same arguments again.
 
-The server's store keeps them, so that workers which share one share the answers. An answer is found again for the same
-tool, arguments, revision of the protocol and *partition*: who may see it. The specification's own cache hints
-(2026-07-28, "Caching") are for clients and do not cover ``tools/call``; this is the server's side.
+The server's store keeps the results, so that workers with the same store share them. The key of a result is the tool,
+the arguments, the revision of the protocol and the *partition*: who may see it. The cache hints of the specification
+(2026-07-28, "Caching") are for clients and do not cover ``tools/call``.
 
-Rule a newcomer would break: what a guard would refuse is not answered from here either. A hit asks the guard of its
-tool or resource first, because middleware stands before it.
+Middleware runs before the guard of a tool or resource. A cached result must therefore be returned only after that guard
+was checked here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ logger = logging.getLogger("ferrule.app")
 _THIS_PROCESS: Final = secrets.token_hex(8)
 _KINDS: Final = {"tools/call": "name", "resources/read": "uri"}
 _NOT_KEPT: Final = ("inputResponses", "requestState", "task")
-"""A request with one of these is a later round of a call, or asks for a task: its answer is its own."""
+"""A request with one of these params is a later round of a call, or begins a task: its result is not cached."""
 
 Context = ServerRequestContext[Any]
 
@@ -49,28 +49,28 @@ def store_of(ctx: Context) -> Store | None:
 
 
 class CacheResults:
-    """Middleware that answers a call with what an equal one was answered shortly before.
+    """Middleware that returns the cached result of an equal call.
 
-    Kept are complete results without an error; never a question to the client, the result of a call that asked one, a
-    task's handle, or a later round.
-    What a body does beside its result (progress, log messages, notifications) happens only when it runs.
+    Only complete results without an error are cached. Input requests, results of calls that asked the client a
+    question, task handles and results of later rounds are not. Progress, log messages and notifications are sent only
+    when the function runs.
 
-    A *private* answer is found again only by the authenticated principal with the same scopes; else by the same legacy
-    session; else, on stdio and in one process, by this process. Over HTTP without either nobody can be told from
-    anybody, so nothing private is kept. A *public* answer is found by everybody who may use the tool.
+    A *private* result is returned only to the same authenticated principal with the same scopes; without a principal,
+    in the same legacy session; without a session, on stdio and in one process, in this process. Over HTTP without
+    principal and session, private results are not cached. A *public* result is returned to all that may use the tool.
 
-    Put it last, so that other middleware sees every request.
+    Put it last in the list of middleware, so that the others see every request.
 
     Args:
-        ttl_s: seconds that an answer is used again.
-        tools: names of the tools that it is for.
-        resources: URIs; one that ends with ``*`` stands for all that begin like it.
+        ttl_s: seconds that a result is cached.
+        tools: names of the cached tools.
+        resources: cached URIs; one that ends with ``*`` matches all URIs with that beginning.
         scope: ``"private"`` or ``"public"``.
-        vary: what else an answer depends on, as text; asked for each request.
-        max_result_bytes: larger results are not kept.
+        vary: called for each request; returns text that is part of the key.
+        max_result_bytes: larger results are not cached.
 
     Raises:
-        ValueError: nothing to keep, or for no time.
+        ValueError: there are neither tools nor resources, or ``ttl_s`` is not positive.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class CacheResults:
         if found is not None:
             return decode(found)
         result = await call_next(ctx)
-        if "asked" in ctx.session.notes:  # what somebody answered is no answer for the next caller
+        if "asked" in ctx.session.notes:  # the result depends on a user's answer
             return result
         kept = self._kept(result)
         if kept is not None:
@@ -122,11 +122,11 @@ class CacheResults:
         return result
 
     async def forget(self, server: MCPServer[Any], name: str) -> None:
-        """What a tool (by name) or resource (by URI) answered is not used again: the data behind it changed.
+        """Drop the cached results of a tool (by name) or resource (by URI), because its data have changed.
 
         Args:
-            server: the one that is asked; for a tool of a mounted server the outermost.
-            name: as it was asked for.
+            server: the server; for a tool of a mounted server the outermost one.
+            name: as clients request it.
 
         Raises:
             OSError: the store cannot be reached.
@@ -153,10 +153,10 @@ class CacheResults:
         return name if name in self._uris or name.startswith(self._uri_starts) else None
 
     def _may_use(self, ctx: Context, name: str) -> bool:
-        """Whether the component is there and its guard lets the request pass; if not, whoever serves it says why."""
+        """Return whether the component exists and its guard accepts the request; otherwise its handler raises."""
         app = cast("MCPServer[Any]", application_of(ctx.server))
         if not any(middleware is self for middleware in ctx.server.middleware):
-            return True  # of a mounted server: its host asked the guard before it came here
+            return True  # middleware of a mounted server runs after the guard was checked
         guard: Guard | None
         if ctx.method == "tools/call":
             tool = app.tools.index.live.get(name)
@@ -200,7 +200,7 @@ class CacheResults:
         return encode_str(["result", app.name, app.version, path, name])
 
     def _partition(self, ctx: Context) -> list[Any] | None:
-        """Who else may get this answer; ``None``: nobody."""
+        """Return the part of the key for those that may get this result; ``None`` if it must not be cached."""
         if self._is_public:
             return []
         principal = principal_of(ctx)
@@ -213,13 +213,16 @@ class CacheResults:
         if not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "CacheResults keeps nothing private for requests of nobody in particular: "
-                "authenticate them, or give scope='public' if all may see the same"
+                "CacheResults caches no private results of anonymous requests: "
+                "authenticate them, or set scope='public' if all may see the same"
             )
         return None
 
     def _path(self, app: MountableServer) -> str | None:
-        """Where among the mounted servers this stands, so that tools of one name are told apart; ``None``: twice."""
+        """Return the mount path of the server with this middleware, which distinguishes tools of the same name.
+
+        ``None`` if more than one server has it.
+        """
         found = list(self._paths(app, ""))
         return found[0] if len(found) == 1 else None
 
@@ -230,7 +233,7 @@ class CacheResults:
             yield from self._paths(mount.server, f"{path}/{number}")
 
     def _kept(self, result: Any) -> bytes | None:
-        """Return a result as it is kept, ``None`` for one that is not."""
+        """Return the encoded result to cache; ``None`` for one that is not cached."""
         try:
             encoded = encode(result)
         except EncodeError:

@@ -32,7 +32,7 @@ class Content:
         self.meta = meta
 
     def block(self) -> ToolContentBlock:
-        """The content block."""
+        """Return the content block; subclasses implement it."""
         raise NotImplementedError
 
 

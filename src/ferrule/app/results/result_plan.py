@@ -1,18 +1,18 @@
-"""From what a tool returns to a `ToolResult`: structured content, and one projection of it as text.
+"""The conversion of a tool's return value to a `ToolResult`: structured content, and the same as text.
 
-A `ResultPlan` is made per tool from its return annotation:
+A `ResultPlan` is made for each tool from its return annotation:
 
-* *text* (``-> str``): the text itself, and the same string as structured content.
-* *typed* (a class, a list, a number …): validated, then structured content and its text.
-* *free* (no annotation, ``Any``): what the value is decides; text stays text only, data is also structured.
-* *content* (``Image``, ``list[Image | str]``, ``ToolResult`` …): blocks; structured only if a schema was given.
+* *text* (``-> str``): the text, and the same string as structured content.
+* *typed* (a class, a list, a number …): validated; then structured content and its text.
+* *free* (no annotation, ``Any``): depends on the value; text stays text only, data is also structured.
+* *content* (``Image``, ``list[Image | str]``, ``ToolResult`` …): content blocks; structured only with a schema.
 
-A value that does not fit what the tool declares is a `ResultError`, never a success without its structured content.
-NaN and infinities become ``null`` in both projections, and are an error where the declared type forbids ``null``.
+A value that does not fit the declared type is a `ResultError`, never a success without its structured content. NaN and
+infinities become ``null`` in both forms, and are an error if the declared type forbids ``null``.
 
-Revisions differ: 2026-07-28 takes any JSON value as structured content; 2025-06-18 and 2025-11-25 take objects only, so
-anything else is wrapped as ``{"result": value}``, in the schema (marked ``x-fastmcp-wrap-result``, which other clients
-unwrap) and in the value; older ones have only text.
+Revisions differ: 2026-07-28 allows any JSON value as structured content. 2025-06-18 and 2025-11-25 allow objects only,
+so that any other value is wrapped as ``{"result": value}``, in the schema (marked ``x-fastmcp-wrap-result``, which
+other clients unwrap) and in the value. Older revisions have text only.
 """
 
 from __future__ import annotations
@@ -57,36 +57,37 @@ __all__ = [
 ]
 
 DEFAULT_MAX_RESULT_BYTES = 64 * 1024 * 1024
-"""The largest result that a tool may give, in bytes of its text projection and of its base64."""
+"""Default of the maximum size of a tool's result, in bytes of its text and of its base64."""
 
 WRAP_MARKER = "x-fastmcp-wrap-result"
-"""The schema keyword by which clients know that the value stands under ``result``."""
+"""The schema keyword that tells clients that the value is wrapped in ``result``."""
 
 PlanKind = Literal["text", "typed", "free", "content"]
 Validate = Callable[[Any], None]
 
 _FOREIGN_RESULTS = (CacheableResult, CompleteResult, EmptyResult, GetPromptResult)
-"""Results that no tool call has: what a list or a read gives, for instance."""
+"""Results of other methods, such as lists, which a tool must not return."""
 _CONTENT_TYPES = (Content, ToolContentBlock, ResourceContents)
 _Block = ToolContentBlock
 _Result = ToolResult
 
 
 class _Revision(Protocol):
-    """The one fact about a revision that results depend on."""
+    """The fact about a revision that results depend on."""
 
     @property
     def structured_output(self) -> str: ...
 
 
 class ResultPlan:
-    """How one tool's return values become results; see `plan_result`.
+    """Converts the return values of one tool to results; see `plan_result`.
 
     Attributes:
-        kind: see the head of the file.
-        schema: the published output schema; ``None`` when there is none.
-        wraps: whether older revisions get the value under ``result``.
-        has_opaque_part: whether a library describes some part by itself.
+        kind: see the module's docstring.
+        schema: the published output schema; ``None`` if there is none.
+        wraps: whether older revisions get the value wrapped in ``result``.
+        has_opaque_part: whether the schema of some part comes from another library, such as pydantic.
+        project: converts a return value.
     """
 
     __slots__ = (
@@ -107,7 +108,11 @@ class ResultPlan:
     )
 
     project: Callable[[Any, _Revision], Any]
-    """A return value and the revision → `ToolResult` (or another result that the tool made itself)."""
+    """``(value, revision) -> result``: a `ToolResult`, or another result that the tool itself made.
+
+    Raises:
+        ResultError: the value does not fit the declared type, has no JSON form, or is too large.
+    """
 
     def __init__(
         self,
@@ -131,7 +136,8 @@ class ResultPlan:
         self.validate = validate
         self.has_opaque_part = False
         self._opaque_check: Validate | None = None
-        # Instances of dataclasses and their kin do not check their own fields; pydantic's do, and dicts were converted.
+        # Dataclasses, Structs and attrs classes do not validate their fields, so that their values are checked here;
+        # pydantic's do, and typed dicts were converted.
         self._checks_itself = True
         self._may_hold_tuples = shape is None
         self._has_aliases = False
@@ -148,7 +154,7 @@ class ResultPlan:
         self.project = self._text if kind == "text" else self._any
 
     def output_schema(self) -> dict[str, Any] | None:
-        """Return the schema for 2026-07-28; made once."""
+        """Return the output schema in the form of 2026-07-28; made on first use. ``None`` if there is none."""
         if callable(self.schema):
             self.schema = self.schema()
         return self.schema
@@ -211,12 +217,12 @@ class ResultPlan:
         if self.validate is not None:
             self.validate(plain)
         text = plain if isinstance(plain, str) else data.decode() if self.encoder is None else self.encoder(plain)
-        # Text that was never declared has no structure to tell.
+        # Text without a declared type has no structured content.
         structured = UNSET if plain is text and self.schema is None else self._structured(plain, revision)
         return ToolResult([ToolContentBlock("text", text)], structured)
 
     def _structured(self, plain: Any, revision: _Revision) -> Any:
-        """Return what this revision can take of the value; ``UNSET`` when nothing."""
+        """Return the structured content that a revision allows; ``UNSET`` for none."""
         if not self.structured or revision.structured_output == "none":
             return UNSET
         if revision.structured_output == "any":
@@ -236,7 +242,7 @@ class ResultPlan:
             raise ResultError("it is nested too deeply or refers to itself") from error
 
     def _fitted(self, value: Any) -> Any:
-        """Return the value as the declared type; as it is, where only its subclasses kept it from being that."""
+        """Return the value converted to the declared type, or as builtins if only subclasses of them prevented that."""
         try:
             return native(value, cast("Shape", self.shape))
         except msgspec.ValidationError as error:
@@ -251,7 +257,7 @@ class ResultPlan:
         return plain
 
     def _check_opaque(self, plain: Any) -> None:
-        """pydantic does not look at what was changed or constructed past it, and its dump follows the instance."""
+        """Validate a value of pydantic's by its schema: pydantic does not check changed or constructed instances."""
         if self._opaque_check is None:
             self._opaque_check = _lazy_validator(_exact_schema_of(cast("Shape", self.shape)))
         self._opaque_check(plain)
@@ -260,11 +266,11 @@ class ResultPlan:
         shape = self.shape
         if shape is None:
             return
-        if not self.has_opaque_part:  # what is described by its own library is checked in any case
+        if not self.has_opaque_part:  # `_check_opaque` checks the others in any case
             self._fit(plain)
 
     def _own_result(self, result: ToolResult, revision: _Revision) -> ToolResult:
-        """Return a `ToolResult` of the tool's own making: only its structured content is looked at."""
+        """Return a `ToolResult` that the tool itself made, after checking its size and structured content."""
         self._check_blocks(result.content)
         if result.is_error:
             return result
@@ -279,7 +285,7 @@ class ResultPlan:
         if len(data) > self.max_bytes:
             raise self._too_big(len(data))
         if self.wraps and revision.structured_output == "object" and is_object(plain) and plain.keys() == {"result"}:
-            plain = plain["result"]  # as another tool's result has it in this revision
+            plain = plain["result"]  # copied from another tool's result in this revision
         if self.shape is not None:
             self._fit(plain)
         if self.validate is not None:
@@ -290,7 +296,7 @@ class ResultPlan:
         return msgspec.structs.replace(result, structured_content=fitting)
 
     def _blocks(self, value: Any) -> list[ToolContentBlock] | None:
-        """Return the value as content; ``None`` when it is data."""
+        """Return the value as content blocks; ``None`` if it is data."""
         if isinstance(value, _CONTENT_TYPES):
             return [_block(value)]
         if not is_array(value):
@@ -334,19 +340,19 @@ def plan_result(
     max_bytes: int = DEFAULT_MAX_RESULT_BYTES,
     mode: str = "model",
 ) -> ResultPlan:
-    """Read a return annotation once.
+    """Return the plan for a return annotation.
 
     Args:
-        returns: the resolved annotation; ``inspect.Parameter.empty`` when there is none.
-        encoder: JSON-shaped data → text; ``None`` is compact JSON.
+        returns: the resolved annotation; ``inspect.Parameter.empty`` without one.
+        encoder: converts JSON-shaped data to text; ``None`` for compact JSON.
         structured: ``False`` publishes no output schema and sends text only.
-        output_schema: the author's own, published as it stands and enforced.
-        max_bytes: see `DEFAULT_MAX_RESULT_BYTES`.
-        mode: of the published schema, ``"model"`` or ``"exact"``.
+        output_schema: the author's own schema, published unchanged and enforced.
+        max_bytes: maximum size of a result; see `DEFAULT_MAX_RESULT_BYTES`.
+        mode: mode of the published schema, ``"model"`` or ``"exact"``.
 
     Raises:
         SignatureError: the annotation has no JSON form.
-        NameError: it names something that is not defined yet.
+        NameError: the annotation uses a name that is not defined yet.
     """
     kind, shape = _read_annotation(returns)
     schema: Callable[[], dict[str, Any]] | dict[str, Any] | None = None
@@ -380,7 +386,7 @@ def plan_result(
 
 
 def wrap_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return an output schema for revisions that take objects only: the value stands under ``result``."""
+    """Return an output schema for revisions that allow objects only: the value is wrapped in ``result``."""
     inner = {key: value for key, value in schema.items() if key != "$defs"}
     made: dict[str, Any] = {
         "type": "object",
@@ -394,7 +400,7 @@ def wrap_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def error_result(text: str) -> ToolResult:
-    """Return a failure for the model to read."""
+    """Return a result with ``isError`` and a text for the model."""
     return ToolResult([ToolContentBlock("text", text)], is_error=True)
 
 
@@ -409,20 +415,20 @@ def _read_annotation(returns: Any) -> tuple[PlanKind, Shape | None]:
         return "free", None
     if returns is None or returns is type(None):
         return "free", None
-    if _speaks_of_content(returns):
+    if _contains_content(returns):
         _check_content(returns)
         return "content", None
     shape = shape_of(returns)
-    return ("free", None) if _says_nothing(shape) else ("typed", shape)
+    return ("free", None) if _is_open(shape) else ("typed", shape)
 
 
-def _says_nothing(shape: Shape) -> bool:
-    """``list`` and its like promise nothing of their items, which may well be pictures."""
+def _is_open(shape: Shape) -> bool:
+    """Return whether a shape leaves the type of its items open, which may then be content such as images."""
     return shape.kind == "any" or (shape.kind in ("array", "tuple") and any(item.kind == "any" for item in shape.items))
 
 
 def _without_input_required(annotation: Any) -> Any:
-    """Return a return type without `InputRequired`, which is no result but a question (``-> str | InputRequired``)."""
+    """Return a return type without `InputRequired`, which is no result (``-> str | InputRequired``)."""
     if getattr(annotation, "is_input_required", False):  # any class of the author's, or none of them
         return Any
     if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
@@ -432,20 +438,20 @@ def _without_input_required(annotation: Any) -> Any:
     return annotation if len(kept) == len(parts) else typing.Union[tuple(kept)]
 
 
-def _speaks_of_content(annotation: Any) -> bool:
+def _contains_content(annotation: Any) -> bool:
     if isinstance(annotation, type):
         return issubclass(annotation, Content | ToolContentBlock | ResourceContents | Result | InputRequiredResult)
-    return any(_speaks_of_content(part) for part in typing.get_args(annotation) if not isinstance(part, str))
+    return any(_contains_content(part) for part in typing.get_args(annotation) if not isinstance(part, str))
 
 
 def _check_content(annotation: Any, *, in_list: bool = False) -> None:
-    """Refuse content where it could never be sent: only a block, or a list of blocks and data, is content.
+    """Check that content is used only as the whole result or as an item of a list.
 
     Raises:
-        SignatureError: it stands in a dict, or in a list of lists.
+        SignatureError: content is used in a dict, or in a list of lists.
     """
     origin = typing.get_origin(annotation)
-    parts = [part for part in typing.get_args(annotation) if _speaks_of_content(part)]
+    parts = [part for part in typing.get_args(annotation) if _contains_content(part)]
     if not parts:
         return
     is_list = isinstance(origin, type) and issubclass(origin, Iterable) and not issubclass(origin, Mapping)
@@ -479,14 +485,14 @@ def _block(value: Any) -> ToolContentBlock:
 
 
 def _bytes_of(text: str | None) -> int:
-    """As UTF-8; a lone surrogate becomes three bytes, as on the wire."""
+    """Return the size of text as UTF-8; a lone surrogate counts three bytes, as on the wire."""
     if text is None:
         return 0
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def to_json_value(value: Any) -> Any:
-    """``value`` as JSON-shaped data.
+    """Return ``value`` as JSON-shaped data.
 
     Raises:
         ResultError: it has no JSON form.
@@ -500,7 +506,8 @@ def to_json_value(value: Any) -> Any:
 
 
 def _advice(value: object) -> str:
-    """Not made a list here: that would run the author's code on the event loop, after his function has ended."""
+    """Return the advice to return a list, for an iterator; empty for other values."""
+    # Converting it here would run the author's code on the event loop, after the function has ended.
     return "; return a list" if hasattr(type(value), "__next__") else ""  # an iterator, told by its protocol
 
 
@@ -528,7 +535,7 @@ def _misfit(error: msgspec.ValidationError, value: Any) -> ResultError:
 
 
 def _exact_schema_of(shape: Shape) -> dict[str, Any]:
-    """Return what every result of this shape keeps."""
+    """Return the schema that all results of this shape fit."""
     from ferrule.app.signatures.json_schema import exact_schema
 
     return exact_schema(shape, output=True)

@@ -1,6 +1,6 @@
 """An `MCPServer` over HTTP: its endpoint, one process that serves it, or several on one port.
 
-What several workers need is checked in `ferrule.app.serving.workers` before the first of them starts.
+`ferrule.app.serving.workers` checks the needs of several workers before the first of them starts.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ __all__ = ["make_endpoint", "serve_http", "serve_workers"]
 
 
 def make_endpoint(app: ServedApplication, options: dict[str, Any]) -> HttpEndpoint:
-    """Return the ASGI callable; ``options`` are those of `HttpOptions`."""
+    """Return the ASGI application; ``options`` are those of `HttpOptions`."""
     if app.store is not None and app.store.sessions is not None and app.store.channel is not None:
         options.setdefault("shared", app.store)
         options.setdefault("event_store", app.store.events)
+    # A worker whose shared store cannot be written to is not ready: a load balancer then uses another one.
     if app.store is not None and app.store.is_shared and options.get("ready_check") is None:
         options["ready_check"] = partial(probe, app.store.blobs)
     return HttpEndpoint(app.lowlevel, HttpOptions(**options))
@@ -53,7 +54,8 @@ def serve_workers(
         load: returns the application in a worker, where it cannot be imported by a name; must be picklable.
 
     Raises:
-        WorkerError: the workers could not keep what a client was promised, or cannot find ``app``.
+        WorkerError: the workers lack a shared store, or cannot import ``app``.
+        OSError: the address cannot be bound.
     """
     from ferrule.transports.hosting.workers import find_target, run_workers
 
@@ -62,6 +64,7 @@ def serve_workers(
     on_started = options.pop("on_started", None) or partial(announce, path=path, is_tls=is_tls)
     log_to_stderr(options.get("log_level", "warning"))
     limits = options.get("limits") or HttpLimits()
+    # Bound before the workers start, so that they inherit the sockets and the system distributes connections.
     sockets = bind(host, port)
     port = sockets[0].getsockname()[1]
     try:

@@ -1,4 +1,4 @@
-"""Requests of this very program to its own server: through middleware and handlers, without a transport or bytes."""
+"""Requests of a program to its own server: through middleware and handlers, without a transport."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TRANSPORT = LocalContext("local", can_send_request=False)
 
 
 class _LocalDispatch:
-    """The way back of a local request: progress to a callback, other notifications nowhere."""
+    """The dispatch context of a local request: progress goes to a callback, other notifications are dropped."""
 
     __slots__ = ("_on_progress", "request_id")
 
@@ -53,10 +53,10 @@ class _LocalDispatch:
 
 
 class LocalCaller:
-    """Calls one server from inside its program, as a modern client without capabilities.
+    """Calls one server within its own program, as a modern client without capabilities.
 
     Args:
-        server: the registry.
+        server: the server.
     """
 
     def __init__(self, server: Server[Any]) -> None:
@@ -67,7 +67,7 @@ class LocalCaller:
 
     @asynccontextmanager
     async def started(self) -> AsyncGenerator[Any]:
-        """Enter the server's lifespan, once for all who are inside; gives its state."""
+        """Enter the server's lifespan, unless it is entered already, and yield its state."""
         if self._running:
             self._running += 1
             try:
@@ -83,10 +83,10 @@ class LocalCaller:
                 self._state, self._running = None, 0
 
     async def request(self, method: str, params: Mapping[str, Any], on_progress: OnProgress | None = None) -> Any:
-        """Return the finished result of one request; inside `started`, or with a lifespan around this one request.
+        """Return the finished result of one request; outside `started`, the lifespan is entered for this request.
 
         Raises:
-            Whatever the chain raises.
+            Exception: any exception of middleware or handler.
         """
         async with self.started() as state:
             dispatch = _LocalDispatch(next(self._ids), on_progress)

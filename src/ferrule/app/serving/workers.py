@@ -1,4 +1,4 @@
-"""What several workers of one server need, checked before the first starts; and what the first gives to all.
+"""The checks before several workers of one server start, and the data that they receive.
 
 Legacy sessions, tasks, subscriptions and calls with several rounds must work in every worker. Without a store that all
 workers share they cannot, so starting workers then fails with an error that names the option to set.
@@ -26,14 +26,14 @@ logger = logging.getLogger("ferrule.app")
 
 
 class ServedExtension(Protocol):
-    """What serving needs of an extension."""
+    """The members of an extension that serving uses."""
 
     serves_tasks: ClassVar[bool]
-    """Whether it makes tasks of tools that ask for it."""
+    """Whether it runs tools that are registered with ``task=`` as tasks."""
 
 
 class ServedApplication(Protocol):
-    """What serving needs of an `MCPServer`, which describes each member."""
+    """The members of an `MCPServer` that serving uses; it describes them."""
 
     @property
     def lowlevel(self) -> Server[Any]: ...
@@ -49,13 +49,14 @@ class ServedApplication(Protocol):
 
 
 def check_can_scale(app: ServedApplication, options: dict[str, Any]) -> None:
-    """Refuse workers that would break promises.
+    """Check that all features of a server work in several workers.
 
     Args:
-        options: as given to ``run``.
+        app: the server.
+        options: of ``run``.
 
     Raises:
-        WorkerError: sessions or tasks are on and there is no store that all workers see; or this is a worker.
+        WorkerError: sessions or tasks are on and there is no store that all workers share; or this is a worker.
     """
     if in_worker():
         raise WorkerError('A worker may not start workers: put run() under `if __name__ == "__main__":`')
@@ -76,10 +77,10 @@ def check_can_scale(app: ServedApplication, options: dict[str, Any]) -> None:
 
 
 def make_payload(app: ServedApplication, host: str, port: int, options: dict[str, Any]) -> dict[str, Any]:
-    """Return what each worker is given: options, and a key for the state between rounds where the author set none.
+    """Return the data for each worker: options, and a key for the state between rounds if the author set none.
 
-    Where no cipher is installed, one process alone keeps such states itself. Several workers cannot: this logs a
-    warning before the first call needs it.
+    Without the cipher library a single process keeps such states in its memory. Several workers cannot, so that a
+    warning is logged.
     """
     key = secrets.token_bytes(32) if settings_of(app.lowlevel).uses_process_key else None
     if find_spec("cryptography") is None:
@@ -91,9 +92,10 @@ def make_payload(app: ServedApplication, host: str, port: int, options: dict[str
 
 
 def take_payload(app: ServedApplication, payload: dict[str, Any]) -> tuple[str, int, dict[str, Any]]:
-    """Take over the key in a worker, and return ``(host, port, options)`` as given to `make_payload`.
+    """Apply the key in a worker, and return ``(host, port, options)`` of `make_payload`.
 
-    Where no channel joins the workers, changes are not announced: a listener would get those of one worker only.
+    Without a channel between the workers, list changes and updates are not announced: a listener would get those of one
+    worker only.
     """
     if payload["state_key"] is not None:
         settings_of(app.lowlevel).share_key(payload["state_key"])

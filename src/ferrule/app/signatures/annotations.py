@@ -1,11 +1,11 @@
-"""Annotations read into shapes.
+"""The conversion of annotations to shapes.
 
-Most annotations are *plain*: the hint that msgspec gets is the annotation itself, and one C call does the work. What
-msgspec refuses is replaced in the hint by a marker (`ferrule.app.signatures.markers`). A class cannot be rewritten, so
-a class with such a field is decoded field by field, and only then.
+Most annotations are *plain*: msgspec converts values to the annotation itself, in one C call. A part that msgspec does
+not support is replaced by a marker (`ferrule.app.signatures.markers`). A class cannot be changed in this way, so that a
+class with such a field is converted field by field.
 
-Nothing is evaluated here from strings; `ferrule.app.signatures.introspection` does that first. An annotation without a
-JSON form is refused with `SignatureError`, at registration.
+Annotations in strings are evaluated before, in `ferrule.app.signatures.introspection`. An annotation without a JSON
+form is refused with `SignatureError`, at registration.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ferrule.wire.json_types import is_array
 
 __all__ = ["enum_schema", "shape_of"]
 
-# Typing forms as plain values: they are subscripted with what is known at run time only.
+# Typing forms as `Any`: they are subscripted with values that are known at run time only.
 _ANNOTATED: Any = Annotated
 _LITERAL: Any = Literal
 _UNION: Any = Union
@@ -53,8 +53,8 @@ def shape_of(annotation: Any) -> Shape:
     """Return the shape of a resolved annotation.
 
     Raises:
-        SignatureError: it has no JSON form (the author's mistake).
-        NameError: a class it names has a field annotation that cannot be resolved yet.
+        SignatureError: the annotation has no JSON form (the author's mistake).
+        NameError: a field of a class in it has an annotation that cannot be resolved yet.
     """
     shape = _scalar_shapes.get(annotation) if _is_hashable(annotation) else None
     if shape is not None:
@@ -71,7 +71,7 @@ def _is_hashable(value: Any) -> bool:
 
 
 class _Reader:
-    """One walk over one annotation; remembers the classes it is inside of, so that recursion ends."""
+    """Converts one annotation; it keeps the classes that it is inside of, so that recursive types end."""
 
     def __init__(self) -> None:
         self.classes: dict[Any, Shape] = {}
@@ -93,7 +93,7 @@ class _Reader:
         return self._read_form(annotation)
 
     def _again(self, shape: Shape) -> Shape:
-        # An alias that refers to itself is not a class that msgspec could resolve by name: it needs a marker now.
+        # A recursive alias is no class that msgspec could resolve by name: it needs a marker now.
         if id(shape) in self.open and shape.hint is None:
             shape.hint = shape_marker(shape)
         return shape
@@ -145,7 +145,7 @@ class _Reader:
             )
         if adapter.is_opaque:
             if adapter.name == "pydantic":
-                # A class that only says how to validate something else: its values are not instances of it.
+                # A class that only defines the validation of another type: its values are no instances of it.
                 is_model = hasattr(cast("Any", cls), "__pydantic_core_schema__")
                 hint = annotation if is_model else foreign_marker(annotation, adapter)
                 return Shape("custom", hint, is_model, source=annotation, adapter=adapter)
@@ -161,7 +161,7 @@ class _Reader:
         if local or "slow" in traits or not all(part.is_plain for part in shape.walk()):
             shape.is_plain = False
             shape.hint = shape_marker(shape)
-            # What refers back to this class has taken its plain hint: read it again, now that there is a marker.
+            # Classes that refer to this one have used its plain hint: convert them again with the marker.
             for other in set(self.classes) - known - {annotation}:
                 del self.classes[other]
             shape.fields.clear()
@@ -280,7 +280,8 @@ class _Reader:
 
 
 def _overlap(items: list[Shape]) -> bool:
-    """Whether a value that a narrow member refuses may be another member's: msgspec asks one member per JSON kind."""
+    """Return whether a value that one member refuses because of its bounds may fit another member."""
+    # msgspec tries one member only for each JSON kind.
     narrow: list[int] = []
     for at, item in enumerate(items):
         if item.values or item.keywords.keys() & _NARROWING:
@@ -307,7 +308,7 @@ _BOUND_NAMES = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length
 
 
 def _zoned(shape: Shape, has_offset: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the schemas of a point in time that must have, or must not have, an offset."""
+    """Return the schemas (accepted and sent) of a time with or without an offset."""
     if has_offset:
         made = {"type": "string", "format": "date-time" if shape.hint is datetime.datetime else "time"}
         return made, made
@@ -319,7 +320,7 @@ def _has_bounds(meta: msgspec.Meta) -> bool:
 
 
 def _bounded(shape: Shape, bounds: list[msgspec.Meta]) -> Any:
-    """The hint of ``shape`` with bounds; of a union, each member takes those that fit it. ``None``: none fits."""
+    """Return the hint of ``shape`` with bounds, for each member of a union that they fit; ``None`` if they fit none."""
     whole = _ANNOTATED[(shape.hint, *bounds)]
     if msgspec_accepts(whole):
         return whole
@@ -333,7 +334,7 @@ def _bounded(shape: Shape, bounds: list[msgspec.Meta]) -> Any:
 
 
 def _read_notes(notes: list[Any]) -> _Notes:
-    """What ``Annotated`` says, as msgspec's own metadata; unknown notes belong to someone else and are passed over."""
+    """Return the metadata of ``Annotated`` in msgspec's form; metadata of other libraries are ignored."""
     found = _Notes([])
     for note in notes:
         if isinstance(note, msgspec.Meta):
@@ -432,7 +433,7 @@ _MAX_COMBINATIONS = 64
 
 
 def _flag_schema(cls: type[enum.Flag]) -> dict[str, Any]:
-    """Return the numbers that a flag may be; an ``IntFlag`` keeps bits that it does not know."""
+    """Return the schema of a flag's numbers; an ``IntFlag`` accepts unknown bits."""
     # Python sets it on flags only.
     if getattr(cls, "_boundary_", None) is not enum.FlagBoundary.STRICT:
         return {"type": "integer"}
@@ -445,7 +446,11 @@ def _flag_schema(cls: type[enum.Flag]) -> dict[str, Any]:
 
 
 def enum_schema(values: list[Any]) -> dict[str, Any]:
-    """Return the schema of a closed set of scalars; with ``type`` when all values have one."""
+    """Return the schema of a closed set of scalars, with ``type`` if all values have the same one.
+
+    Raises:
+        SignatureError: a value has no JSON form.
+    """
     plain = [value if value is None or type(value) in (str, int, float, bool) else _plain(value) for value in values]
     kinds = {_JSON_TYPES[type(value)] for value in plain}
     schema: dict[str, Any] = {"const": plain[0]} if len(plain) == 1 else {"enum": plain}

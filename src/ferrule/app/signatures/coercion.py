@@ -1,6 +1,6 @@
-"""Arguments that the fast path refused: read again one by one, mended where that is unambiguous, explained where not.
+"""Arguments that the fast path refused: converted again one by one, repaired or described.
 
-What is mended, always by the declared type and never towards text:
+These repairs are made, always to the declared type and never to text:
 
 * JSON text where a list, dict, model, number, boolean or null is declared and text is not: ``"[1, 2]"``, ``"5"``,
   ``"true"`` (models often send them so). The text must be one whole JSON value; ``"5 apples"`` and ``"True"`` are
@@ -8,8 +8,8 @@ What is mended, always by the declared type and never towards text:
 * A number with a zero fraction where an integer is declared: ``3.0`` is an integer in JSON Schema.
 * ``null`` for a parameter that has a default and whose type forbids ``null``: it counts as left out.
 
-What is explained goes to a model: each problem with its path, what was expected and what kind of value came, then the
-parameters that exist. Values are not repeated, since a log may keep the text.
+The description is for a model: each problem with its path, the expected type and the type that was sent, and then the
+existing parameters. It does not contain values, since the text may be logged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["ArgumentProblem", "InvalidArguments", "bind_slowly", "lenient"]
 _MAX_PROBLEMS = 20
 _MAX_NAME_CHARS = 60
 _MAX_PARTS = 2_000
-"""Parts of one argument that are looked at one by one for what is wrong."""
+"""Maximum number of parts of one argument that are converted separately to find its problems."""
 
 _GOT = pattern(r"^Expected `(?P<expected>[^`]*)`(?P<rest>.*), got `(?P<got>[^`]*)`$", re.DOTALL)
 _EXAMPLES = {
@@ -46,17 +46,17 @@ _EXAMPLES = {
     "ISO8601 duration": "expected a duration, such as `PT1H30M`",
     "Invalid UUID": "expected a UUID, such as `123e4567-e89b-12d3-a456-426614174000`",
 }
-"""What msgspec says of a text of a certain form -> what to send instead."""
+"""Descriptions of text formats by the name that msgspec has for them in its errors."""
 _PROBLEM = pattern(r"(?:^|; )`([^`]*)`: ")
 _WORDS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
 class ArgumentProblem(msgspec.Struct, frozen=True):
-    """One thing that is wrong with arguments.
+    """One problem of arguments.
 
     Attributes:
-        path: where, as ``days`` or ``options.tags[0]``.
-        reason: what, in words for a model.
+        path: of the value, such as ``days`` or ``options.tags[0]``.
+        reason: the problem, described for a model.
     """
 
     path: str
@@ -67,8 +67,8 @@ class InvalidArguments(FerruleError, ValueError):
     """Arguments do not fit a function's parameters (the caller's fault).
 
     Attributes:
-        problems: each with its path.
-        parameters: one line that names what may be sent.
+        problems: the problems with their paths.
+        parameters: one line with the existing parameters.
     """
 
     def __init__(self, problems: list[ArgumentProblem], parameters: str) -> None:
@@ -79,10 +79,10 @@ class InvalidArguments(FerruleError, ValueError):
 
 
 def bind_slowly(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
-    """As ``spec.bind``, parameter by parameter.
+    """Return the keyword arguments for a function, converted parameter by parameter.
 
     Raises:
-        InvalidArguments: with every problem that was found.
+        InvalidArguments: arguments do not fit; with all problems, at most 20.
     """
     if not isinstance(arguments, Mapping):
         raise InvalidArguments([ArgumentProblem("arguments", "expected object")], spec.told_parameters())
@@ -120,13 +120,14 @@ def bind_slowly(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
 
 
 def lenient(value: Any, shape: Shape) -> Any:
-    """``value`` as ``shape``, with the repairs that the head of this file lists.
+    """Return ``value`` converted to ``shape``, with the repairs that the module's docstring lists.
 
-    Every part is repaired, however many there are, in one walk beside the type; time grows with the size of the value.
+    All parts are repaired in one pass; the time grows linearly with the size of the value.
 
     Raises:
-        msgspec.ValidationError: it does not fit, repaired or not.
+        msgspec.ValidationError: the value does not fit, even repaired.
         RecursionError: it is nested too deeply.
+        SignatureError: the type cannot be converted (the author's mistake).
     """
     try:
         return native(value, shape)
@@ -134,55 +135,55 @@ def lenient(value: Any, shape: Shape) -> Any:
         first = error
     except TypeError as error:
         raise SignatureError(str(error)) from error
-    mended = _mend(value, shape)
-    if mended is value:
+    repaired = _repair(value, shape)
+    if repaired is value:
         raise first
     try:
-        return native(mended, shape)
+        return native(repaired, shape)
     except msgspec.ValidationError as error:
-        # What was sent is told, unless the first complaint is one that the repair has answered.
-        raise (first if _tells_of_text(first, error) else error) from None
+        # The first error describes the sent value; the second applies if the repair has solved the first.
+        raise (first if _is_inside(first, error) else error) from None
 
 
-def _tells_of_text(first: msgspec.ValidationError, second: msgspec.ValidationError) -> bool:
-    """Return whether the second failure is inside what the first one is about, which was decoded by us and not sent."""
+def _is_inside(first: msgspec.ValidationError, second: msgspec.ValidationError) -> bool:
+    """Return whether the path of the second error is inside that of the first: a part of text that was decoded here."""
     sent, found = split_path(str(first))[1], split_path(str(second))[1]
     return found.startswith(sent)
 
 
-def _mend(value: Any, shape: Shape) -> Any:
-    """``value`` with the parts repaired that cannot be what ``shape`` says; itself where there are none."""
+def _repair(value: Any, shape: Shape) -> Any:
+    """Return ``value`` with its parts repaired that do not fit ``shape``; ``value`` itself if there are none."""
     if isinstance(value, str):
         return _from_text(value, shape)
     if isinstance(value, float):
-        return int(value) if value.is_integer() and _wants_integer(shape) else value
+        return int(value) if value.is_integer() and _is_integer_shape(shape) else value
     if shape.kind == "union":
         member = _member_for(value, shape)
-        return value if member is None else _mend(value, member)
+        return value if member is None else _repair(value, member)
     if is_array(value):
-        return _mend_array(value, shape)
-    return _mend_object(value, shape) if is_object(value) else value
+        return _repair_array(value, shape)
+    return _repair_object(value, shape) if is_object(value) else value
 
 
 def _from_text(value: str, shape: Shape) -> Any:
-    """Return what JSON text spells, where the type takes no text at all."""
+    """Return the decoded value of JSON text, if the type accepts no text; ``value`` itself otherwise."""
     kinds = kinds_of(shape)
-    if "str" in kinds or "any" in kinds or shape.kind == "custom":  # pydantic's classes look for themselves
+    if "str" in kinds or "any" in kinds or shape.kind == "custom":  # pydantic converts text itself
         return value
     try:
         made = decode(value)
     except DecodeError:
         return value
-    return value if isinstance(made, str) else _mend(made, shape)
+    return value if isinstance(made, str) else _repair(made, shape)
 
 
-def _wants_integer(shape: Shape) -> bool:
+def _is_integer_shape(shape: Shape) -> bool:
     kinds = kinds_of(shape)
     return "int" in kinds and "float" not in kinds and "any" not in kinds
 
 
 def _member_for(value: Any, shape: Shape) -> Shape | None:
-    """The member of a union that a container is meant for: of several classes the one that knows most of its names."""
+    """Return the member of a union for a container: of several classes the one with most of its names."""
     kind = json_kind(value)
     fitting = [member for member in flat_members(shape) if kind in kinds_of(member) and member.kind != "custom"]
     if len(fitting) < 2 or kind != "object":
@@ -191,26 +192,26 @@ def _member_for(value: Any, shape: Shape) -> Shape | None:
     return max(fitting, key=lambda member: len(names & {field.wire_name for field in member.fields}))
 
 
-def _mend_array(value: list[Any], shape: Shape) -> Any:
+def _repair_array(value: list[Any], shape: Shape) -> Any:
     if shape.kind == "array":
-        made = [_mend(item, shape.items[0]) for item in value]
+        made = [_repair(item, shape.items[0]) for item in value]
     elif shape.kind == "tuple" or shape.is_array:
         parts = [field.shape for field in shape.fields] if shape.is_array else shape.items
-        made = [_mend(item, part) for item, part in zip(value, parts, strict=False)]
+        made = [_repair(item, part) for item, part in zip(value, parts, strict=False)]
         made += value[len(parts) :]
     else:
         return value
     return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
 
 
-def _mend_object(value: dict[str, Any], shape: Shape) -> Any:
+def _repair_object(value: dict[str, Any], shape: Shape) -> Any:
     if shape.kind == "map":
         parts = dict.fromkeys(value, shape.items[1])
     elif shape.kind == "object":
         parts = {field.wire_name: field.shape for field in shape.fields}
     else:
         return value
-    made = {name: _mend(part, parts[name]) if name in parts else part for name, part in value.items()}
+    made = {name: _repair(part, parts[name]) if name in parts else part for name, part in value.items()}
     return made if any(made[name] is not part for name, part in value.items()) else value
 
 
@@ -223,7 +224,7 @@ def _problem(path: str, error: msgspec.ValidationError) -> ArgumentProblem:
 
 
 def _split(path: str, error: msgspec.ValidationError) -> list[ArgumentProblem]:
-    """Return the problems that a library found inside its own class, which its adapter writes one after another."""
+    """Return the problems that a library such as pydantic found in its class; its adapter joins them in one text."""
     reason, inner = split_path(str(error))
     parts = _PROBLEM.split(reason)[1:]
     places = [place if place.startswith("[") else f".{place}" for place in parts[::2]]
@@ -231,11 +232,10 @@ def _split(path: str, error: msgspec.ValidationError) -> list[ArgumentProblem]:
 
 
 class _Search:
-    """Finds every part of one argument that does not fit; a conversion names the first only.
+    """Finds all parts of one argument that do not fit; a conversion reports the first only.
 
     Args:
-        most: problems to find. A peer chooses how many there are, and how many parts are looked at before one is
-            found, so both are bounded.
+        most: maximum number of problems. A peer decides how many problems and parts there are, so both are bounded.
     """
 
     def __init__(self, most: int) -> None:
@@ -244,7 +244,7 @@ class _Search:
         self._found: list[ArgumentProblem] = []
 
     def run(self, part: FieldShape, value: Any, error: msgspec.ValidationError) -> list[ArgumentProblem]:
-        """The problems inside an argument that was refused with ``error``; that one alone where none is inside it."""
+        """Return the problems inside an argument that was refused with ``error``; that one only, if there are none."""
         first = _problem(part.name, error)
         self._look(part.name, value, part.shape, error)
         place = first.path.partition("[...]")[0]  # what a conversion says of every key
@@ -299,7 +299,7 @@ class _Search:
 
 
 def say(reason: str) -> str:
-    """Return a conversion's reason in the words of JSON Schema."""
+    """Return the reason of a conversion's error with the type names of JSON Schema."""
     for encoded, example in _EXAMPLES.items():
         if encoded in reason:
             return example
@@ -325,7 +325,7 @@ def _unknown(name: str, names: set[str]) -> ArgumentProblem:
 
 
 def _kind_of(shape: Shape) -> str:
-    """Return what a parameter takes, in a word or two: what its schema says."""
+    """Return the type of a parameter's schema in a word or two."""
     from ferrule.app.signatures.json_schema import exact_schema
 
     made = exact_schema(shape)

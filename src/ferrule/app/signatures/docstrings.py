@@ -1,7 +1,7 @@
-"""What a docstring says: a description for the tool, and one for each parameter.
+"""The descriptions in a docstring: of the function, and of each parameter.
 
-Google, NumPy and Sphinx (reST) styles, read by ``docstring_parser``, which is imported only when a docstring has a
-section that speaks of parameters. A docstring that cannot be read is used whole; it is never an error.
+Docstrings of Google, NumPy and Sphinx (reST) style are parsed with ``docstring_parser``, which is imported only for a
+docstring with a section of parameters. A docstring that cannot be parsed is used as a whole; it is never an error.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def summary(text: str) -> str:
 
 
 def parse(text: str | None) -> Doc:
-    """Take a docstring apart; ``None`` and blank text give an empty `Doc`."""
+    """Return the parts of a docstring; an empty `Doc` for ``None`` and blank text."""
     if not text or not text.strip():
         return Doc()
     doc = Doc(summary(text) or None)

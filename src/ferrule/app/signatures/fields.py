@@ -1,8 +1,8 @@
-"""What a parameter or a field can say about itself beside its type, inside ``Annotated``.
+"""Descriptions and constraints of parameters and fields, for use in ``Annotated``.
 
-`Field` returns ``msgspec.Meta``, so a constraint written with it holds wherever the type is used: in a parameter, in a
-dataclass deep inside one, in a result. There is no ``x: int = Field(...)`` form for a reason: the function stays a
-plain callable, and its default must be a real value.
+`Field` returns ``msgspec.Meta``, so that a constraint applies wherever the type is used: in a parameter, in a field of
+a nested dataclass, in a result. There is no form ``x: int = Field(...)``, because the function stays a plain callable,
+whose default must be a real value.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def Field(  # noqa: N802 - reads like the type it stands beside
     """Return a description and constraints for ``Annotated[type, Field(...)]``.
 
     Args:
-        description: what the value means, for the model.
+        description: the meaning of the value, for the model.
         title: a label for people; without one no title is published.
         examples: sample values, published as ``examples``.
         ge, gt, le, lt, multiple_of: bounds of a number.
         min_length, max_length: bounds of a string, list, set or dict.
         pattern: a regular expression that a string must contain a match of.
         header: the name of the ``Mcp-Param-…`` header that mirrors this top-level parameter (2026-07-28).
-        schema: further JSON Schema keywords, published as they stand and not enforced.
+        schema: further JSON Schema keywords, published unchanged and not enforced.
     """
     extra = dict(schema or {})
     if header is not None:
@@ -68,10 +68,13 @@ def Field(  # noqa: N802 - reads like the type it stands beside
 
 
 def Header(name: str) -> msgspec.Meta:  # noqa: N802 - an annotation marker, as `Field`
-    """Mirror this parameter into the ``Mcp-Param-<name>`` header: ``Annotated[str, Header("Region")]``.
+    """Return an annotation that mirrors a parameter in the ``Mcp-Param-<name>`` header.
 
-    Holds for 2026-07-28 over HTTP; everywhere else it changes nothing. Only string, integer and boolean parameters
-    can be mirrored (specification, Streamable HTTP, custom headers).
+    Use it as ``Annotated[str, Header("Region")]``. It applies to 2026-07-28 over HTTP and has no effect elsewhere. Only
+    string, integer and boolean parameters can be mirrored ("Streamable HTTP", custom headers).
+
+    Raises:
+        SignatureError: ``name`` is empty.
     """
     if not name:
         raise SignatureError("Header() needs a name")

@@ -1,11 +1,10 @@
-"""A function, read once: its parameters as a schema, and a fast way from arguments to keyword arguments.
+"""A compiled function: its parameters as a schema, and the conversion of arguments to keyword arguments.
 
-`FunctionSpec` is made when a function is registered, and everything that can be wrong with a signature is found then.
-What a call needs (one generated Struct for ``msgspec.convert``) and what a list needs (the schema) are made on first
-use: a server with a thousand tools starts without either.
+`FunctionSpec` is made when a function is registered, and all errors of the signature are found then. The generated
+Struct for calls and the schema for lists are made on first use, so that a server with a thousand tools starts quickly.
 
-`bind` is one native conversion when the arguments are right. When they are not, `ferrule.app.signatures.coercion` reads
-them again, slowly, to mend what is unambiguous and to say everything that is wrong.
+`bind` is one native conversion if the arguments are valid. Otherwise `ferrule.app.signatures.coercion` converts them
+again, one by one, to repair what is unambiguous and to describe all problems.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from ferrule.app.signatures.shapes import FieldShape, decode_hook
 __all__ = ["FunctionSpec", "SchemaMode", "compile_function"]
 
 SchemaMode = Literal["model", "exact"]
-"""How a schema is published: as the APIs of models share it, or with everything JSON Schema can say."""
+"""How a schema is published: with the keywords that the APIs of models share, or with all of JSON Schema."""
 
 INJECTED = "__ferrule_injected__"
-"""A class with this attribute is never an argument: its name says what is put in (``"context"``)."""
+"""A parameter of a class with this attribute is filled in by the server; the value is the kind (``"context"``)."""
 
 DEPENDENCY = "__ferrule_dependency__"
 """A default or an ``Annotated`` note with this attribute is resolved by the server, not sent by a client."""
@@ -52,15 +51,16 @@ class FunctionSpec:
     """A compiled function; made by `compile_function`.
 
     Attributes:
-        function: the function itself, still plain.
+        function: the function itself, unchanged.
         name: its ``__name__``.
         kind: ``"sync"``, ``"async"``, ``"generator"`` or ``"async_generator"``.
         doc: the raw docstring.
         returns: the resolved return annotation; ``EMPTY`` (``inspect.Parameter.empty``) when there is none.
-        parameters: what a client sends, in order.
-        injected: parameter name → what is put in by the server (``"context"``).
-        dependencies: parameter name → the marker that a dependency resolver understands.
-        runner: how it is called with everything filled in; made and kept by `ferrule.app.execution.invoke`.
+        parameters: the parameters that a client sends, in order.
+        injected: by parameter name, the kind of value that the server fills in (``"context"``).
+        dependencies: by parameter name, the marker of its dependency.
+        context_parameter: the name of the parameter for the `Context`; ``None`` without one.
+        runner: calls the function with its dependencies; set by `ferrule.app.execution.invoke`.
         takes_keywords: whether arguments beyond the parameters are passed on (only with a schema of the author's own).
     """
 
@@ -85,7 +85,7 @@ class FunctionSpec:
     )
 
     bind: Callable[[Mapping[str, Any] | None], dict[str, Any]]
-    """Arguments → keyword arguments for the function, without the injected ones. Raises `InvalidArguments`."""
+    """Converts arguments to keyword arguments of the function, without the injected ones. Raises `InvalidArguments`."""
 
     def __init__(self, declaration: Declaration) -> None:
         self._declaration: Declaration | None = declaration
@@ -110,7 +110,7 @@ class FunctionSpec:
 
     @property
     def is_async(self) -> bool:
-        """Whether calling it gives a coroutine."""
+        """Whether calling the function returns a coroutine."""
         return self.kind == "async"
 
     @property
@@ -119,7 +119,7 @@ class FunctionSpec:
         return self._declaration is not None
 
     def finish(self) -> FunctionSpec:
-        """Resolve what was pending; a no-op otherwise.
+        """Resolve the annotations that used undefined names at registration, and return this object.
 
         Raises:
             SignatureError: a name is still not defined, or an annotation has no JSON form.
@@ -164,7 +164,7 @@ class FunctionSpec:
     def _parameter(self, raw: RawParameter) -> FieldShape:
         try:
             return _parameter(raw)
-        except NameError:  # a field of a class defined inside a function, perhaps
+        except NameError:  # perhaps a field of a class that is defined inside a function
             remember_callers(self.function)
             return _parameter(raw)
 
@@ -203,7 +203,7 @@ class FunctionSpec:
         return bind_typed
 
     def _struct_type(self) -> type[msgspec.Struct]:
-        """Return the parameters as one Struct: its conversion checks names, types and presence in one native pass."""
+        """Return a Struct with the parameters as fields: one native conversion checks names, types and presence."""
         if self._struct is None:
             fields: list[Any] = []
             for part in self.parameters:
@@ -218,7 +218,7 @@ class FunctionSpec:
         return self._struct
 
     def call_with(self, **kwargs: Any) -> Any:
-        """Call the function with what `bind` gave and the injected values: a result, or a coroutine."""
+        """Call the function with the result of `bind` and the injected values; return its result or its coroutine."""
         args = [kwargs.pop(name) for name in self._positional if name in kwargs]
         return self.function(*args, **kwargs)
 
@@ -230,7 +230,7 @@ class FunctionSpec:
     # -- describing ------------------------------------------------------------------------------------------------
 
     def description(self) -> str | None:
-        """Return the docstring up to its first section; ``None`` when there is none."""
+        """Return the docstring up to its first section; ``None`` without a docstring."""
         doc = self.doc
         if doc is None:
             return None
@@ -243,14 +243,14 @@ class FunctionSpec:
         return parsed.description
 
     def parameter_descriptions(self) -> dict[str, str]:
-        """Return what the docstring says of each parameter; ``Annotated`` wins over it in the schema."""
+        """Return the docstring's description of each parameter; in the schema ``Annotated`` takes precedence."""
         if self._descriptions is None:
             self._descriptions = {}
             self.description()
         return self._descriptions
 
     def told_parameters(self) -> str:
-        """Return the parameters in one line, for whoever sent wrong arguments; made once."""
+        """Return the parameters in one line, for errors about wrong arguments; made once."""
         if self._told is None:
             from ferrule.app.signatures.coercion import describe
 
@@ -258,7 +258,11 @@ class FunctionSpec:
         return self._told
 
     def input_schema(self, mode: SchemaMode = "model") -> dict[str, Any]:
-        """Return the schema of the arguments; always an object that refuses unknown names."""
+        """Return the JSON schema of the arguments: an object that refuses unknown names.
+
+        Raises:
+            SignatureError: a name is still not defined, or an annotation has no JSON form.
+        """
         self.finish()
         from ferrule.app.signatures.json_schema import function_schema
 
@@ -266,15 +270,15 @@ class FunctionSpec:
 
 
 def compile_function(function: Callable[..., Any], *, allow_keywords: bool = False) -> FunctionSpec:
-    """Read a function for serving.
+    """Return the compiled form of a function.
 
     Args:
         function: any callable; it is not changed.
         allow_keywords: accept ``**name``, for components whose schema the author wrote.
 
     Raises:
-        SignatureError: it takes ``*args`` (or ``**kwargs``), a parameter's type has no JSON form, or it is a method
-            of no instance.
+        SignatureError: it has ``*args`` (or ``**kwargs``), a parameter's type has no JSON form, or it is an unbound
+            method.
     """
     declaration = declaration_of(function)
     if declaration.parameters and declaration.parameters[0].name in ("self", "cls"):
@@ -289,7 +293,7 @@ def compile_function(function: Callable[..., Any], *, allow_keywords: bool = Fal
 
 
 def _check_bound(function: Any, first: RawParameter) -> None:
-    """A decorator in a class body sees a plain function; the client would be asked for ``self``."""
+    """Refuse an unbound method: a decorator in a class body gets a plain function with the parameter ``self``."""
     # A callable object and a partial have no `__qualname__`.
     owner = getattr(function, "__qualname__", "").rpartition(".")[0]
     if first.annotation is EMPTY and owner and not owner.endswith("<locals>"):
@@ -313,7 +317,7 @@ def _parameter(raw: RawParameter) -> FieldShape:
 
 
 def _injection(raw: RawParameter) -> tuple[str | None, Any]:
-    """What the server puts in here: ``(kind, None)``, ``(None, marker)`` for a dependency, or ``(None, None)``."""
+    """Return the injection of a parameter: ``(kind, None)``, ``(None, marker)``; ``(None, None)`` for an argument."""
     if raw.default is not EMPTY and hasattr(raw.default, DEPENDENCY):
         return None, raw.default
     annotation = raw.annotation

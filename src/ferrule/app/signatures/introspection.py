@@ -1,10 +1,9 @@
-"""What a function declares: its parameters and annotations, with names resolved.
+"""The declaration of a function: its parameters and annotations, with names resolved.
 
-Plain functions are read from their code object, which costs a tenth of ``inspect.signature``; everything else that can
-be called (methods, partials, instances, wrapped functions) goes through ``inspect``. Postponed annotations are
-evaluated where the function was written; names that exist only inside a function are looked up in the frames that
-register it. A name that is not defined yet leaves the signature pending: it is resolved again on first use, and is an
-error then.
+Plain functions are read from their code object, which costs a tenth of ``inspect.signature``; other callables (methods,
+partials, instances, wrapped functions) are read with ``inspect``. Postponed annotations are evaluated in the function's
+module; names that exist only inside a function are looked up in the frames of the code that registers it. With a name
+that is not defined yet the signature is pending: it is resolved again on first use, and it is an error if that fails.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ _LITERAL_FORM: Any = type(Literal[1])
 
 EMPTY = inspect.Parameter.empty
 
-_SAYS_OTHERWISE = frozenset({"__wrapped__", "__signature__"})
-"""Attributes by which a function's signature is another one than its code has."""
+_SIGNATURE_ATTRIBUTES = frozenset({"__wrapped__", "__signature__"})
+"""Attributes of a function whose signature differs from that of its code."""
 
 _VARARGS, _VARKEYWORDS = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = inspect.CO_GENERATOR, inspect.CO_COROUTINE, inspect.CO_ASYNC_GENERATOR
@@ -48,11 +47,11 @@ class RawParameter(msgspec.Struct):
 
 
 class Declaration(msgspec.Struct):
-    """A function as written.
+    """The declaration of a function.
 
     Attributes:
-        pending: the name that could not be resolved yet; ``None`` when everything is.
-        takes_keywords: it has a ``**name`` parameter.
+        pending: the name that could not be resolved; ``None`` if all are resolved.
+        takes_keywords: whether it has a ``**name`` parameter.
     """
 
     function: Any
@@ -66,12 +65,14 @@ class Declaration(msgspec.Struct):
 
 
 def declaration_of(function: Callable[..., Any]) -> Declaration:
-    """Read a function, method, partial or callable instance.
+    """Return the declaration of a function, method, partial or callable instance.
 
     Raises:
-        SignatureError: it takes ``*args``, or cannot be inspected.
+        SignatureError: it has ``*args``, it cannot be inspected, or an annotation raised an exception.
     """
-    if type(function) is types.FunctionType and not (function.__dict__ and _SAYS_OTHERWISE & function.__dict__.keys()):
+    if type(function) is types.FunctionType and not (
+        function.__dict__ and _SIGNATURE_ATTRIBUTES & function.__dict__.keys()
+    ):
         made = _of_function(function)
         source: Any = function
     else:
@@ -216,7 +217,8 @@ def _evaluate(made: Declaration, named: dict[str, Any], source: Any) -> dict[str
 
 
 def _evaluated(annotation: Any, names: dict[str, Any], local_names: dict[str, Any] | None) -> Any:
-    """An annotation without text: evaluated here, because ``typing.get_type_hints`` costs ten calls for each part."""
+    """Return an annotation with its strings evaluated."""
+    # Not with `typing.get_type_hints`, which takes ten calls for each part.
     if type(annotation) is str:
         annotation = eval(_code_of(annotation), names, local_names)
     if annotation is None:

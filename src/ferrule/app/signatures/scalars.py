@@ -1,6 +1,6 @@
-"""The JSON Schemas of Python's plain types: what is accepted for one, and what is sent.
+"""The JSON Schemas of Python's scalar types, for accepted and for sent values.
 
-Nothing is accepted by a schema here that the conversion refuses; what is sent says no more than every value keeps.
+The conversion accepts all values that an accepted schema allows; all values that are sent fit the sent schema.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ACCEPTED: dict[Any, dict[str, Any]] = {
         "pattern": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,6})?$",
     },
 }
-"""What is accepted."""
+"""Schemas of accepted values."""
 
 SENT: dict[Any, dict[str, Any]] = {
     bytes: {"type": "string", "contentEncoding": "base64"},
@@ -55,4 +55,4 @@ SENT: dict[Any, dict[str, Any]] = {
     datetime.timedelta: {"type": "string"},
     decimal.Decimal: {"type": "string"},  # `NaN` is one
 }
-"""What is sent, where that says less: a client that checks a result must find nothing that a value may break."""
+"""Schemas of sent values, where they allow more: a client that validates a result must accept all values."""

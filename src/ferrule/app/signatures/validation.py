@@ -1,7 +1,6 @@
-"""JSON Schemas that an author wrote, enforced by jsonschema-rs, which is imported when the first one is used.
+"""Validation by JSON Schemas that an author wrote, with jsonschema-rs, which is imported when the first one is used.
 
-A reference that would have to be fetched is refused when the schema is compiled: nothing here opens a connection
-(specification 2026-07-28, "JSON Schema": a network reference is never followed by itself).
+A reference to another document is refused when the schema is compiled, and never fetched (2026-07-28, "JSON Schema").
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ __all__ = ["check_schema", "problems_by", "validator_for"]
 
 _MAX_PROBLEMS = 5
 _MAX_DIVISION_WORK = 20_000_000
-"""Of the numbers of a value by a fraction of the schema (``multipleOf``), in evaluations: about half a second."""
+"""Maximum work of dividing a value's numbers by a fraction of the schema (``multipleOf``): about half a second."""
 _MAX_EXPLAINED_BYTES = 16 * 1024
-"""Size of a value, as JSON, up to which more than its first problem is looked for."""
+"""Maximum size of a value, as JSON in bytes, of which more than the first problem is searched."""
 
 
 def validator_for(schema: dict[str, Any]) -> Callable[[Any], None]:
-    """Return a function that raises `ResultError` when its argument does not fit ``schema``."""
+    """Return a function that raises `ResultError` for a value that does not fit; for errors see `problems_by`."""
     problems = problems_by(schema)
 
     def validate(value: Any) -> None:
@@ -35,10 +34,10 @@ def validator_for(schema: dict[str, Any]) -> Callable[[Any], None]:
 
 
 def problems_by(schema: dict[str, Any]) -> Callable[[Any], list[str]]:
-    """Return a function from a JSON value to what is wrong with it, at most five lines of ``path: reason``.
+    """Return a function from a JSON value to its problems, at most five lines of ``path: reason``.
 
     Raises:
-        RegistrationError: the schema is not valid 2020-12, or refers to a document that is not in it.
+        RegistrationError: the schema is not valid 2020-12, or refers to another document.
         ImportError: jsonschema-rs is not installed.
     """
     validator = _compile(schema)
@@ -61,7 +60,7 @@ def problems_by(schema: dict[str, Any]) -> Callable[[Any], list[str]]:
 
 
 def _largest_fraction(schema: dict[str, Any]) -> int:
-    """Return the size of the largest fraction that a value is divided by, in bits; 0 where there is none."""
+    """Return the size in bits of the largest fraction in a ``multipleOf`` of a schema; 0 if there is none."""
     found = 0
     todo: list[Any] = [schema]
     while todo:
@@ -75,8 +74,8 @@ def _largest_fraction(schema: dict[str, Any]) -> int:
 
 
 def _problems_of(validator: Any, value: Any) -> Iterable[Any]:
-    """Return all problems of a small value, the first one of a large value: the validator finds all before it gives one
-    (200,000 wrong entries took 12 s and 1 GB)."""
+    """Return all problems of a small value, or the first one of a large value."""
+    # `iter_errors` finds all problems before it returns the first: 200,000 wrong entries took 12 s and 1 GB.
     import jsonschema_rs
 
     try:
@@ -89,7 +88,7 @@ def _problems_of(validator: Any, value: Any) -> Iterable[Any]:
 
 
 def check_schema(schema: dict[str, Any]) -> None:
-    """Refuse a schema that cannot be enforced; raises as `problems_by`."""
+    """Check that a schema can be enforced; for errors see `problems_by`."""
     _compile(schema)
 
 

@@ -195,14 +195,14 @@ class RedisServer:
 
     async def aclose(self) -> None:
         """Close the connections of the running loop."""
-        if self._clients is not None and self._home == (os.getpid(), asyncio.get_running_loop()):
-            clients, self._clients, self._home = self._clients, None, None
+        if self._clients is not None and self._owner == (os.getpid(), asyncio.get_running_loop()):
+            clients, self._clients, self._owner = self._clients, None, None
             for client in dict.fromkeys(clients):
                 await client.aclose()
 
 
 def _away(exceptions: Any) -> tuple[type[Exception], ...]:
-    """Return what is raised where waiting may help, or an operator must; the rest are mistakes in our commands."""
+    """Return the exceptions after which a later call may succeed; others are errors of the commands themselves."""
     names = (
         "ConnectionError",
         "BusyLoadingError",

@@ -1,4 +1,4 @@
-"""What every chapter builds on: identity, icons, annotations, ``_meta``, and the envelopes of params and results.
+"""The types that all chapters use: identity, icons, annotations, ``_meta``, and the envelopes of params and results.
 
 One family of types covers all revisions: it is their superset. What a revision lacks is removed on the way out, by
 ``ferrule.wire.revisions``; nothing here compares versions. On the way in, a field that a revision lacks is simply
@@ -192,7 +192,7 @@ class Result(WireStruct, kw_only=True):
 
 
 class EmptyResult(Result, kw_only=True):
-    """Success without anything to say: ``ping``, ``logging/setLevel``, ``resources/subscribe`` …"""
+    """A result without data: of ``ping``, ``logging/setLevel``, ``resources/subscribe`` …"""
 
 
 class CacheableResult(Result, kw_only=True):

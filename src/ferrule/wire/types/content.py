@@ -2,7 +2,7 @@
 
 A block is one flat struct instead of one class per kind: decoding stays a single native pass, and a projection to
 an older revision rewrites a block without changing its type. What each kind needs is a table, checked when a block
-is made. A kind that nobody here knows is kept verbatim as an `UnknownContentBlock`.
+is made. An unknown kind is kept unchanged as an `UnknownContentBlock`.
 
 The rule a newcomer would break: look at ``block.type`` before anything else; fields of other kinds read ``None``.
 """
@@ -66,7 +66,7 @@ class ResourceContents(WireStruct):
 
 
 class UnknownContentBlock(OpenBundle):
-    """A content block of a kind that this library does not know, exactly as it came: it is the JSON object.
+    """A content block of an unknown kind, unchanged: it is the JSON object.
 
     Every attribute of `ToolContentBlock` can be read, so code written for known blocks does not stumble over it;
     what the peer sent beyond that is reached by item access.

@@ -1,4 +1,4 @@
-"""``server/discover`` (2026-07-28): what a server speaks and offers, without a connection state."""
+"""``server/discover`` (2026-07-28): the revisions and capabilities of a server, without state of a connection."""
 
 from ferrule.wire.types.base import CacheableResult
 from ferrule.wire.types.capabilities import ServerCapabilities

@@ -9,7 +9,7 @@ __all__ = ["InitializeParams", "InitializeRequestParams", "InitializeResult"]
 
 
 class InitializeParams(RequestParams):
-    """What a client opens a legacy connection with; ``protocol_version`` should be its newest."""
+    """The params with which a client opens a legacy connection; ``protocol_version`` should be its newest."""
 
     protocol_version: str
     capabilities: ClientCapabilities

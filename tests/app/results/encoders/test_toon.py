@@ -86,7 +86,7 @@ def test_auto_counts_bytes_not_characters():
     assert len(encode_auto(payload).encode()) <= len(encode_json(payload).encode())
 
 
-def test_values_json_cannot_say_are_null_in_toon_as_well():
+def test_values_without_a_json_form_are_null_in_toon_too():
     """One policy for NaN in every projection."""
     assert encode_toon({"a": float("nan")}) == "a: null"
 
@@ -101,7 +101,7 @@ def test_encoders_are_chosen_by_name_or_given():
         encoder_for("yaml")  # type: ignore[arg-type]
 
 
-def test_a_missing_extra_is_told_where_toon_is_chosen(monkeypatch):
+def test_a_missing_extra_raises_where_toon_is_chosen(monkeypatch):
     """Not at the first call, where the client would see it."""
     import sys
 

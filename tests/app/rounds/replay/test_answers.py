@@ -13,7 +13,7 @@ from tests.app.rounds.driving import Call, Dispatch, accept, always, both, outco
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_misfit_is_asked_again_and_the_third_is_the_authors(app):
+async def test_a_misfit_is_asked_again_and_the_third_raises(app):
     """In both eras, and as often."""
 
     @app.tool
@@ -142,7 +142,7 @@ async def test_a_changed_question_has_its_time_anew(app):
     assert call.result["content"][0]["text"] == "5"
 
 
-async def test_whoever_was_left_parked_is_released_at_once(app):
+async def test_waiting_callers_are_released_at_once(app):
     """A body that waits in its clean-up for a branch that asks must not hold the reply for the grace."""
     settings_of(app).grace_s = 60
 

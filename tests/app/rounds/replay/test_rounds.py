@@ -15,7 +15,7 @@ from tests.app.rounds.driving import Call, Dispatch, accept, always, both, outco
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_question_ends_the_round_and_the_retry_goes_on(app):
+async def test_a_question_ends_the_round_and_the_retry_continues(app):
     @app.tool
     async def body(ctx: Context) -> str:
         return f"{(await ctx.elicit('a', int)).data} {(await ctx.elicit('b', int)).data}"
@@ -115,7 +115,7 @@ async def test_an_answer_that_came_with_a_changed_text_is_dropped(app):
     assert call.result["content"][0]["text"] == "2"
 
 
-async def test_finishing_without_asking_again_is_legal(app):
+async def test_finishing_without_repeating_a_question_is_allowed(app):
     """A branch of the world may have changed."""
     asks = iter([True, False])
 

@@ -270,7 +270,7 @@ async def test_questions_and_steps_inside_a_step_are_refused(app):
     assert await both(app, always(1)) == "NotSupportedHere NotSupportedHere"
 
 
-async def test_a_step_that_raises_a_cancellation_of_its_own_has_failed(app):
+async def test_a_step_that_raises_a_cancellation_has_failed(app):
     """It is no cancellation of the call."""
 
     @app.tool

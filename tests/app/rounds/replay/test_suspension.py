@@ -17,7 +17,7 @@ from tests.app.rounds.driving import Call, accept, always, both, outcome, settin
 pytestmark = pytest.mark.anyio
 
 
-async def test_finally_runs_each_round_and_can_tell(app):
+async def test_finally_runs_in_each_round_and_sees_the_suspension(app):
     """Suspension looks like cancellation; `ctx.suspending` tells the two apart."""
     seen: list[bool] = []
 
@@ -33,7 +33,7 @@ async def test_finally_runs_each_round_and_can_tell(app):
     assert seen == [True, False]
 
 
-async def test_replaying_tells_until_the_body_has_caught_up(app):
+async def test_replaying_is_true_until_the_body_has_caught_up(app):
     seen: list[bool] = []
 
     @app.tool
@@ -88,7 +88,7 @@ async def test_a_body_that_raises_while_it_unwinds_cannot_fail_instead(app, capl
     assert "after its suspension" in caplog.text
 
 
-async def test_a_body_that_asks_for_ever_while_unwinding_is_answered_without(app, caplog):
+async def test_a_body_that_never_stops_asking_does_not_delay_the_reply(app, caplog):
     """`while True: try: ask() except BaseException: continue` must not hold the reply."""
 
     test_is_over: list[bool] = []

@@ -78,7 +78,7 @@ def spec_of(hint: Any) -> Any:
 
 
 @pytest.mark.parametrize(("hint", "required", "optional"), CASES)
-def test_the_keys_that_may_be_missing_are_those_that_say_so(hint, required, optional):
+def test_only_not_required_keys_may_be_missing(hint, required, optional):
     """The class's own key sets are wrong where a qualifier is inside a string."""
     schema = spec_of(hint).input_schema("exact")["properties"]["p"]
     described = spec_of(hint).input_schema("exact")["$defs"][hint.__name__] if "$ref" in schema else schema

@@ -6,7 +6,7 @@ from ferrule import types as t
 from ferrule.wire.codec import convert
 
 
-def test_what_a_model_said_is_read_without_asking_for_its_shape() -> None:
+def test_the_text_of_a_sampling_result_is_read_in_both_shapes() -> None:
     """`content` is one block or many, by revision; an author wants the words."""
     said = {"role": "assistant", "model": "m"}
     one = convert({**said, "content": {"type": "text", "text": "hi"}}, t.CreateMessageResult)

@@ -18,7 +18,7 @@ from ferrule.wire.faults import ConvertError
         ({"type": "ref/resource", "uri": "file:///{x}"}, t.ResourceTemplateReference),
     ],
 )
-def test_a_completion_reference_is_told_by_its_type(wire: Any, kind: type) -> None:
+def test_a_completion_reference_is_read_by_its_type(wire: Any, kind: type) -> None:
     """Prompt and resource references share a field."""
     params = convert({"ref": wire, "argument": {"name": "a", "value": ""}}, t.CompleteRequestParams)
     assert type(params.ref) is kind

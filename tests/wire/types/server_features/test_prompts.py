@@ -9,7 +9,7 @@ from ferrule.wire.codec import convert
 from ferrule.wire.faults import ConvertError
 
 
-def test_a_prompt_message_is_said_by_the_user_or_the_assistant() -> None:
+def test_the_role_of_a_prompt_message_is_user_or_assistant() -> None:
     """Other roles exist in other protocols and must not leak into this one."""
     assert t.PromptMessage.text("user", "hi") == t.PromptMessage("user", t.text_block("hi"))
     with pytest.raises(ValueError, match="system"):

@@ -29,7 +29,7 @@ def test_an_input_schema_is_an_object(schema: object) -> None:
     assert caught.value.path == "$.tools[0].inputSchema"
 
 
-def test_hints_that_nobody_here_knows_are_kept() -> None:
+def test_unknown_hints_are_kept() -> None:
     """The hint bundle grows from revision to revision."""
     wire = {"name": "n", "inputSchema": {}, "annotations": {"readOnlyHint": True, "costHint": 3}}
     tool = convert(wire, t.Tool)

@@ -69,7 +69,7 @@ class CreateMessageRequestParams(RequestParams, kw_only=True):
 
 
 class CreateMessageResult(WireStruct, kw_only=True):
-    """What the client's model said. Not a `Result`: in 2026-07-28 it travels bare, among input responses.
+    """A message of the client's model. Not a `Result`: in 2026-07-28 it is one of the input responses.
 
     ``stop_reason`` is ``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse`` or the provider's own word.
     """
