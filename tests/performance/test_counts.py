@@ -33,7 +33,7 @@ from tests.kernel.harness import ENVELOPE, FakeDispatch, modern, serving
 MAX_HTTP_CALLS = 60
 """The promise: one modern `tools/call` from the ASGI call to the last byte of the answer."""
 
-MAX_RUNNER_CALLS = 20
+MAX_RUNNER_CALLS = 21
 """`ServerRunner.handle_request` with one middleware and a low-level handler."""
 
 MAX_STDIO_CALLS = 60

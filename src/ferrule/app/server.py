@@ -9,6 +9,7 @@ This module implements no transport: `run` and `asgi` pass the low-level server 
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from importlib import import_module
@@ -28,6 +29,8 @@ from ferrule.app.results.result_plan import DEFAULT_MAX_RESULT_BYTES
 from ferrule.app.rounds.settings import RoundsSettings, StateSettings
 from ferrule.app.signatures.function import SchemaMode
 from ferrule.kernel.changes.bus import Event
+from ferrule.kernel.gauges import gauges_of
+from ferrule.kernel.plain_tools import PlainTools
 from ferrule.kernel.server import LifespanT, Server, check_lifespan
 from ferrule.stores.store import open_store
 from ferrule.wire.types import Implementation
@@ -129,6 +132,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
         auth: authorization of HTTP requests: a `ResourceServer`, an issuer's URL, or a token verifier; ``None`` for
             no authorization.
         extensions: added at once; see `add_extension`.
+        fast_path: serve plain tool calls by a shorter path with the same answers. ``False``, or the environment
+            variable ``FERRULE_FAST_PATH=0``, serves all calls by the general path.
 
     Attributes:
         lowlevel: the kernel's server, for functions that this class does not offer.
@@ -175,6 +180,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         inline_state_bytes: int = 64 * 1024,
         auth: ResourceServer | TokenVerifier | str | None = None,
         extensions: Iterable[ServerExtension] = (),
+        fast_path: bool = True,
     ) -> None:
         if page_size is not None and page_size < 1:
             raise ValueError("page_size is at least 1")
@@ -209,6 +215,11 @@ class MCPServer(ComponentRegistry[LifespanT]):
         attach_application(self.lowlevel, self)
         if tool_search:
             self.tools.offer_search(tool_search)
+        if fast_path and os.environ.get("FERRULE_FAST_PATH") != "0":
+            self.lowlevel.attachments[PlainTools] = self.tools
+        gauges = gauges_of(self.lowlevel)
+        gauges.add("fast_calls", self.tools, lambda tools: tools.fast_calls)
+        gauges.add("general_calls", self.tools, lambda tools: tools.general_calls)
         if logging is None:
             self.lowlevel.uses_logging = self._uses_context
         opened = open_store(store) if isinstance(store, str) else store

@@ -9,6 +9,7 @@ Optional capabilities of a stream or a dispatch context are protocols of their o
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import FrozenInstanceError, dataclass, field
 from typing import (
@@ -53,9 +54,12 @@ __all__ = [
     "RepliesEarly",
     "RunsTasks",
     "SendsEncoded",
+    "ShowsFrames",
     "StreamMessage",
+    "TakeFrames",
     "TransportContext",
     "WriteStream",
+    "WritesPieces",
     "WritesResults",
 ]
 
@@ -221,6 +225,11 @@ OnNotify: TypeAlias = Callable[[DispatchContext, str, Mapping[str, Any] | None],
 """Handles one notification: ``(dctx, method, params)``."""
 
 
+TakeFrames: TypeAlias = Callable[[deque[Any]], bool]
+"""Takes frames from the left of a queue; whether it is to be called again for what it left, in the next pass of the
+loop. Otherwise `ReadStream.receive` gives the rest."""
+
+
 class Dispatcher(Outbound, Protocol):
     """A channel to one peer, in both directions."""
 
@@ -328,6 +337,36 @@ class WritesResults(Protocol):
             EncodeError: the result has no JSON form.
             anyio.BrokenResourceError, anyio.ClosedResourceError, OSError: the peer, or this side, has closed.
         """
+        ...
+
+
+@runtime_checkable
+class ShowsFrames(Protocol):
+    """A read stream that shows the frames that have arrived before it gives them to `ReadStream.receive`.
+
+    It shows them only while somebody waits in ``receive``, so that everything before them has been taken.
+    """
+
+    def show_frames(self, take: TakeFrames | None) -> None:
+        """Call ``take`` for the frames that arrive; ``None`` to stop."""
+        ...
+
+    def frames_taken(self, count: int, unanswered: int) -> None:
+        """Note that ``take`` took so many frames, and that so many of them are answered later."""
+        ...
+
+
+@runtime_checkable
+class WritesPieces(Protocol):
+    """A write stream that takes encoded messages in pieces."""
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether whoever sends something now would have to wait."""
+        ...
+
+    def send_pieces(self, pieces: list[bytes], *, flush: bool) -> None:
+        """Write pieces that together are whole frames with their ends; with ``flush`` at once. Never waits."""
         ...
 
 

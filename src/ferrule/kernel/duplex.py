@@ -29,6 +29,7 @@ from ferrule.kernel.dispatch import (
     CallOptions,
     DelaysUntilRead,
     DescribesTransport,
+    DispatchContext,
     EncodesMessages,
     LimitsDrain,
     OnNotify,
@@ -73,6 +74,9 @@ from ferrule.wire.struct import WireStruct
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
+
+    from ferrule.kernel.concurrency.first_step import Rest
+    from ferrule.kernel.plain_calls import PlainCalls
 
 
 __all__ = ["DEFAULT_DRAIN_S", "DEFAULT_MAX_IN_FLIGHT", "INLINE_METHODS", "JSONRPCDispatcher"]
@@ -186,6 +190,9 @@ class JSONRPCDispatcher:
         on_closing: called when the input has ended, before the drain.
         spawns_notification: whether a notification with this method is handled in a task of its own; ``None`` for all.
         accepts_batches: whether arrays of messages are accepted now (revision 2025-03-26); ``None`` for never.
+        unstarted: number of accepted messages whose handling has not begun.
+        plain_calls: serves plain calls before they come here; see `ferrule.kernel.plain_calls`. ``None`` for no fast
+            path.
     """
 
     def __init__(
@@ -222,6 +229,7 @@ class JSONRPCDispatcher:
         self._closed = False
         self._input_ended = False
         self._lingering = 0  # running handlers of requests that were withdrawn or answered early
+        self.unstarted = 0
         self.loop: Any = None
         self._failure: BaseException | None = None
         self._reading: anyio.CancelScope | None = None
@@ -231,6 +239,7 @@ class JSONRPCDispatcher:
         self.after_result: dict[RequestId, tuple[str, Mapping[str, Any]]] = {}
         self.spawns_notification: Callable[[str], bool] | None = None
         self.accepts_batches: Callable[[], bool] | None = None
+        self.plain_calls: PlainCalls | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -241,6 +250,16 @@ class JSONRPCDispatcher:
     def in_flight(self) -> int:
         """Number of running handlers, including those of withdrawn requests."""
         return len(self._in_flight) + self._lingering
+
+    @property
+    def in_flight_by_id(self) -> Mapping[RequestId, object]:
+        """The requests in flight that can still be answered."""
+        return self._in_flight
+
+    @property
+    def transport(self) -> TransportContext:
+        """Facts for messages that bring none."""
+        return self._transport
 
     @property
     def is_ending(self) -> bool:
@@ -266,6 +285,8 @@ class JSONRPCDispatcher:
             async with spawner_for_this_loop() as spawner:
                 self._spawner = spawner
                 self.loop = spawner.loop if isinstance(spawner, AsyncioSpawner) else None
+                if self.plain_calls is not None and not self._raise:
+                    self.plain_calls.open(self._read, self._write, spawner)
                 task_status.started()
                 if self._raise:
                     with anyio.CancelScope() as self._reading:
@@ -273,6 +294,8 @@ class JSONRPCDispatcher:
                 else:
                     await self._read_all()
                 self._input_ended = True
+                if self.plain_calls is not None:
+                    self.plain_calls.close()
                 self._fail_outbound(ConnectionClosed(_INPUT_ENDED))
                 if self.on_closing is not None:
                     self.on_closing()
@@ -284,6 +307,8 @@ class JSONRPCDispatcher:
         finally:
             self._closed = True
             self._spawner = None
+            if self.plain_calls is not None:
+                self.plain_calls.close()
             self._fail_outbound(ConnectionClosed("The connection is closed"))
             for inbound in (*self._in_flight.values(), *self._notifying):
                 _discard(inbound)
@@ -362,6 +387,7 @@ class JSONRPCDispatcher:
             inbound.awaitable = self._on_request(inbound, method, params)  # type: ignore[misc]
         except Exception as error:
             return self.finish_error(inbound, error)
+        self.unstarted += 1
         if method in INLINE_METHODS:
             return self._serve_inline(inbound, method)
         inbound.handle = self._spawner.start_own(self._serve(inbound))  # type: ignore[union-attr]
@@ -387,6 +413,7 @@ class JSONRPCDispatcher:
         """Await one request and send its answer, unless the peer withdrew it."""
         if inbound.is_over:  # withdrawn before the task began: trio starts a task that was cancelled before
             return
+        self.unstarted -= 1
         inbound.started = True
         try:
             result = await run_interruptible(cast("Awaitable[Any]", inbound.awaitable), inbound)
@@ -493,8 +520,10 @@ class JSONRPCDispatcher:
         inbound.handle.cancel()
         if inbound.started:
             self.linger(inbound)
-        elif self._spawner is not None:
-            self._spawner.forget(inbound.handle)  # asyncio never runs a task cancelled before its start
+        else:
+            self.unstarted -= 1
+            if self._spawner is not None:
+                self._spawner.forget(inbound.handle)  # asyncio never runs a task cancelled before its start
         _discard(inbound)
 
     def linger(self, inbound: _Inbound) -> None:
@@ -502,6 +531,58 @@ class JSONRPCDispatcher:
         if not inbound.lingers and inbound.handle is not None:
             inbound.lingers = True
             self._lingering += 1
+
+    # -- plain calls ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a request that comes now would be the next to run: nothing that came before it waits for its turn."""
+        return not self.unstarted and not self._closed and self._inline is None and not self.is_ending
+
+    def may_accept(self, id: RequestId) -> bool:
+        """Whether a request of this id would not be refused."""
+        in_flight = self._in_flight
+        return id not in in_flight and len(in_flight) + self._lingering < self._max_in_flight
+
+    def accept(self, id: RequestId, transport: TransportContext, *, is_over: bool = False) -> DispatchContext:
+        """Register a request that is being served already, without params; see `resume`.
+
+        Args:
+            is_over: it has been answered, so that nothing is registered.
+        """
+        inbound = _Inbound(self, id, None, transport)
+        if is_over:
+            inbound.is_over = True
+        else:
+            self._in_flight[id] = inbound
+        return inbound
+
+    def resume(self, accepted: DispatchContext, handle: SpawnedTask, awaitable: Awaitable[Any]) -> Rest | None:
+        """Serve a request of `accept` as any other from here on; its first step is done in the caller's task.
+
+        Args:
+            handle: that task.
+            awaitable: gives the result of the request.
+
+        Returns:
+            What is left for the task to do; ``None`` if the request has been answered.
+
+        Raises:
+            KeyboardInterrupt, SystemExit: a signal's.
+        """
+        inbound = cast("_Inbound", accepted)
+        inbound.awaitable = awaitable
+        inbound.handle = handle
+        self.unstarted += 1
+        serving = self._serve(inbound)
+        try:
+            return serving, serving.send(None)
+        except StopIteration:
+            return None
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # a cancellation; it ends the task
+            return None
 
     # -- notifications --------------------------------------------------------------------------------------------
 
@@ -524,11 +605,14 @@ class JSONRPCDispatcher:
             return
         if spawns:
             self._notifying.add(inbound)
+            self.unstarted += 1
             cast("Spawner", self._spawner).start(self._notify_one(inbound, method))
         else:
+            self.unstarted += 1
             await self._notify_one(inbound, method)
 
     async def _notify_one(self, inbound: _Inbound, method: str) -> None:
+        self.unstarted -= 1
         inbound.started = True
         try:
             await run_interruptible(cast("Awaitable[None]", inbound.awaitable), inbound)

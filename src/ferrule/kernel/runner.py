@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 import anyio
+from msgspec import Struct
 
 from ferrule.kernel.concurrency.spawner import STATUS_IGNORED
 from ferrule.kernel.connection import Connection
@@ -27,8 +28,10 @@ from ferrule.kernel.dispatch import (
 )
 from ferrule.kernel.duplex import JSONRPCDispatcher
 from ferrule.kernel.finish import bad_result, check_result, finish_result
+from ferrule.kernel.plain_tools import plain_tools_of
 from ferrule.kernel.server import (
     CallNext,
+    Handler,
     HandlerEntry,
     HandlerResult,
     InitializationOptions,
@@ -39,6 +42,7 @@ from ferrule.kernel.server import (
 )
 from ferrule.kernel.session import LOG_LEVELS, ServerSession
 from ferrule.protocol.capabilities import declares_extension
+from ferrule.protocol.correlation import progress_token
 from ferrule.protocol.era import Era, EraLock, MessageEra, Verdict, message_era
 from ferrule.protocol.errors import (
     InternalError,
@@ -56,9 +60,11 @@ from ferrule.protocol.inbound import (
     LOG_LEVEL_KEY,
     PROTOCOL_VERSION_KEY,
     InboundLadderRejection,
+    InboundModernRoute,
     classify_inbound_request,
+    has_modern_envelope,
 )
-from ferrule.wire.codec import convert, encode, to_builtins
+from ferrule.wire.codec import convert, decode, encode, to_builtins
 from ferrule.wire.faults import ConvertError, EncodeError
 from ferrule.wire.jsonrpc import JsonRpcError
 from ferrule.wire.revisions import (
@@ -79,6 +85,7 @@ __all__ = [
     "ServerMiddleware",
     "ServerRunner",
     "aclose_shielded",
+    "handled",
     "modern_on_request",
     "serve_connection",
     "serve_dual_era_loop",
@@ -195,6 +202,18 @@ class ServerRunner(Generic[LifespanT]):
             self.server,
         )
 
+    def typed_context(
+        self, dctx: DispatchContext, method: str, params: Mapping[str, Any]
+    ) -> ServerRequestContext[LifespanT]:
+        """Return a request as its handler gets it, with typed params.
+
+        Raises:
+            MethodNotFound, InvalidParams: as `handle_request`.
+        """
+        ctx = self._context(dctx, method, params)
+        ctx.params = _typed_params(self.connection.revision, self.server.get_request_handler(method), ctx)
+        return ctx
+
     async def _initialize(self, ctx: ServerRequestContext[LifespanT]) -> HandlerResult:
         """Run the handshake through the middleware, then apply the version of the response."""
         connection = self.connection
@@ -279,20 +298,36 @@ async def _serve(ctx: ServerRequestContext[Any]) -> Any:
         _require_extension(connection, entry.extension, method)
     if LOG_LEVEL_KEY in ctx.meta and not connection.revision.has_sessions:
         _check_log_level(ctx.meta[LOG_LEVEL_KEY])
+    return await handled(
+        entry,
+        entry.handler,
+        ServerRequestContext(
+            session,
+            ctx.lifespan_context,
+            method,
+            typed,
+            ctx.request_id,
+            ctx.meta,
+            ctx.protocol_version,
+            ctx.transport,
+            server,
+        ),
+    )
+
+
+async def handled(entry: HandlerEntry, handler: Handler, ctx: ServerRequestContext[Any]) -> Any:
+    """What a handler gives for a context with typed params, as a finished result.
+
+    Args:
+        entry: what serves the method.
+        handler: that of the entry, or one that goes on with what was begun elsewhere.
+
+    Raises:
+        Whatever the handler raises; an ``Exception`` unless somebody asked for a cancellation.
+    """
+    session = ctx.session
     try:
-        result = await entry.handler(
-            ServerRequestContext(
-                session,
-                ctx.lifespan_context,
-                method,
-                typed,
-                ctx.request_id,
-                ctx.meta,
-                ctx.protocol_version,
-                ctx.transport,
-                server,
-            )
-        )
+        result = await handler(ctx)
     except Exception:
         raise
     except BaseException as error:
@@ -300,8 +335,8 @@ async def _serve(ctx: ServerRequestContext[Any]) -> Any:
     if isinstance(result, (JsonRpcError, Exception)):
         raise _returned_error(result)
     if not entry.trusted:
-        result = check_result(revision, method, result, entry.extension is not None)
-    return finish_result(server, connection, method, result)
+        result = check_result(session.connection.revision, ctx.method, result, entry.extension is not None)
+    return finish_result(ctx.server, session.connection, ctx.method, result)
 
 
 def _returned_error(error: JsonRpcError | Exception) -> Exception:
@@ -592,7 +627,24 @@ async def serve_dual_era_loop(
     connection = Connection.for_loop(dispatcher, session_id=session_id)
     runner = ServerRunner(server, connection, lifespan_state, init_options=init_options)
     loop = _DualEra(runner, dispatcher)
+    _serve_plain_calls(dispatcher, loop)
     await _drive(dispatcher, runner, loop.on_request, loop.on_notify)
+
+
+def _serve_plain_calls(dispatcher: JSONRPCDispatcher, loop: _DualEra) -> None:
+    """Serve plain calls by the fast path, if the server has one."""
+    tools = plain_tools_of(loop.server)
+    if tools is not None:
+        from ferrule.kernel.plain_calls import PlainCalls
+
+        dispatcher.plain_calls = PlainCalls(tools, loop, dispatcher)
+
+
+class _PlainOrigin(Struct, frozen=True):
+    """The sender of plain calls: a route of the modern era, or the client of a legacy connection."""
+
+    revision: Revision
+    route: InboundModernRoute | None
 
 
 class _DualEra:
@@ -606,6 +658,54 @@ class _DualEra:
         self.lock = EraLock(self.server.modern_versions)
         self.modern_version = ""  # until the first modern request names one
         self.closing = self.connection.shared_closing()
+
+    # -- plain calls (`ferrule.kernel.plain_calls.Origins`) -----------------------------------------------------------
+
+    @property
+    def plain_state(self) -> object | None:
+        """The modern versions that are served, or the revision of an open legacy connection."""
+        state = self.lock.state
+        if state is Era.MODERN:
+            return self.server.modern_versions
+        connection = self.connection
+        return connection.revision if state is Era.LEGACY and connection.initialize_accepted else None
+
+    def origin(self, meta: bytes | None) -> _PlainOrigin | None:
+        """Judge ``_meta``, as `on_request` does."""
+        params: dict[str, Any] = {} if meta is None else {"_meta": decode(meta)}
+        if progress_token(params) is not None or (meta is not None and type(params["_meta"]) is not dict):
+            return None
+        if self.lock.state is not Era.MODERN:
+            return None if has_modern_envelope(params) else _PlainOrigin(self.connection.revision, None)
+        route = classify_inbound_request(
+            {"method": "tools/call", "params": params}, supported_modern_versions=self.server.modern_versions
+        )
+        if isinstance(route, InboundLadderRejection) or LOG_LEVEL_KEY in params["_meta"]:
+            return None
+        return _PlainOrigin(REVISIONS[route.protocol_version], route)
+
+    def _plain_connection(self, origin: _PlainOrigin, dctx: DispatchContext | None) -> Connection:
+        return self.connection if origin.route is None else self.modern_connection(origin.route, dctx)
+
+    def finish_plain(self, origin: _PlainOrigin, result: Any) -> Any:
+        """Return the finished result of a plain call."""
+        return finish_result(self.server, self._plain_connection(origin, None), "tools/call", result)
+
+    def plain_request(
+        self, origin: _PlainOrigin, dctx: DispatchContext, params: dict[str, Any]
+    ) -> ServerRequestContext[Any]:
+        """Return the request of a plain call as its handler gets it."""
+        runner = ServerRunner(self.server, self._plain_connection(origin, dctx), self.runner.lifespan_state)
+        return runner.typed_context(dctx, "tools/call", params)
+
+    async def serve_plain(self, entry: HandlerEntry, handler: Handler, request: ServerRequestContext[Any]) -> Any:
+        """Return the finished result of a plain call that a handler goes on with."""
+        connection = request.session.connection
+        try:
+            return await handled(entry, handler, request)
+        finally:
+            if connection is not self.connection and connection.opened_exit_stack is not None:
+                await aclose_shielded(connection)
 
     # -- both -----------------------------------------------------------------------------------------------------
 
@@ -638,13 +738,17 @@ class _DualEra:
             raise _rejection_error(route)
         if lock.state is not Era.MODERN:
             lock.succeeded(MessageEra.ENVELOPE)
+        return self._serve_modern(self.modern_connection(route, dctx), dctx, method, params)
+
+    def modern_connection(self, route: InboundModernRoute, dctx: DispatchContext | None) -> Connection:
+        """Return the connection of one modern request."""
         self.modern_version = route.protocol_version
         connection = Connection.from_envelope(
             route.protocol_version, route.client_info, route.client_capabilities, outbound=dctx
         )
         connection.closing_state = self.closing
         connection.init_options = self.connection.init_options
-        return self._serve_modern(connection, dctx, method, params)
+        return connection
 
     async def _initialize(self, dctx: DispatchContext, params: Mapping[str, Any] | None) -> HandlerResult:
         result = await self.runner.handle_request(dctx, "initialize", params)

@@ -428,6 +428,11 @@ class Server(Generic[LifespanT]):
         """Return the handler of a request method; ``None`` if there is none."""
         return self._requests.get(method)
 
+    @property
+    def request_handlers(self) -> Mapping[str, HandlerEntry]:
+        """The handlers of all request methods, as they are at any time."""
+        return self._requests
+
     def get_notification_handler(self, method: str) -> HandlerEntry | None:
         """Return the handler of a notification method; ``None`` if there is none."""
         return self._notifications.get(method)

@@ -35,6 +35,8 @@ __all__ = [
     "decoder",
     "encode",
     "encode_str",
+    "plain_decoder",
+    "plain_encode",
     "to_builtins",
 ]
 
@@ -123,6 +125,25 @@ def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], 
             raise _decode_error(error) from error
 
     return read_typed
+
+
+def plain_decoder(type_: type[T], hook: Callable[[Any, Any], Any] | None = None) -> Callable[[bytes | Encoded], T]:
+    """As `decoder`, for callers that turn to `decode` and `convert` whenever it raises: no second try, no own errors.
+
+    The depth of the bytes is not checked.
+
+    Args:
+        type_: anything msgspec can describe.
+        hook: as of `convert`.
+
+    Raises (the returned function):
+        Exception: the bytes are not JSON, or have another shape, or `decode` has to mend them.
+    """
+    return msgspec.json.Decoder(type_, dec_hook=hook).decode
+
+
+plain_encode = msgspec.json.Encoder().encode
+"""As `encode`, for callers that turn to it whenever this raises. The depth is not checked."""
 
 
 def encode(value: Any) -> bytes:

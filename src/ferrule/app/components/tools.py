@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from ferrule.app.components.component import Component, SetSettings
 from ferrule.app.components.index import ComponentIndex, shown_name
@@ -60,12 +60,14 @@ if TYPE_CHECKING:
     from ferrule.app.authorization.guards import Guard
     from ferrule.app.components.mount_path import MountPath
     from ferrule.app.search.tools import ToolSearch, ToolSearchMode
+    from ferrule.kernel.plain_tools import PlainTool
 
 __all__ = ["Run", "ToolComponent", "ToolSet"]
 
 logger = logging.getLogger(__name__)
 
 Run = Callable[[ServerRequestContext[Any], dict[str, Any] | None], Awaitable[Any]]
+Conclude = Callable[[ServerRequestContext[Any], Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 _NAME = pattern(r"[A-Za-z0-9_.-]{1,128}")
 _SAFE_LENGTH = 64
@@ -102,6 +104,7 @@ class ToolComponent(Component[ToolOptions]):
         task, task_after_s, resumable: whether and when a call becomes a task; see `MCPServer.tool`.
         wrap: an extension's ``(tool, run) -> run`` around the body; set before the first call.
         limits: maximum duration and concurrency of calls; ``None`` for no limits.
+        plain: how the fast path calls it; ``False`` if it does not, ``None`` before `make_plain`.
         has_own_schema: whether the author wrote the input schema.
         schema_mode: ``"model"`` or ``"exact"``.
         run: ``await run(ctx, arguments)`` returns the result; compiled on first use.
@@ -113,6 +116,7 @@ class ToolComponent(Component[ToolOptions]):
 
     __slots__ = (
         "_encoder",
+        "_function",
         "_input_schema",
         "_mask_errors",
         "_max_result_bytes",
@@ -121,6 +125,7 @@ class ToolComponent(Component[ToolOptions]):
         "annotations",
         "has_own_schema",
         "limits",
+        "plain",
         "resumable",
         "run",
         "schema_mode",
@@ -151,6 +156,8 @@ class ToolComponent(Component[ToolOptions]):
         self.wrap: Callable[[ToolComponent, Run], Run] | None = None
         self._plan: ResultPlan | None = None
         self._threads = threads
+        self._function: Callable[..., Awaitable[Any]] | None = None
+        self.plain: PlainTool | Literal[False] | None = None
         self.run = self._first_run
 
     def copy_for_mount(self, key: str, mount_path: MountPath) -> Self:
@@ -160,6 +167,7 @@ class ToolComponent(Component[ToolOptions]):
         """
         made = super().copy_for_mount(key, mount_path)
         made.run = made._first_run
+        made._function = made.plain = None
         return made
 
     def refresh(self) -> None:
@@ -287,34 +295,63 @@ class ToolComponent(Component[ToolOptions]):
         return self._compile()
 
     def _compile(self) -> Run:
-        spec, project, failed = self.spec.finish(), self.plan.project, self._failed
+        spec, function, conclude = self.spec.finish(), self._call(), self._conclude()
         context_name = spec.context_parameter
         check = self._argument_check()
-        function = runner_of(spec, self._threads)
-        if self.limits:
-            function = limited(self.name, function, self.limits)
-
         path = self.mount_path
         own_server = None if path is None else path.server
 
-        async def run(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
+        def run(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Awaitable[Any]:
             if own_server is not None:
                 ctx.component_server = own_server  # `ctx` belongs to this call alone: a nested call gets a copy
-            token = current_request.set(ctx)
-            try:
+
+            def begin() -> Awaitable[Any]:
                 if check is not None:
                     check(arguments or _NO_ARGUMENTS)
                 kwargs = spec.bind(_NO_ARGUMENTS if arguments is None else arguments)
                 if context_name is not None:
                     kwargs[context_name] = Context(ctx)
-                value = await run_body(ctx, function, kwargs)
+                return run_body(ctx, function, kwargs)
+
+            return conclude(ctx, begin)
+
+        return run if path is None or not (path.has_middleware or path.has_state) else _run_along(path, self.name, run)
+
+    def _call(self) -> Callable[..., Awaitable[Any]]:
+        """``await call(**kwargs)``: the function with its dependencies, within its limits, which count all calls."""
+        if self._function is None:
+            function = runner_of(self.spec, self._threads)
+            self._function = limited(self.name, function, self.limits) if self.limits else function
+        return self._function
+
+    def _conclude(self) -> Conclude:
+        """``await conclude(ctx, begin)``: what the body gives or raises that ``begin()`` begins, as a result."""
+        project, failed = self.plan.project, self._failed
+
+        async def conclude(ctx: ServerRequestContext[Any], begin: Callable[[], Awaitable[Any]]) -> Any:
+            token = current_request.set(ctx)
+            try:
+                value = await begin()
                 return value if type(value) is InputRequiredResult else project(value, ctx.session.connection.revision)
             except Exception as error:
                 return failed(error)
             finally:
                 current_request.reset(token)
 
-        return run if path is None or not (path.has_middleware or path.has_state) else _run_along(path, self.name, run)
+        return conclude
+
+    def make_plain(self) -> PlainTool | None:
+        """Return how the fast path calls this tool, made on first use; ``None``: by the general path alone."""
+        if self.plain is None:
+            found: PlainTool | None = None
+            if self.wrap is None:
+                from ferrule.app.components.plain_tools import plain_call_of
+
+                self.spec.finish()
+                made: Any = plain_call_of(self, self._call(), self._conclude())  # two of its methods are attributes
+                found = made
+            self.plain = found or False
+        return self.plain or None
 
     def _argument_check(self) -> Callable[[dict[str, Any]], None] | None:
         """Return a function that validates arguments against the author's own schema; ``None`` for a derived schema.
@@ -382,12 +419,14 @@ class ToolSet:
         index: the tools by name.
         unchecked: tools whose types used an undefined name when they were registered.
         search: what is listed in place of too many tools; ``None`` where all are listed.
+        fast_calls, general_calls: how many calls each path has taken; see `ferrule.kernel.plain_tools`.
     """
 
     def __init__(self, settings: SetSettings, on_change: Callable[[], None], defaults: ToolDefaults) -> None:
         self.index: ComponentIndex[ToolComponent] = ComponentIndex("tool", on_change, settings.is_private)
         self.unchecked: list[ToolComponent] = []
         self.search: ToolSearch | None = None
+        self.fast_calls = self.general_calls = 0
         self._defaults = defaults
         self._server = settings.server
         self._threads = settings.threads
@@ -431,7 +470,7 @@ class ToolSet:
         """Register the handlers of ``tools/list`` and ``tools/call``, unless they are."""
         if self._server.get_request_handler("tools/call") is None:
             self._server.add_request_handler("tools/list", self._list, trusted=True)
-            self._server.add_request_handler("tools/call", self._call, trusted=True)
+            self._server.add_request_handler("tools/call", self.handler, trusted=True)
 
     def _check(self, component: ToolComponent) -> None:
         """Raise the errors that the first list or call would raise, as far as finding them is cheap."""
@@ -506,7 +545,9 @@ class ToolSet:
             return cast("ToolResult", await tool.run(ctx, arguments))
         return cast("ToolResult", await self._call_guarded(ctx, tool, arguments))
 
-    def _call(self, ctx: ServerRequestContext[Any]) -> Awaitable[Any]:
+    def handler(self, ctx: ServerRequestContext[Any], /) -> Awaitable[Any]:
+        """Serve ``tools/call``."""
+        self.general_calls += 1
         params = ctx.params
         return self.call_as(ctx, params.name, params.arguments)
 
@@ -529,6 +570,13 @@ class ToolSet:
         """Return a tool that is registered only now, or one of the search."""
         tool = self.index.look_again(name)
         return self.search.find(name) if tool is None and self.search is not None else tool
+
+    def find_plain(self, name: str, /) -> PlainTool | None:
+        """See `ferrule.kernel.plain_tools.PlainTools`."""
+        tool = self.index.live.get(name)
+        if tool is None or tool.guard is not None:
+            return None
+        return tool.plain or tool.make_plain()
 
     async def _call_guarded(
         self, ctx: ServerRequestContext[Any], tool: ToolComponent, arguments: dict[str, Any] | None

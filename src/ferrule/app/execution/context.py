@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from ferrule.app.application import application_of
 from ferrule.app.errors import NoRequest
-from ferrule.app.execution.current import current_request
+from ferrule.app.execution.current import current_request, request_of
 from ferrule.app.execution.threads import calling_loop
 from ferrule.app.in_threads import with_result, without_result
 from ferrule.app.rounds.interaction import InteractionMixin
@@ -24,6 +24,7 @@ from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.kernel.connection import unguarded
 from ferrule.kernel.dispatch import ClosesStream
+from ferrule.kernel.plain_tools import PlainCall
 from ferrule.kernel.server import LifespanT, ServerRequestContext
 from ferrule.protocol.deprecations import warn_deprecated
 from ferrule.protocol.errors import NoBackChannel
@@ -56,13 +57,9 @@ _NAMED_ELSEWHERE: Mapping[str, str] = {
 
 
 class Context(InteractionMixin, Generic[LifespanT]):
-    """One request, for the function that serves it. ``Context[State]`` declares the type of `lifespan`.
+    """One request, for the function that serves it. ``Context[State]`` declares the type of `lifespan`."""
 
-    Attributes:
-        request: the kernel's context, with all facts of the request.
-    """
-
-    __slots__ = ("request",)
+    __slots__ = ("_request",)
 
     __ferrule_injected__: ClassVar[str] = "context"
 
@@ -74,8 +71,16 @@ class Context(InteractionMixin, Generic[LifespanT]):
             message = f"Context has no {name!r}" + (f"; here it is {here}" if here else "")
             raise AttributeError(message, name=name, obj=self)
 
-    def __init__(self, request: ServerRequestContext[Any]) -> None:
-        self.request = request
+    def __init__(self, request: ServerRequestContext[Any] | PlainCall) -> None:
+        self._request = request
+
+    @property
+    def request(self) -> ServerRequestContext[Any]:  # type: ignore[override]
+        """The kernel's context, with all facts of the request."""
+        found = self._request
+        if type(found) is PlainCall:
+            found = self._request = request_of(found)
+        return found  # type: ignore[return-value]
 
     # -- the request -----------------------------------------------------------------------------------------------
 
@@ -371,4 +376,4 @@ def current_context() -> Context[Any]:
     request = current_request.get(None)
     if request is None:
         raise NoRequest("No request is being served here")
-    return Context(request)
+    return Context(request_of(request))

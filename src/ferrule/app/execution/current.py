@@ -5,9 +5,18 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
+from ferrule.kernel.plain_tools import PlainCall
 from ferrule.kernel.server import ServerRequestContext
 
-__all__ = ["current_request"]
+__all__ = ["current_request", "request_of"]
 
-current_request: ContextVar[ServerRequestContext[Any]] = ContextVar("ferrule_request")
-"""The request being served; set around the function that serves it."""
+current_request: ContextVar[ServerRequestContext[Any] | PlainCall] = ContextVar("ferrule_request")
+"""The request being served, or the plain call whose request nobody has looked at; set around the function that serves
+it. Whoever reads it asks `request_of`."""
+
+
+def request_of(found: ServerRequestContext[Any] | PlainCall) -> ServerRequestContext[Any]:
+    """Return the request that stands in `current_request`."""
+    if type(found) is PlainCall:
+        return found.tool.request_of(found) if found.request is None else found.request
+    return found  # type: ignore[return-value]

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from ferrule.app.errors import ToolError
-from ferrule.app.execution.current import current_request
+from ferrule.app.execution.current import current_request, request_of
 from ferrule.kernel.concurrency.cancellation import take_back_left_over
 
 __all__ = ["Limits", "TooManyCalls", "ToolTimeout", "limited", "paused_time"]
@@ -122,7 +122,7 @@ def _timed(name: str, function: Callable[..., Awaitable[Any]], timeout_s: float)
             except Exception:
                 raise
             except BaseException:
-                take_back_left_over(current_request.get().session.interruptible)
+                take_back_left_over(request_of(current_request.get()).session.interruptible)
                 raise
             finally:
                 _clock.reset(token)

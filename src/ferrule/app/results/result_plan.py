@@ -153,6 +153,11 @@ class ResultPlan:
         self._checks_itself = self._checks_itself or self.has_opaque_part
         self.project = self._text if kind == "text" else self._any
 
+    @property
+    def is_object(self) -> bool:
+        """Whether every value is a JSON object."""
+        return self.shape is not None and _is_object(self.shape)
+
     def output_schema(self) -> dict[str, Any] | None:
         """Return the output schema in the form of 2026-07-28; made on first use. ``None`` if there is none."""
         if callable(self.schema):
@@ -218,10 +223,10 @@ class ResultPlan:
             self.validate(plain)
         text = plain if isinstance(plain, str) else data.decode() if self.encoder is None else self.encoder(plain)
         # Text without a declared type has no structured content.
-        structured = UNSET if plain is text and self.schema is None else self._structured(plain, revision)
+        structured = UNSET if plain is text and self.schema is None else self.structured_content(plain, revision)
         return ToolResult([ToolContentBlock("text", text)], structured)
 
-    def _structured(self, plain: Any, revision: _Revision) -> Any:
+    def structured_content(self, plain: Any, revision: _Revision) -> Any:
         """Return the structured content that a revision allows; ``UNSET`` for none."""
         if not self.structured or revision.structured_output == "none":
             return UNSET
@@ -290,7 +295,7 @@ class ResultPlan:
             self._fit(plain)
         if self.validate is not None:
             self.validate(plain)
-        fitting = self._structured(plain, revision)
+        fitting = self.structured_content(plain, revision)
         if fitting is structured:
             return result
         return msgspec.structs.replace(result, structured_content=fitting)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ferrule.app.rounds.base import Rounds
     from ferrule.kernel.session import ServerSession
 
-__all__ = ["rounds_of", "run_body"]
+__all__ = ["attach_body", "rounds_of", "run_body"]
 
 
 _NO_TASK: Any = object()
@@ -95,6 +95,14 @@ def _leave(session: ServerSession) -> None:
         rounds.let_go()
         if not rounds.suspending:  # if it is, threads and tasks of the body may go on, and look at this
             session.rounds = None
+
+
+def attach_body(session: ServerSession, *, is_over: bool) -> None:
+    """Let a body that is already running, or has ended, ask and take steps as one that `run_body` runs.
+
+    `run_body` may still be called for it, from the same task.
+    """
+    session.body_task = _ENDED if is_over else _look(session.loop) or _NO_TASK
 
 
 async def _exited(session: ServerSession, error: BaseException) -> Any:

@@ -57,6 +57,7 @@ class FunctionSpec:
         doc: the raw docstring.
         returns: the resolved return annotation; ``EMPTY`` (``inspect.Parameter.empty``) when there is none.
         parameters: the parameters that a client sends, in order.
+        names: the names of all parameters, in the order of the signature.
         injected: by parameter name, the kind of value that the server fills in (``"context"``).
         dependencies: by parameter name, the marker of its dependency.
         context_parameter: the name of the parameter for the `Context`; ``None`` without one.
@@ -78,6 +79,7 @@ class FunctionSpec:
         "injected",
         "kind",
         "name",
+        "names",
         "parameters",
         "returns",
         "runner",
@@ -104,6 +106,7 @@ class FunctionSpec:
         self.context_parameter: str | None = None
         self.runner: Callable[..., Any] | None = None
         self._positional: tuple[str, ...] = ()
+        self.names: tuple[str, ...] = ()
         self.bind = self._first_bind
         if declaration.pending is None:
             self._read(declaration)
@@ -159,6 +162,7 @@ class FunctionSpec:
                     declaration.pending = str(error)
                     return
         self._positional = tuple(positional)
+        self.names = tuple(raw.name for raw in declaration.parameters)
         self._declaration = None
 
     def _parameter(self, raw: RawParameter) -> FieldShape:
@@ -183,7 +187,7 @@ class FunctionSpec:
             return lambda arguments: bind_slowly(self, arguments or {})
         if not self.parameters:
             return lambda arguments: bind_slowly(self, arguments) if arguments else {}
-        struct = self._struct_type()
+        struct = self.arguments_type()
         if all(type(part.shape.hint) is type and part.shape.hint in _SIMPLE for part in self.parameters):
 
             def bind(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -202,7 +206,7 @@ class FunctionSpec:
 
         return bind_typed
 
-    def _struct_type(self) -> type[msgspec.Struct]:
+    def arguments_type(self) -> type[msgspec.Struct]:
         """Return a Struct with the parameters as fields: one native conversion checks names, types and presence."""
         if self._struct is None:
             fields: list[Any] = []
@@ -216,6 +220,22 @@ class FunctionSpec:
                 fields.append((part.name, part.shape.hint, default))
             self._struct = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
         return self._struct
+
+    @property
+    def decodes_natively(self) -> bool:
+        """Whether `arguments_type` can be decoded from JSON at once: the values are those that `bind` would give.
+
+        Whether arguments fit is another question: `bind` mends some that do not.
+        """
+        if self.takes_keywords:
+            return False
+        for part in self.parameters:
+            if part.name.startswith("__"):
+                return False
+            for shape in part.shape.walk():
+                if shape.kind == "scalar" and shape.schema is not None and not _is_exact_in_json(shape.hint):
+                    return False
+        return True
 
     def call_with(self, **kwargs: Any) -> Any:
         """Call the function with the result of `bind` and the injected values; return its result or its coroutine."""
@@ -290,6 +310,12 @@ def compile_function(function: Callable[..., Any], *, allow_keywords: bool = Fal
             function=spec.name,
         )
     return spec
+
+
+def _is_exact_in_json(hint: Any) -> bool:
+    """Whether a scalar is read from JSON as from the value that JSON is decoded to; a ``Decimal`` has more digits."""
+    base = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+    return base in _SIMPLE or base is type(None)
 
 
 def _check_bound(function: Any, first: RawParameter) -> None:

@@ -114,7 +114,7 @@ def spawner_for_this_loop() -> Spawner:
 class AsyncioSpawner:
     """Plain asyncio tasks; a set references them, since asyncio itself does not."""
 
-    __slots__ = ("_make", "_running", "forget", "is_ending", "loop")
+    __slots__ = ("_make", "_running", "forget", "is_ending", "keep", "loop")
 
     def __init__(self) -> None:
         import asyncio
@@ -125,6 +125,7 @@ class AsyncioSpawner:
         has_factory = loop.get_task_factory() is not None
         self._make: Callable[..., Any] = loop.create_task if has_factory else partial(asyncio.Task, loop=loop)
         self.forget: Callable[[Any], None] = self._running.discard
+        self.keep: Callable[[asyncio.Task[Any]], None] = self._running.add  # as `start_own`, for a task that runs
         self.is_ending = False
 
     async def __aenter__(self) -> AsyncioSpawner:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol, TypeAlias
 
+from ferrule.kernel.dispatch import TakeFrames
 from ferrule.transports.stdio.descriptors import NonBlockingFd, grow_pipe, unread_bytes
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.ndjson import Frame, LineFramer
@@ -63,6 +64,14 @@ class FrameReader(Protocol):
         """
         ...
 
+    @property
+    def show_to(self) -> TakeFrames | None:
+        """Is shown the frames before they are handed out, while `next_frame` waits; see `ShowsFrames`."""
+        ...
+
+    @show_to.setter
+    def show_to(self, take: TakeFrames | None) -> None: ...
+
     def finish(self) -> None:
         """End the input: what can be read without waiting is still handed out, then `next_frame` raises."""
         ...
@@ -86,6 +95,10 @@ class FrameWriter(Protocol):
 
     def send_nowait(self, frame: bytes, *, flush: bool) -> None:
         """Queue a frame and write soon; with ``flush`` write at once together with what is queued."""
+        ...
+
+    def send_pieces(self, pieces: Sequence[bytes], *, flush: bool) -> None:
+        """As `send_nowait`, for pieces that together are frames with their ends."""
         ...
 
     async def wait_below(self, limit_bytes: int) -> None:
@@ -182,6 +195,12 @@ class Outbox:
             self._pieces.append(frame)
             self._pieces.append(b"\n")
             self.unsent_bytes += len(frame) + 1
+
+    def add_pieces(self, pieces: Sequence[bytes]) -> None:
+        """Queue frames in pieces, with their newlines."""
+        if not self.broken:
+            self._pieces.extend(pieces)
+            self.unsent_bytes += sum(map(len, pieces))
 
     def flush(self, target: NonBlockingFd) -> bool:
         """Write what the descriptor takes.

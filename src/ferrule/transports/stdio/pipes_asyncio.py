@@ -15,10 +15,12 @@ import contextlib
 import os
 import threading
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 import anyio
 
+from ferrule.kernel.dispatch import TakeFrames
 from ferrule.transports.stdio.descriptors import NonBlockingFd, grow_pipe
 from ferrule.transports.stdio.pipes import (
     CHUNK_BYTES,
@@ -68,6 +70,7 @@ class _InboxReader:
         self.frames: deque[Frame] = self._inbox.frames
         self._waiter: asyncio.Future[None] | None = None
         self._resting = False
+        self.show_to: TakeFrames | None = None
 
     async def next_frame(self) -> Frame:
         frames = self.frames
@@ -94,6 +97,25 @@ class _InboxReader:
     def _wake(self) -> None:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _show(self) -> None:
+        """Show the frames to who may take them first, and wake the consumer for the rest."""
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            return
+        frames = self.frames
+        if self.show_to is not None and frames and not self._inbox.ended:
+            goes_on = self.show_to(frames)
+            if not frames and not self._inbox.ended:
+                if self._resting:
+                    self._resting = False
+                    self._resume()
+                return
+            if goes_on:
+                self._loop.call_soon(self._show)
+                return
+        if not waiter.done():
             waiter.set_result(None)
 
     def _end(self) -> None:
@@ -173,9 +195,7 @@ class PollingReader(_InboxReader):
             if self._source.kind == "pipe":
                 grow_pipe(self._source.fd)
         if inbox.frames:
-            waiter = self._waiter
-            if waiter is not None and not waiter.done():
-                waiter.set_result(None)
+            self._show()
 
 
 class _Waiters:
@@ -228,6 +248,16 @@ class PollingWriter:
 
     def send_nowait(self, frame: bytes, *, flush: bool) -> None:
         self.outbox.add(frame)
+        if self._listening:
+            return
+        if flush:
+            self._flush()
+        elif not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def send_pieces(self, pieces: Sequence[bytes], *, flush: bool) -> None:
+        self.outbox.add_pieces(pieces)
         if self._listening:
             return
         if flush:
@@ -332,7 +362,7 @@ class ThreadReader(_InboxReader):
         else:
             self._go_on.set()
             if self.frames:
-                self._wake()
+                self._show()
 
 
 class ThreadWriter:
@@ -351,6 +381,14 @@ class ThreadWriter:
         if self._closing:
             return
         self.outbox.add(frame)
+        if not self._busy and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._start)
+
+    def send_pieces(self, pieces: Sequence[bytes], *, flush: bool) -> None:
+        if self._closing:
+            return
+        self.outbox.add_pieces(pieces)
         if not self._busy and not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._start)

@@ -10,10 +10,12 @@ import contextlib
 import os
 import threading
 from collections import deque
+from collections.abc import Sequence
 
 import anyio
 import trio
 
+from ferrule.kernel.dispatch import TakeFrames
 from ferrule.transports.stdio.descriptors import NonBlockingFd
 from ferrule.transports.stdio.pipes import CHUNK_BYTES, LAST_READS, Inbox, Outbox
 from ferrule.wire.ndjson import Frame
@@ -32,6 +34,7 @@ class TrioReader:
         self._closed = False
         self._lock = threading.Lock()
         self._threads = 0
+        self.show_to: TakeFrames | None = None  # not served here
 
     async def next_frame(self) -> Frame:
         while not self.frames:
@@ -132,6 +135,13 @@ class TrioWriter:
 
     def send_nowait(self, frame: bytes, *, flush: bool) -> None:
         self.outbox.add(frame)
+        self._write()
+
+    def send_pieces(self, pieces: Sequence[bytes], *, flush: bool) -> None:
+        self.outbox.add_pieces(pieces)
+        self._write()
+
+    def _write(self) -> None:
         if self._pumping:
             return
         direct = self._target.pollable or self._target.kind == "file"

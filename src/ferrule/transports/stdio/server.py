@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from ferrule.kernel.dispatch import StreamMessage, TransportContext
+from ferrule.kernel.dispatch import StreamMessage, TakeFrames, TransportContext
 from ferrule.protocol.errors import InvalidRequest
 from ferrule.transports.hosting.collector import patient_collector
 from ferrule.transports.loops import outliving_exits, refuse_in_running_loop
@@ -108,6 +108,15 @@ class StdioReadStream:
     def has_more(self) -> bool:
         """Whether a message has arrived that was not received yet."""
         return bool(self._frames)
+
+    def show_frames(self, take: TakeFrames | None) -> None:
+        """See `ShowsFrames`."""
+        self._reader.show_to = take
+
+    def frames_taken(self, count: int, unanswered: int) -> None:
+        """See `ShowsFrames`."""
+        self.received += count
+        self.awaiting += unanswered
 
     async def receive(self) -> StreamMessage | Exception:
         """Return the next message, or the error to answer an unreadable one with.
@@ -189,6 +198,15 @@ class StdioWriteStream:
         if b"\n" in frame:
             frame = one_line(frame)
         return self._put(frame, is_answer=True)
+
+    @property
+    def is_congested(self) -> bool:
+        """See `WritesPieces`; also when nobody reads any more."""
+        return self._outbox.unsent_bytes > HIGH_WATER_BYTES or self._outbox.broken
+
+    def send_pieces(self, pieces: list[bytes], *, flush: bool) -> None:
+        """See `WritesPieces`."""
+        self._writer.send_pieces(pieces, flush=flush)
 
     def _put(self, frame: bytes, *, is_answer: bool) -> Awaitable[None] | None:
         flush = False

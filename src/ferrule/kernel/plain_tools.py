@@ -1,0 +1,123 @@
+"""What the fast path of plain calls needs of the layer above: tools as it calls them, and the request as they see it.
+
+A plain call is a ``tools/call`` without any unusual member (`ferrule.wire.plain_calls`). The fast path calls the tool's
+function with typed arguments and makes no request context. Whoever looks at the request of such a call (a ``Context``
+that is used, ``current_context()``) gets one that is made then (`PlainCall.carrier`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from msgspec import Raw, Struct
+
+from ferrule.kernel.server import Handler, Server, ServerRequestContext
+from ferrule.wire.jsonrpc import RequestId
+from ferrule.wire.revisions import Revision
+
+if TYPE_CHECKING:
+    from ferrule.kernel.concurrency.first_step import Begun
+    from ferrule.kernel.dispatch import DispatchContext
+
+__all__ = ["CallCarrier", "PlainCall", "PlainTool", "PlainTools", "WriteResult", "plain_tools_of"]
+
+WriteResult: TypeAlias = Callable[[Any], "tuple[bytes, ...] | None"]
+"""What a function returned → the rest of the answer after its id, in pieces; ``None``: the general way makes it."""
+
+
+class CallCarrier(Protocol):
+    """Carries plain calls, and makes the request of one of them for whoever looks."""
+
+    def make_request(self, call: PlainCall, /) -> ServerRequestContext[Any]:
+        """Return the request of a call as its handler would have got it; see `PlainTool.request_of`."""
+        ...
+
+
+class PlainCall(Struct, eq=False):
+    """One plain call that is being served.
+
+    Attributes:
+        id: of the request.
+        tool: what is called.
+        arguments: for `PlainTool.start`.
+        frame: the bytes of the message.
+        origin: what the carrier knows of its sender.
+        carrier: makes `request`.
+        dispatch: the dispatch context; ``None`` as long as nobody needed it.
+        request: the request as the tool's function sees it; ``None`` as long as nobody has looked.
+        is_over: it has been answered.
+    """
+
+    id: RequestId
+    tool: PlainTool
+    arguments: Any
+    frame: bytes
+    origin: Any
+    carrier: CallCarrier
+    dispatch: DispatchContext | None = None
+    request: ServerRequestContext[Any] | None = None
+    is_over: bool = False
+
+
+class PlainTool(Protocol):
+    """A tool whose plain calls can be served by the fast path.
+
+    Attributes:
+        writers: protocol version → what writes its results; filled by whoever calls `make_writer`.
+    """
+
+    @property
+    def writers(self) -> dict[str, WriteResult]: ...
+
+    def decode(self, arguments: bytes | Raw, /) -> Any:
+        """Return `PlainCall.arguments`.
+
+        Raises:
+            Exception: the general path has to judge these arguments.
+        """
+        ...
+
+    def start(self, call: PlainCall, /) -> Coroutine[Any, Any, Any]:
+        """Make the coroutine of a call, inside the context of that call."""
+        ...
+
+    def make_writer(self, revision: Revision, finish: Callable[[Any], Any]) -> WriteResult:
+        """Return what writes results for clients of a revision; to be kept in `writers`.
+
+        Args:
+            revision: of the client.
+            finish: a result → the finished result.
+        """
+        ...
+
+    def request_of(self, call: PlainCall, /) -> ServerRequestContext[Any]:
+        """Return `PlainCall.request`, made now if nobody has looked before."""
+        ...
+
+    def go_on(self, call: PlainCall, begun: Begun) -> Handler:
+        """Return the handler of a call whose function has been begun."""
+        ...
+
+
+class PlainTools(Protocol):
+    """The tools of a server that has a fast path; attached to the `Server` under this class.
+
+    Attributes:
+        handler: serves ``tools/call`` on the general path. If another handler does, no call is plain.
+        fast_calls: how many calls the fast path has taken.
+    """
+
+    fast_calls: int
+
+    @property
+    def handler(self) -> Handler: ...
+
+    def find_plain(self, name: str, /) -> PlainTool | None:
+        """Return a tool that may be called plainly; ``None`` if it has to be called by the general path, or is none."""
+        ...
+
+
+def plain_tools_of(server: Server[Any]) -> PlainTools | None:
+    """Return the tools that the fast path may call; ``None`` if the server has no fast path."""
+    return server.attachments.get(PlainTools)

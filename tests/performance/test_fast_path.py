@@ -1,0 +1,193 @@
+"""Counts of the fast path: Python calls, tasks and writes of plain calls.
+
+Every count is compared with that of the general path, so that a counter that does not count is seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from ferrule import MCPServer
+from ferrule.kernel.gauges import gauges_of
+from ferrule.kernel.plain_calls import CALLS_PER_PASS
+from tests.kernel.harness import initialize, modern, note, request
+from tests.pipes import Line, line_to
+
+MAX_STDIO_CALLS = 9
+"""The promise: one plain call on stdio, from the frame to the pieces of its answer, the tool's function included."""
+
+
+@dataclass
+class Item:
+    name: str
+    price: float
+
+
+def make_app(*, fast_path: bool = True) -> MCPServer[Any]:
+    app = MCPServer("counted", version="1", fast_path=fast_path)
+
+    @app.tool
+    async def add(a: int, b: int) -> str:
+        return str(a + b)
+
+    @app.tool
+    async def item(title: str) -> Item:
+        return Item(title, 1.5)
+
+    return app
+
+
+def call(id: int, era: str, name: str = "add", **arguments: Any) -> dict[str, Any]:
+    params = {"name": name, "arguments": arguments or {"a": 1, "b": 2}}
+    return modern(id, "tools/call", params) if era == "modern" else request(id, "tools/call", params)
+
+
+async def open_line(line: Line, era: str) -> None:
+    if era == "modern":
+        await line.tell(modern(-1, "server/discover"))
+    else:
+        await line.tell(initialize(-1), note("notifications/initialized"))
+
+
+class CountedTask(asyncio.Task[Any]):
+    """Stands in for `asyncio.Task`, however it is made."""
+
+    made = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        CountedTask.made += 1
+        super().__init__(*args, **kwargs)
+
+
+@pytest.fixture(autouse=True)
+def counted_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before any loop runs, because whoever makes tasks may keep the class."""
+    monkeypatch.setattr(asyncio, "Task", CountedTask)
+
+
+class Counted:
+    """Python calls and writes while messages are served."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self.tasks = 0
+        self.writes = 0
+
+
+async def counted(line: Line, *messages: Any, monkeypatch: pytest.MonkeyPatch) -> Counted:
+    """Send messages in one read and count what serving them takes in this process."""
+    counts = Counted()
+
+    def profile(frame: FrameType, event: str, arg: Any) -> None:
+        code = frame.f_code
+        if event == "call":
+            counts.calls[f"{code.co_filename.rpartition('/src/')[2]}:{code.co_qualname}"] += 1
+
+    write = os.write
+    before = CountedTask.made
+
+    def counted_write(fd: int, data: Any) -> int:
+        counts.writes += fd != line._into
+        return write(fd, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", counted_write)
+        sys.setprofile(profile)
+        try:
+            await line.tell(*messages)
+        finally:
+            sys.setprofile(None)
+    counts.tasks = CountedTask.made - before
+    return counts
+
+
+def own(counts: Counted) -> int:
+    """Calls of the library and of the tools."""
+    return sum(count for name, count in counts.calls.items() if name.startswith("ferrule/") or "make_app." in name)
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize("name", ["add", "item"])
+def test_a_plain_call_on_stdio_is_few_python_calls_and_no_task(
+    era: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty-one calls in one read, less one in another: what is left is twenty calls."""
+    arguments: dict[str, Any] = {"title": "x"} if name == "item" else {}
+
+    async def test(app: MCPServer[Any]) -> tuple[float, int]:
+        async with line_to(app) as line:
+            await open_line(line, era)
+            await line.tell(*(call(id, era, name, **arguments) for id in range(3)))
+            one = await counted(line, call(10, era, name, **arguments), monkeypatch=monkeypatch)
+            many = await counted(
+                line, *(call(id, era, name, **arguments) for id in range(20, 41)), monkeypatch=monkeypatch
+            )
+            assert len(line.messages()) == 1 + 3 + 1 + 21
+            return (own(many) - own(one)) / 20, many.tasks
+
+    calls, tasks = asyncio.run(test(make_app()))
+    assert (calls <= MAX_STDIO_CALLS, tasks) == (True, 0), calls
+    general_calls, general_tasks = asyncio.run(test(make_app(fast_path=False)))
+    assert general_calls > 2 * MAX_STDIO_CALLS
+    assert general_tasks == 21
+
+
+def test_the_answers_of_one_read_leave_in_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty-four pipelined calls are one read and one write."""
+
+    async def test() -> None:
+        async with line_to(make_app()) as line:
+            await open_line(line, "modern")
+            counts = await counted(line, *(call(id, "modern") for id in range(64)), monkeypatch=monkeypatch)
+            assert len(line.messages()) == 65
+            assert counts.writes == 1
+
+    asyncio.run(test())
+
+
+def test_the_loop_gets_its_turn_between_many_calls() -> None:
+    """A chunk with more calls than one pass may serve does not hold up anybody else for longer."""
+
+    async def test() -> None:
+        app = make_app()
+        async with line_to(app) as line:
+            await open_line(line, "modern")
+            seen: list[int] = []
+
+            def look() -> None:
+                seen.append(app.tools.fast_calls)
+                if app.tools.fast_calls < 200:
+                    asyncio.get_running_loop().call_soon(look)
+
+            asyncio.get_running_loop().call_soon(look)
+            await line.tell(*({**call(id, "modern"), "id": id} for id in range(200)))
+            assert len(line.messages()) == 201
+            steps = [after - before for before, after in itertools.pairwise(seen)]
+            assert max(steps) == CALLS_PER_PASS
+
+    asyncio.run(test())
+
+
+def test_the_share_of_the_fast_path_can_be_read() -> None:
+    """So that a change that silently leaves it is seen."""
+
+    async def test() -> None:
+        app = make_app()
+        async with line_to(app) as line:
+            await open_line(line, "legacy")
+            for id in range(10):
+                await line.tell(call(id, "legacy"))
+            await line.tell(request(10, "tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}, "more": 1}))
+        gauges = gauges_of(app.lowlevel)
+        assert (gauges.read("fast_calls"), gauges.read("general_calls")) == (10, 1)
+
+    asyncio.run(test())
