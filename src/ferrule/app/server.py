@@ -32,7 +32,7 @@ from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.gauges import gauges_of
 from ferrule.kernel.plain_tools import PlainTools
 from ferrule.kernel.server import LifespanT, Server, check_lifespan
-from ferrule.stores.store import open_store
+from ferrule.stores.store import nothing_is_open, open_store
 from ferrule.wire.types import Implementation
 
 if TYPE_CHECKING:
@@ -285,9 +285,10 @@ class MCPServer(ComponentRegistry[LifespanT]):
             yield
         finally:
             self._running_lifespans -= 1
-            if self._owns_store and self.store is not None and not self._running_lifespans:
+            store = self.store if self._owns_store and not self._running_lifespans else None
+            if store is not None and store.aclose is not nothing_is_open:
                 with anyio.CancelScope(shield=True):  # the files close in a cancelled task too
-                    await self.store.aclose()
+                    await store.aclose()
 
     @property
     def name(self) -> str:

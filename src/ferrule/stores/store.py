@@ -26,14 +26,14 @@ from ferrule.wire.struct import Value
 if TYPE_CHECKING:
     from ferrule.stores.events import EventStore
 
-__all__ = ["OpenStore", "Store", "StoreUrlError", "open_store", "register_scheme"]
+__all__ = ["OpenStore", "Store", "StoreUrlError", "nothing_is_open", "open_store", "register_scheme"]
 
 
 class StoreUrlError(FerruleError, ValueError):
     """A store's URL cannot be used (the operator's mistake)."""
 
 
-async def _nothing_is_open() -> None:
+async def nothing_is_open() -> None:
     """Close a store without connections: do nothing."""
 
 
@@ -67,7 +67,7 @@ class Store(Value, frozen=True):
     events: EventStore | None = None
     cache: CacheStore = field(default_factory=MemoryCacheStore)
     rates: RateLimitStore = field(default_factory=MemoryRateLimits)
-    aclose: Callable[[], Awaitable[None]] = _nothing_is_open
+    aclose: Callable[[], Awaitable[None]] = nothing_is_open
     check: Callable[[], None] = _nothing_to_check
 
 

@@ -130,6 +130,7 @@ class RedisServer:
             StoreNotWritable: Redis has no memory left, cannot write to its disk, or stays a replica.
         """
         clock = asyncio.get_running_loop().time
+        self._both()  # the first time this imports redis-py, which must not use up the patience
         retry_until = clock() if self._is_away else clock() + self._patience_s
         timeout_s = min(self._timeout_s, _PROBE_S) if self._is_away else self._timeout_s
         try:

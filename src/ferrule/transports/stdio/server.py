@@ -236,6 +236,11 @@ class StdioWriteStream:
                 return
             await anyio.sleep(pause_s)
 
+    @property
+    def is_flushed(self) -> bool:
+        """Whether everything is written, or nobody reads it."""
+        return not self._outbox.unsent_bytes
+
     async def flush(self) -> None:
         """Wait until everything is written or nobody reads it."""
         await self._writer.wait_below(0)
@@ -299,8 +304,9 @@ async def _serve(
     try:
         async with server.lifespan() as state:
             await run(serve_dual_era_loop(server, reading, writing, lifespan_state=state))
-        with anyio.move_on_after(drain_s):
-            await writing.flush()
+        if not writing.is_flushed:
+            with anyio.move_on_after(drain_s):
+                await writing.flush()
     finally:
         if watch is not None:
             watch.cancel()
