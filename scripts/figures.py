@@ -32,7 +32,7 @@ MAX_MODULES = 15
 MAX_PARAMETERS = 12
 MAX_WIDE_CONSTRUCTORS = 0
 MAX_LOOKUPS = 1
-WIDE_BY_DESIGN = frozenset({"MCPServer", "Client", "ClientCalls"})
+WIDE_BY_DESIGN = frozenset({"MCPServer", "Client"})
 """The public constructors, whose parameters are the documented options."""
 CODE = re.compile(r"\b[A-Z]{2}-\d{1,3}\b")
 NO_CODE = re.compile(r"UTF-\d+|SH-\d|RS-\d|IP-\d|AES-\d+")

@@ -162,7 +162,7 @@ ERA_READERS = {
     "kernel/connection.py": "a connection is bound to its era, and its classes of channels with it",
     "client/connection/negotiation.py": "finds out the era of a server",
     "client/connection/connector.py": "binds a session to the revision that was negotiated",
-    "client/core.py": "`Client.is_modern`, which programs ask",
+    "client/client.py": "`Client.is_modern`, which programs ask",
     "transports/asgi/endpoint.py": "binds a request over HTTP to the endpoint of its era",
     "inspector/connection.py": "tells its page the era, which a user sees",
     "cli/doctor/eras.py": "reports the eras of a server",

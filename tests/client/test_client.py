@@ -305,7 +305,7 @@ async def test_a_log_level_that_is_not_taken_does_not_fail_connecting(
     kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Servers declare ``logging`` and do not know ``logging/setLevel``, or never answer it."""
-    monkeypatch.setattr("ferrule.client.core.PREPARE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("ferrule.client.parts.PREPARE_TIMEOUT_S", 0.1)
     async with Client(quirky(tmp_path / "pids", kind), mode="legacy", log_level="info") as client:
         assert (await client.call_tool("t")).text == "done"
     assert "did not take logging/setLevel" in caplog.text

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from ferrule import Client
-from ferrule.client.calls.methods import ClientCalls
 from ferrule.client.options import (
     ClientOptions,
     CompleteOptions,
@@ -45,11 +44,11 @@ def _named(function: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("options", "function"),
     [
-        (ClientOptions, ClientCalls.__init__),
-        (ToolCallOptions, ClientCalls.call_tool),
-        (ReadResourceOptions, ClientCalls.read_resource),
-        (GetPromptOptions, ClientCalls.get_prompt),
-        (CompleteOptions, ClientCalls.complete),
+        (ClientOptions, Client.__init__),
+        (ToolCallOptions, Client.call_tool),
+        (ReadResourceOptions, Client.read_resource),
+        (GetPromptOptions, Client.get_prompt),
+        (CompleteOptions, Client.complete),
     ],
 )
 def test_the_shared_options_are_those_of_the_signature(options: type, function: object) -> None:

@@ -2,17 +2,74 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self
+from warnings import warn
 
-from ferrule.client.calls.tasks import ClientTasks
+from ferrule._options import explains_arguments
+from ferrule.client.calls.cache import ResultCache
+from ferrule.client.calls.requests import NOT_GIVEN
+from ferrule.client.calls.results import ToolCallResult
+from ferrule.client.calls.rounds import DEFAULT_MAX_ROUNDS
+from ferrule.client.calls.subscriptions import Subscription, SubscriptionSet
+from ferrule.client.calls.tasks import TaskCalls, TaskHandle
+from ferrule.client.calls.tool_metadata import ToolMetadata
+from ferrule.client.calls.tools import ToolCalls, ToolResults
 from ferrule.client.config import read_target
-from ferrule.client.groups.group import ClientGroup
-from ferrule.client.targets import GroupTarget
+from ferrule.client.connection.connector import Session
+from ferrule.client.parts import ClientParts
+from ferrule.client.server_messages import ProgramHooks
+from ferrule.client.settings import (
+    CacheSettings,
+    ClientSettings,
+    ElicitationHandler,
+    Handlers,
+    HttpSettings,
+    LogHandler,
+    MessageHandler,
+    Roots,
+    SamplingHandler,
+    Timeouts,
+    default_timeout_s,
+)
+from ferrule.client.targets import GroupTarget, Target
+from ferrule.kernel.dispatch import OnProgress
+from ferrule.stores.cache import CacheStore
+from ferrule.wire.codec import encode_str
+from ferrule.wire.types import (
+    CompleteResult,
+    Completion,
+    DiscoverResult,
+    GetPromptResult,
+    Implementation,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    LoggingLevel,
+    Prompt,
+    PromptReference,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    ResourceTemplateReference,
+    ServerCapabilities,
+    Tool,
+)
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ferrule.auth.client.oauth import OAuth
+    from ferrule.transports.background import BackgroundTask
+    from ferrule.transports.http.backend import HttpClient, TlsOptions
+    from ferrule.transports.http.client import HttpAuth
 
 __all__ = ["Client"]
 
 
-class Client(ClientTasks):
+class Client:
     """A client of one server.
 
     ``async with Client(target) as client:``, or `connect` and `aclose` from any tasks.
@@ -56,5 +113,515 @@ class Client(ClientTasks):
             """A `ClientGroup` where the target names several servers."""
             found = read_target(target)
             if isinstance(found, GroupTarget):
+                from ferrule.client.groups.group import ClientGroup
+
                 return ClientGroup(found, client_class=cls, **options)
             return super().__new__(cls)
+
+    @explains_arguments("Client")
+    def __init__(
+        self,
+        target: Any,
+        *,
+        mode: str = "auto",
+        client_info: Implementation | None = None,
+        elicitation_handler: ElicitationHandler | None = None,
+        elicitation_modes: Iterable[Literal["form", "url"]] = ("form",),
+        sampling_handler: SamplingHandler | None = None,
+        sampling_tools: bool = False,
+        roots: Roots | None = None,
+        log_handler: LogHandler | None = None,
+        log_level: str | None = None,
+        progress_handler: OnProgress | None = None,
+        message_handler: MessageHandler | None = None,
+        extensions: Mapping[str, Mapping[str, Any]] | None = None,
+        timeout_s: float | None = NOT_GIVEN,
+        max_total_s: float | None = None,
+        reset_on_progress: bool = True,
+        connect_timeout_s: float = 60.0,
+        probe_timeout_s: float | None = None,
+        max_rounds: int = DEFAULT_MAX_ROUNDS,
+        raise_on_error: bool = False,
+        validate_output: bool = True,
+        cache: CacheStore | bool = True,
+        cache_partition: str | None = None,
+        clock: Callable[[], float] = time.time,
+        restart: bool = True,
+        prior_discover: DiscoverResult | Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        auth: HttpAuth | OAuth | str | None = None,
+        http: HttpClient | Any = None,
+        tls: TlsOptions | ssl.SSLContext | None = None,
+        proxy: str | None = "env",
+        cookies: bool = True,
+        listen: bool = True,
+        max_message_bytes: int = 64 << 20,
+    ) -> None:
+        found = read_target(target)
+        if timeout_s is NOT_GIVEN:
+            timeout_s = default_timeout_s(found)
+        settings = ClientSettings(
+            mode=mode,
+            client_info=client_info,
+            extensions=extensions or {},
+            timeouts=Timeouts(
+                timeout_s=timeout_s,
+                max_total_s=max_total_s,
+                reset_on_progress=reset_on_progress,
+                connect_timeout_s=connect_timeout_s,
+                probe_timeout_s=probe_timeout_s,
+            ),
+            http=HttpSettings(
+                headers=headers or {},
+                auth=auth,
+                http=http,
+                tls=tls,
+                proxy=proxy,
+                cookies=cookies,
+                listen=listen,
+                max_message_bytes=max_message_bytes,
+            ),
+            handlers=Handlers(
+                elicitation=elicitation_handler,
+                elicitation_modes=elicitation_modes,
+                sampling=sampling_handler,
+                sampling_tools=sampling_tools,
+                roots=roots,
+                log=log_handler,
+                log_level=log_level,
+                progress=progress_handler,
+                message=message_handler,
+            ),
+            cache=CacheSettings(cache=cache, partition=cache_partition, clock=clock),
+            max_rounds=max_rounds,
+            restart=restart,
+            prior_discover=prior_discover,
+        )
+        hooks = ProgramHooks(settings)
+        parts = ClientParts(found, settings, hooks)
+        results = ToolResults(parts.reader, validate_output, parts.label)
+        self.raise_on_error = raise_on_error
+        self._settings = settings
+        self._parts = parts
+        self._sessions = parts.sessions
+        self._reader = parts.reader
+        self._tasks = TaskCalls(parts.requests, parts.reader, parts.subscriptions, hooks, results)
+        self._tools = ToolCalls(self._tasks.send_call, parts.reader, results, parts.label)
+
+    # -- facts ------------------------------------------------------------------------------------------------------
+
+    @property
+    def target(self) -> Target:
+        """What it connects to."""
+        return self._parts.target
+
+    @property
+    def known_as(self) -> str | None:
+        """The name of the server among others, in a configuration or a group; ``None`` if it has none."""
+        return self._parts.known_as
+
+    @known_as.setter
+    def known_as(self, name: str | None) -> None:
+        self._parts.known_as = name
+
+    @property
+    def mode(self) -> str:
+        """``"auto"``, ``"legacy"`` or a revision."""
+        return self._settings.mode
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long it waits."""
+        return self._settings.timeouts
+
+    @property
+    def log_level(self) -> str | None:
+        """Which log messages it asks for; ``None``: none. `set_log_level` changes it."""
+        return self._parts.log_level
+
+    @property
+    def subscriptions(self) -> SubscriptionSet:
+        """Its open subscriptions."""
+        return self._parts.subscriptions
+
+    @property
+    def cache(self) -> ResultCache:
+        """The kept results of the server."""
+        return self._parts.cache
+
+    @property
+    def tool_metadata(self) -> ToolMetadata:
+        """What listed tools declare."""
+        return self._reader.metadata
+
+    @property
+    def toolbook(self) -> ToolMetadata:
+        """`tool_metadata` by its name until 0.2; deprecated, goes with 0.3."""
+        warn(
+            "Client.toolbook is now Client.tool_metadata; the old name goes with 0.3", DeprecationWarning, stacklevel=2
+        )
+        return self.tool_metadata
+
+    @property
+    def label(self) -> str:
+        """What to call the server in messages: `known_as`, else its URL, its command, its name."""
+        return self._parts.label()
+
+    @property
+    def timeout_s(self) -> float | None:
+        """Seconds without an answer or progress before a call is given up; ``None``: no bound."""
+        return self._settings.timeouts.timeout_s
+
+    @property
+    def max_total_s(self) -> float | None:
+        """Absolute bound of a call in seconds; ``None``: no bound."""
+        return self._settings.timeouts.max_total_s
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a session is open."""
+        return self._sessions.working() is not None
+
+    @property
+    def session(self) -> Session:
+        """The session in use.
+
+        Raises:
+            ConnectionClosed: there is none.
+        """
+        return self._sessions.required()
+
+    @property
+    def protocol_version(self) -> str:
+        """The revision in use."""
+        return self.session.version
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the connection is of the modern era."""
+        return self.session.is_modern
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """Name and version that the server reports; ``None`` if it reports none."""
+        return self.session.server_info
+
+    @property
+    def server_capabilities(self) -> ServerCapabilities:
+        """The capabilities that the server declares."""
+        return self.session.capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """The server's guidance for the model."""
+        return self.session.instructions
+
+    @property
+    def discovered(self) -> Mapping[str, Any]:
+        """The `DiscoverResult` or `InitializeResult` as JSON; a former can be another client's ``prior_discover``."""
+        return self.session.raw
+
+    # -- open and close ---------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        return await self.connect()
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    async def connect(self) -> Self:
+        """Connect and negotiate. Any task may close what this opened. Connecting twice is connecting once.
+
+        Raises:
+            LocalError, RemoteError: it did not work; nothing is left open.
+        """
+        await self._sessions.connect()
+        return self
+
+    async def aclose(self) -> None:
+        """Close: calls under way fail with `ConnectionClosed`, tasks, processes and connections end, within a bound.
+
+        Any task; idempotent, and complete even where the caller is being cancelled. `connect` opens it again.
+        """
+        await self._sessions.aclose()
+
+    # -- one request ------------------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = NOT_GIVEN,
+        max_total_s: float | None = None,
+        on_progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
+        headers: Callable[[], Mapping[str, str]] | None = None,
+    ) -> dict[str, Any]:
+        """Send any request and return its result as JSON: with envelope, time-outs, recovery and rounds of input.
+
+        Args:
+            timeout_s: seconds without an answer or progress; the client's if not given; ``None``: no bound.
+            max_total_s: absolute bound in seconds, progress or not.
+            on_progress: called with each progress: ``(progress, total, message)``; sync or async.
+            meta: further keys of ``_meta``, beside those that ``params`` has and before them.
+            headers: gives further HTTP headers (mirrored parameters), anew for each attempt.
+
+        Raises:
+            RemoteError: the server answered with an error.
+            RequestTimeout, ConnectionClosed, HttpStatusError: no answer.
+            BadServerResponse: an answer of an unknown kind.
+        """
+        return await self._parts.requests.request(
+            method,
+            params,
+            timeout_s=timeout_s,
+            max_total_s=max_total_s,
+            on_progress=on_progress,
+            meta=meta,
+            headers=headers,
+        )
+
+    # -- tools ------------------------------------------------------------------------------------------------------
+
+    async def list_tools(self) -> list[Tool]:
+        """Return every tool, all pages. Over modern HTTP without those whose header annotations are invalid."""
+        tools = await self._reader.all_tools()
+        self.tool_metadata.show(tools)
+        return tools
+
+    async def list_tools_page(self, cursor: str | None = None) -> ListToolsResult:
+        """Return one page of tools; ``cursor`` is the last page's ``next_cursor``."""
+        page = await self._reader.page("tools/list", ListToolsResult, cursor)
+        self.tool_metadata.show(page.tools)
+        return page
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = NOT_GIVEN,
+        max_total_s: float | None = None,
+        on_progress: OnProgress | None = None,
+        result_type: Any = None,
+        raise_on_error: bool | None = None,
+        meta: Mapping[str, Any] | None = None,
+        input_responses: Mapping[str, Any] | None = None,
+        request_state: str | None = None,
+    ) -> ToolCallResult:
+        """Call a tool.
+
+        Args:
+            name: as listed.
+            arguments: by name; left out when ``None``.
+            timeout_s: seconds without an answer or progress; the client's if not given; ``None``: no bound.
+            max_total_s: absolute bound in seconds.
+            on_progress: ``(progress, total, message)``; sync or async.
+            result_type: class of ``.data``, if not the one of the tool's output schema.
+            raise_on_error: raise `ToolFailed` where the tool failed; the client's setting if not given.
+            meta: further keys of ``_meta``.
+            input_responses, request_state: go on from an `InputRequiredError` that the client did not answer.
+
+        Raises:
+            ToolFailed, InvalidToolOutput, RemoteError, RequestTimeout, ConnectionClosed: see `request`.
+        """
+        params: dict[str, Any] = {"name": name}
+        if arguments is not None:
+            params["arguments"] = arguments
+        if input_responses is not None:
+            params["inputResponses"] = input_responses
+        if request_state is not None:
+            params["requestState"] = request_state
+        options: dict[str, Any] = {
+            "timeout_s": timeout_s,
+            "max_total_s": max_total_s,
+            "on_progress": on_progress,
+            "meta": meta,
+        }
+        raises = self.raise_on_error if raise_on_error is None else raise_on_error
+        return await self._tools.call(params, options, result_type=result_type, raises=raises)
+
+    async def start_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        ttl_s: float | None = None,
+        timeout_s: float | None = NOT_GIVEN,
+        result_type: Any = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> TaskHandle:
+        """Call a tool as a task where the server offers one, and do not wait for its end.
+
+        In the modern era this request declares the tasks extension by itself and the server decides; in 2025-11-25 a
+        task is asked for if the server has tasks. A server that answers at once gives a handle that is finished.
+
+        Args:
+            name, arguments, timeout_s, result_type, meta: as in `call_tool`; the time is that until the handle comes.
+            ttl_s: how long the server shall keep the task (2025-11-25; it may decide otherwise).
+
+        Raises:
+            RemoteError: the server refuses the call.
+        """
+        return await self._tasks.start(
+            name, arguments, ttl_s=ttl_s, timeout_s=timeout_s, result_type=result_type, meta=meta
+        )
+
+    def task(self, task_id: str, *, tool: str = "", result_type: Any = None) -> TaskHandle:
+        """Return a handle for a task that was begun earlier, by this or an earlier process. Sends no request."""
+        return TaskHandle(self._tasks, task_id, tool, result_type=result_type)
+
+    # -- resources --------------------------------------------------------------------------------------------------
+
+    async def list_resources(self) -> list[Resource]:
+        """Return every resource, all pages."""
+        return await self._reader.all("resources/list", ListResourcesResult, lambda page: page.resources)
+
+    async def list_resources_page(self, cursor: str | None = None) -> ListResourcesResult:
+        """Return one page of resources."""
+        return await self._reader.page("resources/list", ListResourcesResult, cursor)
+
+    async def list_resource_templates(self) -> list[ResourceTemplate]:
+        """Return every resource template, all pages."""
+        return await self._reader.all(
+            "resources/templates/list", ListResourceTemplatesResult, lambda page: page.resource_templates
+        )
+
+    async def list_resource_templates_page(self, cursor: str | None = None) -> ListResourceTemplatesResult:
+        """Return one page of resource templates."""
+        return await self._reader.page("resources/templates/list", ListResourceTemplatesResult, cursor)
+
+    async def read_resource(
+        self,
+        uri: str,
+        *,
+        timeout_s: float | None = NOT_GIVEN,
+        on_progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> ReadResourceResult:
+        """Read a resource, as listed or from a template.
+
+        Raises:
+            RemoteError: it does not exist (-32002 or -32602, by revision) or cannot be read.
+        """
+        raw = await self._reader.cached(
+            "resources/read", {"uri": str(uri)}, timeout_s=timeout_s, on_progress=on_progress, meta=meta
+        )
+        return self._reader.typed(raw, ReadResourceResult, "resources/read")
+
+    # -- prompts ----------------------------------------------------------------------------------------------------
+
+    async def list_prompts(self) -> list[Prompt]:
+        """Return every prompt, all pages."""
+        return await self._reader.all("prompts/list", ListPromptsResult, lambda page: page.prompts)
+
+    async def list_prompts_page(self, cursor: str | None = None) -> ListPromptsResult:
+        """Return one page of prompts."""
+        return await self._reader.page("prompts/list", ListPromptsResult, cursor)
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = NOT_GIVEN,
+        meta: Mapping[str, Any] | None = None,
+    ) -> GetPromptResult:
+        """Fill in a prompt. Arguments are text on the wire; other values are sent as JSON."""
+        params: dict[str, Any] = {"name": name}
+        if arguments is not None:
+            params["arguments"] = {
+                key: value if isinstance(value, str) else encode_str(value) for key, value in arguments.items()
+            }
+        raw = await self.request("prompts/get", params, timeout_s=timeout_s, meta=meta)
+        return self._reader.typed(raw, GetPromptResult, "prompts/get")
+
+    async def complete(
+        self,
+        reference: PromptReference | ResourceTemplateReference | Mapping[str, Any],
+        argument: str,
+        value: str,
+        *,
+        context: Mapping[str, str] | None = None,
+        timeout_s: float | None = NOT_GIVEN,
+    ) -> Completion:
+        """Return suggestions for an argument of a prompt or a variable of a resource template.
+
+        Args:
+            reference: `PromptReference` or `ResourceTemplateReference`.
+            argument: the name of what is being typed.
+            value: what has been typed so far.
+            context: the arguments that already have a value.
+        """
+        params: dict[str, Any] = {"ref": reference, "argument": {"name": argument, "value": value}}
+        if context is not None:
+            params["context"] = {"arguments": dict(context)}
+        raw = await self.request("completion/complete", params, timeout_s=timeout_s)
+        return self._reader.typed(raw, CompleteResult, "completion/complete").completion
+
+    # -- ping, log level, changes -------------------------------------------------------------------------------------
+
+    async def ping(self, *, timeout_s: float | None = 10.0) -> None:
+        """Find out whether the server answers: ``ping``, or in the modern era, which has none, ``server/discover``."""
+        await self._parts.requests.ping(timeout_s)
+
+    async def set_log_level(self, level: LoggingLevel | None) -> None:
+        """Which log messages to get: ``logging/setLevel``, or in the modern era a level in every later request.
+
+        ``None`` (modern only; a legacy server keeps its level) asks for none.
+        """
+        await self._parts.set_log_level(level)
+
+    async def notify_roots_changed(self) -> None:
+        """Tell the server that the roots have changed; does nothing in revisions without that notification."""
+        if "notifications/roots/list_changed" in self.session.revision.notifications:
+            await self.session.channel.notify("notifications/roots/list_changed")
+
+    def listen(
+        self,
+        *,
+        tools: bool = False,
+        prompts: bool = False,
+        resources: bool = False,
+        uris: Iterable[str] = (),
+        more: Mapping[str, Any] | None = None,
+    ) -> Subscription:
+        """Return changes as they come: ``async for event in client.listen(tools=True, uris=[…])``.
+
+        Args:
+            tools, prompts, resources: changes of these lists.
+            uris: changes of these resources.
+            more: further keys of the filter, which extensions define.
+        """
+        return self.subscriptions.subscription(tools=tools, prompts=prompts, resources=resources, uris=uris, more=more)
+
+    # -- for layers above ---------------------------------------------------------------------------------------------
+
+    def start_task(self, work: Coroutine[Any, Any, None], name: str) -> BackgroundTask:
+        """Run something until it ends or this client closes."""
+        return self._parts.start_task(work, name)
+
+    def session_now(self) -> Session | None:
+        """Return the session in use, if there is one that works."""
+        return self._parts.session_now()
+
+    async def session_again(self) -> Session:
+        """Return a session that works, newly opened if need be."""
+        return await self._parts.session_again()
+
+    async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:
+        """Send ``subscriptions/listen`` with this filter; return when the server ends it."""
+        await self._parts.send_listen(session, wanted)
+
+    async def ask_task(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request of a task method, with the declaration that it needs, and return its result."""
+        return await self._tasks.ask(method, params)
+
+    async def answer_question(self, key: str, method: str, params: Mapping[str, Any] | None) -> Any:
+        """Return the answer of the client's own handlers to one question of the server."""
+        return await self._tasks.answer_question(key, method, params)
+
+    async def called(self, name: str, raw: Mapping[str, Any], result_type: Any) -> ToolCallResult:
+        """Return a tool's raw result as `call_tool` returns it."""
+        return await self._tasks.outcome(name, raw, result_type)

@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from ferrule.client.targets import InProcessTarget, Target
 from ferrule.wire.types import LoggingMessageNotificationParams
 
 if TYPE_CHECKING:
     import ssl
 
     from ferrule.auth.client.oauth import OAuth
+    from ferrule.client.options import ClientOptions
     from ferrule.kernel.dispatch import OnProgress
     from ferrule.stores.cache import CacheStore
     from ferrule.transports.http.backend import HttpClient, TlsOptions
     from ferrule.transports.http.client import HttpAuth
-    from ferrule.wire.types import Root
+    from ferrule.wire.types import DiscoverResult, Implementation, Root
 
 __all__ = [
     "DEFAULT_TIMEOUT_S",
     "CacheSettings",
+    "ClientSettings",
     "ElicitationHandler",
     "Handlers",
     "HttpSettings",
@@ -35,6 +38,8 @@ __all__ = [
     "Roots",
     "SamplingHandler",
     "Timeouts",
+    "default_timeout_s",
+    "settings_of",
 ]
 
 ElicitationHandler: TypeAlias = Callable[..., Any]
@@ -141,3 +146,70 @@ class Handlers:
     log_level: str | None = None
     progress: OnProgress | None = None
     message: MessageHandler | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """Every option of a client.
+
+    Attributes:
+        mode: ``"auto"``, ``"legacy"`` or a revision.
+        client_info: name and version of the program; ``None``: Ferrule's.
+        extensions: to declare, by identifier.
+        timeouts, http, handlers, cache: see each.
+        max_rounds: rounds of questions that one call may take.
+        restart: open a new session when a call finds the last one ended.
+        prior_discover: another client's ``discovered``; ``None``: ask the server.
+    """
+
+    mode: str = "auto"
+    client_info: Implementation | None = None
+    extensions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    http: HttpSettings = field(default_factory=HttpSettings)
+    handlers: Handlers = field(default_factory=Handlers)
+    cache: CacheSettings = field(default_factory=CacheSettings)
+    max_rounds: int = 16
+    restart: bool = True
+    prior_discover: DiscoverResult | Mapping[str, Any] | None = None
+
+
+_OPTION_OF: Final = {
+    "elicitation": "elicitation_handler",
+    "sampling": "sampling_handler",
+    "log": "log_handler",
+    "progress": "progress_handler",
+    "message": "message_handler",
+    "partition": "cache_partition",
+}
+"""Field of a settings value → the option that it holds, where the names differ."""
+
+
+def settings_of(options: ClientOptions, target: Target) -> ClientSettings:
+    """Return options that are named as those of `ferrule.Client` as settings; those that are not given are the
+    defaults."""
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None or name in _NONE}
+    given.setdefault("timeout_s", default_timeout_s(target))
+    parts = {
+        "timeouts": _filled(Timeouts, given),
+        "http": _filled(HttpSettings, given),
+        "handlers": _filled(Handlers, given),
+        "cache": _filled(CacheSettings, given),
+    }
+    own = {each.name: given[each.name] for each in fields(ClientSettings) if each.name in given}
+    return ClientSettings(**{**own, **parts})
+
+
+def default_timeout_s(target: Target) -> float | None:
+    """Return the bound of calls where the program sets none; ``None`` for calls into this process, which are function
+    calls."""
+    return None if isinstance(target, InProcessTarget) else DEFAULT_TIMEOUT_S
+
+
+_NONE: Final = frozenset({"timeout_s", "proxy"})
+"""Options whose ``None`` is not their default."""
+
+
+def _filled(kind: Any, given: Mapping[str, Any]) -> Any:
+    names = {each.name: _OPTION_OF.get(each.name, each.name) for each in fields(kind)}
+    return kind(**{name: given[option] for name, option in names.items() if option in given})

@@ -15,7 +15,6 @@ from collections.abc import Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from ferrule.client.calls.methods import ClientCalls
 from ferrule.client.client import Client
 from ferrule.transports.loop_thread import LoopThread, keep_for_parent
 
@@ -57,12 +56,12 @@ class SyncClient:
 
     def __init__(self, target: Any, **options: Unpack[ClientOptions]) -> None:
         self._make = partial(Client, target, **options)
-        self._client: ClientCalls = self._make()
+        self._client: Client = self._make()
         self._pid = os.getpid()
         self._is_open = False
 
     @property
-    def client(self) -> ClientCalls:
+    def client(self) -> Client:
         """The client that does the work. In a forked process that is another one, connected on first use if this one
         was connected before: connections and processes remain the parent's."""
         if self._pid != os.getpid():

@@ -68,12 +68,8 @@ class TracedClient(Client):
     """
 
     def __init__(self, target: Any, *, trace: ConnectionTrace, **options: Any) -> None:
-        self._trace = trace
         super().__init__(target, **options)
-
-    def _set_up(self) -> None:
-        super()._set_up()
-        self._sessions.connector = _TracedConnector.instead_of(self._sessions.connector, self._trace)
+        self._sessions.connector = _TracedConnector.instead_of(self._sessions.connector, trace)
 
 
 class InspectorConnection:

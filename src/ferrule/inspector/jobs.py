@@ -226,7 +226,7 @@ async def _follow(jobs: Jobs, job: Job, client: TracedClient, name: str) -> Any:
     if (
         client.session.revision.has_extensions
     ):  # the handle polls the state itself while it waits, so each state can be recorded there
-        handle = job.handle = _WatchedTask(client, handle, on_state)
+        handle = job.handle = _WatchedTask(handle, on_state)
     else:
         watching = client.start_task(_poll(handle, on_state), "ferrule-inspector-task")
     try:
@@ -244,8 +244,8 @@ async def _follow(jobs: Jobs, job: Job, client: TracedClient, name: str) -> Any:
 class _WatchedTask(TaskHandle):
     """A task handle that reports every state it receives."""
 
-    def __init__(self, client: TracedClient, found: TaskHandle, on_state: Callable[[TaskState], None]) -> None:
-        super().__init__(client, found.task_id, found.tool)
+    def __init__(self, found: TaskHandle, on_state: Callable[[TaskState], None]) -> None:
+        super().__init__(found.calls, found.task_id, found.tool)
         self._on_state = on_state
 
     async def status(self) -> TaskState:

@@ -194,12 +194,12 @@ async def test_a_handle_is_woken_by_the_server_and_does_not_only_poll() -> None:
         found = client.task(handle.task_id or "", tool="work")  # as after a restart: nothing is known of it
         looks = 0
 
-        async def counted(method: str, params: Any, ask: Any = client.ask_task) -> Any:
+        async def counted(method: str, params: Any, ask: Any = client._tasks.ask) -> Any:
             nonlocal looks
             looks += method == "tasks/get"
             return await ask(method, params)
 
-        client.ask_task = counted  # type: ignore[method-assign]
+        client._tasks.ask = counted  # type: ignore[method-assign]
         states: list[Any] = []
 
         async def watch() -> None:

@@ -16,7 +16,6 @@ import pytest
 
 from ferrule import Client, Context, MCPServer, StdioServer
 from ferrule.client.connection.channels import StdioChannel
-from ferrule.client.core import ClientCore
 from ferrule.client.sync import SyncClient
 from ferrule.protocol.errors import ConnectionClosed, FerruleError, LocalError
 from tests.client.server_program import make_app
@@ -32,7 +31,7 @@ def program() -> StdioServer:
     return StdioServer(sys.executable, [PROGRAM], env={"PYTHONPATH": str(Path(__file__).parents[3])})
 
 
-def left_of(client: ClientCore) -> list[str]:
+def left_of(client: Client) -> list[str]:
     """What of a client still lives."""
     left = [f"task {running.handle!r}" for running in client._sessions.background._running]
     if client._sessions.current is not None:
@@ -309,7 +308,7 @@ async def test_a_subscription_cancelled_before_its_acknowledgement_is_gone() -> 
             scope.cancel()
             await anyio.sleep_forever()
 
-        client.send_listen = never  # type: ignore[method-assign]
+        client._parts.send_listen = never  # type: ignore[method-assign]
         async with client.listen(tools=True):
             raise AssertionError("it was never acknowledged")
     assert scope.cancelled_caught

@@ -16,7 +16,11 @@ import msgspec
 import pytest
 
 from ferrule import Client, MCPError, Server
+from ferrule.client.config import read_target
 from ferrule.client.gateway.proxy import proxy
+from ferrule.client.parts import ClientParts
+from ferrule.client.server_messages import ServerHooks
+from ferrule.client.settings import settings_of
 from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, RESOURCE_UPDATED, Event
 from ferrule.protocol.errors import ResourceNotFound
 from ferrule.wire.revisions import REVISIONS, Revision, project_params, project_result
@@ -147,25 +151,40 @@ class Behind:
         self.server.add_request_handler(method, handle, params_type=dict[str, Any], trusted=True)
 
 
-class Before(Client):
+class Before(ServerHooks):
     """A client that notes what arrives and answers with everything there is."""
 
-    def _set_up(self) -> None:
-        super()._set_up()
+    def __init__(self, target: Any, **options: Any) -> None:
+        found = read_target(target)
         self.heard: list[tuple[str, Any]] = []
+        self.parts = ClientParts(found, settings_of(cast("Any", options), found), self)
+        self.request = self.parts.requests.request
 
-    async def _on_notify(self, dctx: Any, method: str, params: Any) -> None:
+    async def __aenter__(self) -> Before:
+        await self.parts.sessions.connect()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.parts.sessions.aclose()
+
+    @property
+    def discovered(self) -> Any:
+        return self.parts.sessions.required().raw
+
+    async def take_notification(self, method: str, params: Any) -> None:
         self.heard.append((method, params))
-        await super()._on_notify(dctx, method, params)
 
-    async def _on_request(self, dctx: Any, method: str, params: Any) -> Any:
+    async def answer_request(self, dctx: Any, method: str, params: Any) -> Any:
         self.heard.append((method, params))
         return filled(REVISIONS[LEGACY].server_requests[method][1])
 
-    async def _continue(self, method: str, params: Any, result: Any, *rest: Any) -> Any:
+    async def prepare(self, session: Any) -> None:
+        pass
+
+    async def finish(self, call: Any, result: Any) -> Any:
         return result
 
-    def _capabilities(self, revision: Any) -> dict[str, Any]:
+    def capabilities(self, revision: Any) -> dict[str, Any]:
         found: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
         return {**found, "experimental": {"x": 1}, "xUnknown": {"y": 1}}
 
@@ -331,7 +350,7 @@ async def test_every_notification_of_a_legacy_client_passes() -> None:
         await client.request("tools/list")
         end.seen.clear()
         for method, params in {**said, "notifications/x": {"a": 1, **UNKNOWN}}.items():
-            await client.session.channel.notify(method, params)
+            await client.parts.sessions.required().channel.notify(method, params)
         with anyio.fail_after(30):
             while len(end.seen) < len(said) + 1:
                 await anyio.sleep(0.01)

@@ -384,7 +384,7 @@ async def test_a_log_level_that_the_server_does_not_take_is_a_warning(
     answer: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Servers declare ``logging`` and have no ``logging/setLevel``; everything else of them works."""
-    monkeypatch.setattr("ferrule.client.core.PREPARE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("ferrule.client.parts.PREPARE_TIMEOUT_S", 0.05)
 
     async def handler(exchange: Exchange) -> None:
         if exchange.method == "GET":

@@ -99,7 +99,8 @@ def test_the_time_of_a_callback_is_not_the_peers(link: tuple[str, str], resets: 
     has arrived is an answer."""
 
     async def call(client: Any) -> Any:
-        client.timeouts = replace(client.timeouts, reset_on_progress=resets)
+        requests = client._parts.requests
+        requests.timeouts = replace(requests.timeouts, reset_on_progress=resets)
         return await client.call_tool("slow", timeout_s=1.2, on_progress=_slow_callback)
 
     outcome, took_s = timed(link, app_of(0.3), call)

@@ -245,7 +245,6 @@ class _Attempt:
 class SubscriptionHost(Protocol):
     """What subscriptions need of their client."""
 
-    @property
     def label(self) -> str:
         """What to call the server."""
         ...
@@ -279,7 +278,25 @@ class SubscriptionSet:
     @property
     def label(self) -> str:
         """What to call the server."""
-        return self._host.label
+        return self._host.label()
+
+    def subscription(
+        self,
+        *,
+        tools: bool = False,
+        prompts: bool = False,
+        resources: bool = False,
+        uris: Iterable[str] = (),
+        more: Mapping[str, Any] | None = None,
+    ) -> Subscription:
+        """Return a subscription, which begins when it is first waited for; see `ferrule.Client.listen`."""
+        wanted: dict[str, Any] = dict(more or {})
+        for kind, is_wanted in (("tools", tools), ("prompts", prompts), ("resources", resources)):
+            if is_wanted:
+                wanted[f"{kind}ListChanged"] = True
+        if named := [str(uri) for uri in uris]:
+            wanted["resourceSubscriptions"] = named
+        return Subscription(self, wanted)
 
     def uris(self) -> set[str]:
         """Return the single resources that open subscriptions are about."""

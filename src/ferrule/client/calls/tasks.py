@@ -15,27 +15,29 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ferrule.client.calls.methods import ClientCalls
+from ferrule.client.calls.requests import NOT_GIVEN, RequestSender, UnfinishedCall
 from ferrule.client.calls.results import ToolCallResult
-from ferrule.client.calls.rounds import is_input_required, run_rounds
-from ferrule.client.calls.subscriptions import Subscription
+from ferrule.client.calls.subscriptions import Subscription, SubscriptionSet
 from ferrule.client.concurrent import gather
-from ferrule.client.connection.connector import Session
-from ferrule.client.core import NOT_GIVEN, ClientCore
 from ferrule.client.errors import BadServerResponse
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY
 from ferrule.transports.http.backend import HttpConnectFailed
 from ferrule.wire.faults import FerruleError
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
-from ferrule.wire.types import ToolResult
 from ferrule.wire.types.tasks import TaskStatus
 
-__all__ = ["TASKS_EXTENSION", "ClientTasks", "TaskCancelled", "TaskHandle", "TaskState"]
+if TYPE_CHECKING:
+    from ferrule.client.calls.lists import ResultReader
+    from ferrule.client.calls.tools import ToolResults
+    from ferrule.client.connection.connector import Session
+    from ferrule.client.server_messages import ProgramHooks
+
+__all__ = ["TASKS_EXTENSION", "TaskCalls", "TaskCancelled", "TaskHandle", "TaskState", "task_meta"]
 
 logger = logging.getLogger("ferrule.client")
 
@@ -116,11 +118,12 @@ class TaskHandle:
     Attributes:
         task_id: what to keep for later; ``None`` where the server answered at once and there is no task.
         tool: the tool's name, for results and errors; ``""`` when only the id is known.
+        calls: what it stands on.
     """
 
     def __init__(
         self,
-        client: ClientTasks,
+        calls: TaskCalls,
         task_id: str | None,
         tool: str,
         *,
@@ -130,7 +133,7 @@ class TaskHandle:
     ) -> None:
         self.task_id = task_id
         self.tool = tool
-        self._client = client
+        self.calls = calls
         self._last = seed
         self._finished = finished
         self._result_type = result_type
@@ -165,8 +168,8 @@ class TaskHandle:
         if self._finished is not None:
             return self._finished
         with anyio.fail_after(timeout_s):
-            raw = await (self._poll_to_end() if self._client.session.revision.has_extensions else self._wait_for_end())
-        self._finished = await self._client.called(self.tool, raw, self._result_type)
+            raw = await (self._poll_to_end() if self.calls.session.revision.has_extensions else self._wait_for_end())
+        self._finished = await self.calls.outcome(self.tool, raw, self._result_type)
         return self._finished
 
     async def cancel(self) -> None:
@@ -176,7 +179,7 @@ class TaskHandle:
         try:
             await self._ask("tasks/cancel")
         except RemoteError as error:
-            if self._client.session.revision.has_extensions or not (await self.status()).is_over:
+            if self.calls.session.revision.has_extensions or not (await self.status()).is_over:
                 raise
             logger.debug("The task %s is over already: %s", self.task_id, error)
 
@@ -191,7 +194,7 @@ class TaskHandle:
         Questions are not answered here; `result` does that, also at the same time.
         """
         before: tuple[Any, ...] | None = None
-        pause = _Pause(self._client, self.task_id)
+        pause = _Pause(self.calls, self.task_id)
         try:
             while True:
                 state = await self.status()
@@ -208,7 +211,7 @@ class TaskHandle:
     # -- both wires -----------------------------------------------------------------------------------------------
 
     async def _ask(self, method: str, **params: Any) -> dict[str, Any]:
-        return await self._client.ask_task(method, {"taskId": self.task_id, **params})
+        return await self.calls.ask(method, {"taskId": self.task_id, **params})
 
     async def _persistently(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """Make a call, and again on the next connection where one breaks: a task outlives connections."""
@@ -224,7 +227,7 @@ class TaskHandle:
 
     async def _poll_to_end(self) -> dict[str, Any]:
         state = self._last
-        pause = _Pause(self._client, self.task_id)
+        pause = _Pause(self.calls, self.task_id)
         try:
             if state is not None and not state.is_over and state.status != "input_required":
                 await pause.wait(state.poll_interval_s)
@@ -251,7 +254,7 @@ class TaskHandle:
             return False
 
         async def one(key: str, asked: Mapping[str, Any]) -> Any:
-            return await self._client.answer_question(key, str(asked.get("method")), asked.get("params"))
+            return await self.calls.answer_question(key, str(asked.get("method")), asked.get("params"))
 
         answers = await gather([one(key, asked) for key, asked in open_.items()])
         await self._persistently(lambda: self.answer(dict(zip(open_, answers, strict=True))))
@@ -290,11 +293,11 @@ class _Pause:
     A short task costs no subscription.
     """
 
-    def __init__(self, client: ClientTasks, task_id: str | None) -> None:
-        self._client = client
+    def __init__(self, calls: TaskCalls, task_id: str | None) -> None:
+        self.calls = calls
         self._task_id = task_id
         self._is_first = True
-        self._may_listen = client.session.revision.has_extensions
+        self._may_listen = calls.session.revision.has_extensions
         self._subscription: Subscription | None = None
 
     async def wait(self, poll_s: float) -> None:
@@ -311,7 +314,7 @@ class _Pause:
             await anyio.sleep(before_s)
             if before_s == poll_s:
                 return
-        self._subscription = self._client.listen(more={"taskIds": [self._task_id]})
+        self._subscription = Subscription(self.calls.subscriptions, {"taskIds": [self._task_id]})
         await self._wait_for(
             self._subscription.ready(), poll_s
         )  # changes before it came are not sent: look at the task then
@@ -333,50 +336,65 @@ class _Pause:
             await subscription.aclose()
 
 
-class ClientTasks(ClientCalls):
-    """The tasks of a client."""
+class TaskCalls:
+    """Calls of tools as tasks, and what handles of tasks stand on.
 
-    def _set_up(self) -> None:
-        super()._set_up()
-        self.result_types["task"] = _drive
-        self._task_only: set[str] = set()
+    Args:
+        requests: sends requests.
+        reader: knows which headers a call mirrors.
+        subscriptions: tell which tasks changed.
+        hooks: answer questions; they get what finishes a result that is a task.
+        results: makes outcomes.
+    """
 
-    async def start_tool(
+    def __init__(
         self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        ttl_s: float | None = None,
-        timeout_s: float | None = NOT_GIVEN,
-        result_type: Any = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> TaskHandle:
-        """Call a tool as a task where the server offers one, and do not wait for its end.
+        requests: RequestSender,
+        reader: ResultReader,
+        subscriptions: SubscriptionSet,
+        hooks: ProgramHooks,
+        results: ToolResults,
+    ) -> None:
+        self.subscriptions = subscriptions
+        self._requests = requests
+        self._reader = reader
+        self._hooks = hooks
+        self._results = results
+        self._task_only: set[str] = set()
+        hooks.result_types["task"] = self._finish
 
-        In the modern era this request declares the tasks extension by itself and the server decides; in 2025-11-25 a
-        task is asked for if the server has tasks. A server that answers at once gives a handle that is finished.
-
-        Args:
-            name, arguments, timeout_s, result_type, meta: as in `call_tool`; the time is that until the handle comes.
-            ttl_s: how long the server shall keep the task (2025-11-25; it may decide otherwise).
+    @property
+    def session(self) -> Session:
+        """The session in use.
 
         Raises:
-            RemoteError: the server refuses the call.
+            ConnectionClosed: there is none.
         """
+        return self._requests.sessions.required()
+
+    async def start(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        *,
+        ttl_s: float | None,
+        timeout_s: float | None,
+        result_type: Any,
+        meta: Mapping[str, Any] | None,
+    ) -> TaskHandle:
+        """Call a tool as a task; see `ferrule.Client.start_tool`."""
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = dict(arguments)
-        session = await self._sessions.ensure()
+        session = await self._requests.sessions.ensure()
         if self._may_ask_for_task():
             params["task"] = {} if ttl_s is None else {"ttl": int(ttl_s * 1000)}
-        mirrors = None
-        if self._mirrors_headers:
-            mirrors = lambda: self.tool_metadata.headers(name, arguments)  # noqa: E731
-        options = self._options(timeout_s, None, None)
-        sent_meta = {**(meta or {}), **self._task_meta()}
+        mirrors = self._reader.mirrored(name, arguments)
+        options = self._requests.options(timeout_s, None, None)
+        sent_meta = {**(meta or {}), **task_meta(session)}
 
         async def send(params: dict[str, Any]) -> dict[str, Any]:
-            return await self._send(session, "tools/call", params, sent_meta, options, mirrors)
+            return await self._requests.send(session, "tools/call", params, sent_meta, options, mirrors)
 
         try:
             raw = await send(params)
@@ -384,34 +402,31 @@ class ClientTasks(ClientCalls):
             if error.code != JsonRpcErrorCode.METHOD_NOT_FOUND or params.pop("task", None) is None:
                 raise
             raw = await send(params)  # a tool that is never a task
-        if is_input_required(raw):
-            raw = await run_rounds("tools/call", params, raw, send, self._answer, max_rounds=self.max_rounds)
+        raw = await self._hooks.run_rounds(UnfinishedCall("tools/call", params, send), raw)
         task = raw.get("task") if "task" in params else raw if raw.get("resultType") == "task" else None
         if not isinstance(task, Mapping):
-            return TaskHandle(self, None, name, finished=await self.called(name, raw, result_type))
+            return TaskHandle(self, None, name, finished=await self.outcome(name, raw, result_type))
         seed = _state(cast("Mapping[str, Any]", task))
         return TaskHandle(self, seed.task_id, name, seed=seed, result_type=result_type)
 
-    def task(self, task_id: str, *, tool: str = "", result_type: Any = None) -> TaskHandle:
-        """Return a handle for a task that was begun earlier, by this or an earlier process. Sends no request."""
-        return TaskHandle(self, task_id, tool, result_type=result_type)
-
-    async def _request_tool(self, params: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        """Also of a tool that the server runs as a task only, for a client that did not say that it knows tasks."""
+    async def send_call(self, params: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the raw result of a tool, also of one that the server runs as a task only, for a client that did not
+        say that it knows tasks."""
         name = str(params["name"])
+        request = self._requests.request
         if name not in self._task_only:
             try:
-                return await super()._request_tool(params, options)
+                return await request("tools/call", params, **options)
             except RemoteError as error:
                 if not self._wants_task(error):
                     raise
-        if self.session.revision.has_extensions:  # what comes is driven by `_drive`
+        if self.session.revision.has_extensions:  # what comes is awaited by `_finish`
             own: Mapping[str, Any] = options.get("meta") or {}
-            meta = {**own, **self._task_meta()}
-            raw = await super()._request_tool(params, {**options, "meta": meta})
+            declaring: dict[str, Any] = {**options, "meta": {**own, **task_meta(self.session)}}
+            raw = await request("tools/call", params, **declaring)
             self._task_only.add(name)
             return raw
-        raw = await super()._request_tool({**params, "task": {}}, options)
+        raw = await request("tools/call", {**params, "task": {}}, **options)
         self._task_only.add(name)
         task = raw.get("task")
         if not isinstance(task, Mapping):
@@ -428,51 +443,42 @@ class ClientTasks(ClientCalls):
         return bool(error.data == {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
 
     def _may_ask_for_task(self) -> bool:
-        session = self.session
-        return not session.revision.has_extensions and bool(session.revision.task_methods) and self._has_legacy_tasks()
-
-    async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:
-        """Also for tasks, with the declaration that they need."""
-        meta = self._task_meta() if "taskIds" in wanted else None
-        await self._send_once(session, "subscriptions/listen", {"notifications": wanted}, meta, {}, None)
-
-    # -- for handles ----------------------------------------------------------------------------------------------
-
-    async def ask_task(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request of a task method, with the declaration that it needs, and return its result."""
-        timeout_s = None if method == "tasks/result" else NOT_GIVEN
-        return await self.request(method, params, timeout_s=timeout_s, meta=self._task_meta())
-
-    async def answer_question(self, key: str, method: str, params: Mapping[str, Any] | None) -> Any:
-        """Ask the client's own handlers."""
-        return await self._answer(key, method, params)
-
-    async def called(self, name: str, raw: Mapping[str, Any], result_type: Any) -> ToolCallResult:
-        """Return a tool's raw result as `call_tool` returns it."""
-        result = self._typed(raw, ToolResult, "tools/call")
-        if not name:  # a handle found by its id alone does not know its tool
-            return ToolCallResult(name, result, result_type=result_type)
-        return await self._made_result(name, result, result_type)
+        revision = self.session.revision
+        return not revision.has_extensions and bool(revision.task_methods) and self._has_legacy_tasks()
 
     def _has_legacy_tasks(self) -> bool:
         tasks: Any = self.session.raw.get("capabilities", {}).get("tasks")
         return isinstance(tasks, Mapping) and "tools" in (cast("Mapping[str, Any]", tasks).get("requests") or {})
 
-    def _task_meta(self) -> dict[str, Any]:
-        session = self.session
-        if not session.revision.has_extensions:
-            return {}
-        declared: Mapping[str, Any] = session.meta.get(CLIENT_CAPABILITIES_KEY) or {}
-        own: Mapping[str, Any] = declared.get("extensions") or {}
-        extensions: dict[str, Any] = {**own, TASKS_EXTENSION: {}}
-        return {CLIENT_CAPABILITIES_KEY: {**declared, "extensions": extensions}}
+    async def _finish(self, method: str, params: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of the task that a call got instead of one."""
+        if method != "tools/call":
+            raise BadServerResponse(f"The server made a task of {method}, which cannot be one")
+        seed = _state(result)
+        handle = TaskHandle(self, seed.task_id, str(params.get("name", "")), seed=seed)
+        return await handle._poll_to_end()  # pyright: ignore[reportPrivateUsage] - one file, one noun in two parts
+
+    # -- for handles ----------------------------------------------------------------------------------------------
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request of a task method, with the declaration that it needs, and return its result."""
+        timeout_s = None if method == "tasks/result" else NOT_GIVEN
+        return await self._requests.request(method, params, timeout_s=timeout_s, meta=task_meta(self.session))
+
+    async def answer_question(self, key: str, method: str, params: Mapping[str, Any] | None) -> Any:
+        """Return the answer of the program's handlers."""
+        return await self._hooks.answer_question(key, method, params)
+
+    async def outcome(self, name: str, raw: Mapping[str, Any], result_type: Any) -> ToolCallResult:
+        """Return a tool's raw result as `ferrule.Client.call_tool` gives it."""
+        return await self._results.read(name, raw, result_type)
 
 
-async def _drive(client: ClientCore, method: str, params: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
-    """`call_tool` got a task: its result is that of the task."""
-    tasks = cast("ClientTasks", client)
-    if method != "tools/call":
-        raise BadServerResponse(f"The server made a task of {method}, which cannot be one")
-    seed = _state(result)
-    handle = TaskHandle(tasks, seed.task_id, str(params.get("name", "")), seed=seed)
-    return await handle._poll_to_end()  # pyright: ignore[reportPrivateUsage] - one file, one noun in two parts
+def task_meta(session: Session) -> dict[str, Any]:
+    """Return what declares the tasks extension in one request; empty in revisions without extensions."""
+    if not session.revision.has_extensions:
+        return {}
+    declared: Mapping[str, Any] = session.meta.get(CLIENT_CAPABILITIES_KEY) or {}
+    own: Mapping[str, Any] = declared.get("extensions") or {}
+    extensions: dict[str, Any] = {**own, TASKS_EXTENSION: {}}
+    return {CLIENT_CAPABILITIES_KEY: {**declared, "extensions": extensions}}

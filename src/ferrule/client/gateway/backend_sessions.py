@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ferrule.client.calls.methods import ClientCalls
+from ferrule.client.calls.requests import MakeHeaders, UnfinishedCall
+from ferrule.client.parts import ClientParts
+from ferrule.client.server_messages import ServerHooks
 from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, Event, SubscriptionBus
 from ferrule.kernel.session import ServerSession
 from ferrule.protocol.errors import (
@@ -44,12 +46,21 @@ from ferrule.wire.types import (
 if TYPE_CHECKING:
     from ferrule.client.connection.connector import Session
     from ferrule.client.gateway.parked_calls import ParkedCall
+    from ferrule.client.settings import ClientSettings
+    from ferrule.client.targets import Target
     from ferrule.kernel.connection import Connection
     from ferrule.kernel.dispatch import CallOptions, DispatchContext
     from ferrule.kernel.server import ServerRequestContext
     from ferrule.wire.revisions import Revision
 
-__all__ = ["MAX_IDLE_SESSIONS", "MAX_SESSIONS", "BackendClient", "BackendSession", "BackendSessionPool"]
+__all__ = [
+    "MAX_IDLE_SESSIONS",
+    "MAX_SESSIONS",
+    "BackendClient",
+    "BackendSession",
+    "BackendSessionPool",
+    "ForwardingHooks",
+]
 
 logger = logging.getLogger("ferrule.client.gateway.proxy")
 
@@ -75,54 +86,123 @@ _serving: ContextVar[Any] = ContextVar("ferrule_proxy_serving", default=None)
 """What this task forwards: session, request, and the same of an outer proxy (a proxy may be the backend of one)."""
 
 
-class BackendClient(ClientCalls):
-    """The client of one session: it declares the capabilities of the proxy's client and forwards every message.
+class ForwardingHooks(ServerHooks):
+    """Hooks of a client that declares the capabilities of the proxy's client and forwards every message to it.
+
+    Args:
+        declared: the capabilities to declare.
 
     Attributes:
-        declared: the capabilities to declare.
         backend: receives the notifications and requests of the server.
     """
 
-    declared: Mapping[str, Any]
     backend: BackendSession
 
-    def _set_up(self) -> None:
-        super()._set_up()
-        self.declared = {}
+    def __init__(self, declared: Mapping[str, Any]) -> None:
+        self._declared = declared
 
-    def _capabilities(self, revision: Revision) -> dict[str, Any]:
-        return dict(self.declared)
+    def capabilities(self, revision: Revision) -> dict[str, Any]:
+        """See `ServerHooks`."""
+        return dict(self._declared)
 
-    async def _on_request(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Any:
-        return {} if method == "ping" else await self.backend.forward_request(dctx, method, params)
+    async def answer_request(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Any:
+        """See `ServerHooks`."""
+        return await self.backend.forward_request(dctx, method, params)
 
-    async def _on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
-        await super()._on_notify(dctx, method, params)
+    async def take_notification(self, method: str, params: Mapping[str, Any]) -> None:
+        """See `ServerHooks`."""
         if method not in _HOP_NOTIFICATIONS:
-            await self.backend.forward_notification(method, params or {})
+            await self.backend.forward_notification(method, params)
 
-    async def _continue(
-        self,
-        method: str,
-        params: dict[str, Any],
-        result: dict[str, Any],
-        meta: Mapping[str, Any] | None,
-        options: CallOptions,
-        headers: Callable[[], Mapping[str, str]] | None,
-    ) -> dict[str, Any]:
-        return result  # input requests, or a result of an extension: the proxy's client handles it
+    async def prepare(self, session: Session) -> None:
+        """See `ServerHooks`."""
+        if session.revision.has_sessions:
+            for uri in list(self.backend.subscribed):
+                await session.channel.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
 
-    def mirrored(self, name: Any, arguments: Any) -> Callable[[], Mapping[str, str]] | None:
+    async def finish(self, call: UnfinishedCall, result: dict[str, Any]) -> dict[str, Any]:
+        """See `ServerHooks`: input requests, and results of extensions, are handled by the proxy's client."""
+        return result
+
+
+class BackendClient:
+    """The client of one session with the backend.
+
+    Args:
+        target: the backend.
+        settings: of the client.
+        declared: the capabilities to declare.
+
+    Attributes:
+        hooks: forward what the backend asks and sends.
+        target: the backend.
+        request: sends a request; see `ferrule.Client.request`.
+        subscriptions: its open subscriptions.
+    """
+
+    def __init__(self, target: Target, settings: ClientSettings, declared: Mapping[str, Any]) -> None:
+        self.hooks = ForwardingHooks(declared)
+        self.target = target
+        self._parts = parts = ClientParts(target, settings, self.hooks)
+        self._reader = parts.reader
+        self.request = parts.requests.request
+        self.subscriptions = parts.subscriptions
+
+    @property
+    def label(self) -> str:
+        """What to call the backend in messages."""
+        return self._parts.label()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a session is open."""
+        return self._parts.sessions.working() is not None
+
+    @property
+    def session(self) -> Session:
+        """The session in use.
+
+        Raises:
+            ConnectionClosed: there is none.
+        """
+        return self._parts.sessions.required()
+
+    @property
+    def log_level(self) -> str | None:
+        """Which log messages a session asks for; ``None``: none."""
+        return self._parts.log_level
+
+    def note_log_level(self, level: str | None) -> None:
+        """Ask for these log messages in later sessions; the one in use has the level already."""
+        self._parts.log_level = level
+
+    async def set_log_level(self, level: str) -> None:
+        """Ask for these log messages now and in later sessions."""
+        await self._parts.set_log_level(level)
+
+    async def connect(self) -> None:
+        """Connect and negotiate; see `ferrule.Client.connect`."""
+        await self._parts.sessions.connect()
+
+    async def aclose(self) -> None:
+        """Close; see `ferrule.Client.aclose`."""
+        await self._parts.sessions.aclose()
+
+    async def ping(self, *, timeout_s: float | None) -> None:
+        """Find out whether the backend answers."""
+        await self._parts.requests.ping(timeout_s)
+
+    def mirrored(self, name: Any, arguments: Any) -> MakeHeaders | None:
         """Return a function for the headers that mirror the arguments of a call; ``None`` where there are none."""
-        if not self._mirrors_headers or not isinstance(name, str):
+        if not isinstance(name, str):
             return None
-        return lambda: self.tool_metadata.headers(name, arguments if is_mapping(arguments) else None)
+        return self._reader.mirrored(name, arguments if is_mapping(arguments) else None)
 
     async def learn_headers(self) -> bool:
         """Read the list of tools for mirrored headers; return whether this session has such headers."""
-        if self._mirrors_headers:
-            await self._all_tools()
-        return self._mirrors_headers
+        if self._reader.mirrors_headers:
+            await self._reader.all_tools()
+        return self._reader.mirrors_headers
 
     def usable_page(self, method: str, raw: dict[str, Any]) -> dict[str, Any]:
         """Return the raw page of a list without members that are malformed; any other result unchanged."""
@@ -131,21 +211,15 @@ class BackendClient(ClientCalls):
         try:
             page = convert(raw, _PAGES[method])
         except ConvertError:
-            raw = self._without_malformed(method, raw)
+            raw = self._reader.without_malformed(method, raw)
             try:
                 page = convert(raw, _PAGES[method])
             except ConvertError:
                 return raw  # malformed beyond its members: the proxy's client reports it
-        if method != "tools/list" or not self._mirrors_headers:
+        if method != "tools/list" or not self._reader.mirrors_headers:
             return raw
-        kept = {tool.name for tool in self._seen(page).tools}
+        kept = {tool.name for tool in self._reader.seen(page).tools}
         return raw if len(kept) == len(page.tools) else {**raw, "tools": [t for t in raw["tools"] if t["name"] in kept]}
-
-    async def _prepare_session(self, session: Session) -> None:
-        await super()._prepare_session(session)
-        if session.revision.has_sessions:
-            for uri in list(self.backend.subscribed):
-                await session.channel.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
 
 
 class BackendSession:
@@ -178,7 +252,7 @@ class BackendSession:
         self.users = 0
         self.subscribed: dict[str, int] = {}
         self.bus = bus
-        client.backend = self
+        client.hooks.backend = self
 
     # -- requests -----------------------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from ferrule.client.config import read_target
 from ferrule.client.gateway.backend_sessions import BackendClient, BackendSession, BackendSessionPool
 from ferrule.client.gateway.parked_calls import MAX_PARKED, ParkedCall, fingerprint_of
 from ferrule.client.gateway.upstream_changes import UpstreamChanges, meta_of, params_of, typed
+from ferrule.client.settings import settings_of
 from ferrule.client.targets import InProcessTarget, PairTarget, StdioTarget
 from ferrule.kernel.builtin import set_level as builtin_set_level
 from ferrule.kernel.changes.bus import SubscriptionBus
@@ -224,13 +225,13 @@ class Proxy:
         return isinstance(self.main.target, PairTarget)
 
     def _take_over(self, server: Server[Any]) -> None:
-        behind = self.main
-        raw = behind.discovered
+        behind = self.main.session
+        raw = behind.raw
         meta = raw.get("_meta")
         stamp: Any = cast("Mapping[str, Any]", meta).get(META_SERVER_INFO) if isinstance(meta, Mapping) else None
-        info: Any = raw.get("serverInfo") if behind.session.revision.has_sessions else stamp
-        capabilities = cast("Mapping[str, Any]", behind.server_capabilities)
-        self._facts = _Facts(behind.session.revision, raw, info, capabilities)
+        info: Any = raw.get("serverInfo") if behind.revision.has_sessions else stamp
+        capabilities = cast("Mapping[str, Any]", behind.capabilities)
+        self._facts = _Facts(behind.revision, raw, info, capabilities)
         if behind.server_info is not None and self._name is None:
             server.server_info = behind.server_info
             server.info_stamp = {META_SERVER_INFO: info}
@@ -239,7 +240,7 @@ class Proxy:
             if capabilities.get(kind) is not None:
                 for method in methods:
                     server.add_request_handler(method, self.forward, params_type=dict[str, Any], trusted=True)
-        typed = behind.server_capabilities
+        typed = behind.capabilities
         bundles = {"tools": typed.tools, "prompts": typed.prompts, "resources": typed.resources}
         server.list_changed = {kind for kind, bundle in bundles.items() if bundle is not None and bundle.list_changed}
         server.logging = typed.logging is not None
@@ -268,14 +269,12 @@ class Proxy:
         self, declared: Mapping[str, Any], info: Any, *, owner: Connection | None = None, key: str = ""
     ) -> BackendSession:
         """Return a session with the backend that declares the capabilities of one client of the proxy."""
-        options: dict[str, Any] = {**self._options}
+        options: ClientOptions = {**self._options, "cache": False}
         if info is not None and options.get("client_info") is None:
             options["client_info"] = info
         if self._facts is not None and options.get("mode", "auto") == "auto" and self._facts.has_sessions:
             options["mode"] = "legacy"  # the first connection has negotiated it
-        options.update(cache=False, validate_output=False)
-        client = BackendClient(self._target, **options)
-        client.declared = declared
+        client = BackendClient(self._target, settings_of(options, self._target), declared)
         return BackendSession(client, self.server.bus, owner=owner, key=key)
 
     # -- requests ---------------------------------------------------------------------------------------------------
@@ -518,7 +517,7 @@ class Proxy:
             return await builtin_set_level(typed(ctx))
         result = await self.forward(ctx)
         backend = await self.own_backend(connection)
-        backend.client.log_level = ctx.params.get("level")
+        backend.client.note_log_level(ctx.params.get("level"))
         return result
 
     # -- the rest -----------------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ class UpstreamChanges:
         kinds = server.list_changed
         if not kinds:
             return
-        changes = self._proxy.main.listen(
+        changes = self._proxy.main.subscriptions.subscription(
             tools="tools" in kinds, prompts="prompts" in kinds, resources="resources" in kinds
         )
         self._proxy.background.start(self._forward(changes, set(kinds)), "ferrule-proxy-changes")
@@ -175,7 +175,7 @@ class UpstreamChanges:
     async def _watch(self, uri: str) -> None:
         count, subscription = self._watched.get(uri, (0, None))
         if subscription is None:
-            subscription = self._proxy.main.listen(uris=[uri])
+            subscription = self._proxy.main.subscriptions.subscription(uris=[uri])
             self._proxy.background.start(self._forward(subscription, set()), "ferrule-proxy-updates")
         self._watched[uri] = (count + 1, subscription)
         if count == 0:

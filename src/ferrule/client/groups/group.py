@@ -15,9 +15,9 @@ import anyio
 from msgspec.structs import replace
 
 from ferrule._options import check_options
-from ferrule.client.calls.methods import ClientCalls
 from ferrule.client.calls.results import ToolCallResult
-from ferrule.client.calls.tasks import ClientTasks, TaskHandle
+from ferrule.client.calls.tasks import TaskHandle
+from ferrule.client.client import Client
 from ferrule.client.concurrent import gather
 from ferrule.client.config import read_target
 from ferrule.client.errors import UnknownServer
@@ -66,7 +66,7 @@ class GroupMember:
 
     __slots__ = ("client", "keeper", "name")
 
-    def __init__(self, name: str, client: ClientCalls | None, keeper: ConnectionSupervisor) -> None:
+    def __init__(self, name: str, client: Client | None, keeper: ConnectionSupervisor) -> None:
         self.name = name
         self.client = client
         self.keeper = keeper
@@ -106,7 +106,7 @@ class ClientGroup:
         target: Any,
         *,
         separator: str = "_",
-        client_class: type[ClientCalls] = ClientTasks,
+        client_class: type[Client] = Client,
         open_s: float = OPEN_S,
         sleep: Sleep = anyio.sleep,
         **options: Unpack[ClientOptions],
@@ -126,7 +126,7 @@ class ClientGroup:
         self._tools, self._prompts = NameBook("tool", prefixes), NameBook("prompt", prefixes)
         self._resources, self._templates = UriBook("resource"), UriBook("template")
 
-    def _member(self, name: str, entry: Any, client_class: type[ClientCalls], options: ClientOptions) -> GroupMember:
+    def _member(self, name: str, entry: Any, client_class: type[Client], options: ClientOptions) -> GroupMember:
         try:
             if isinstance(entry, Exception):
                 raise entry
@@ -143,7 +143,7 @@ class ClientGroup:
 
         return GroupMember(name, client, ConnectionSupervisor(name, attempt, sleep=self._sleep))
 
-    # -- life -------------------------------------------------------------------------------------------------------
+    # -- open and close ---------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> ClientGroup:
         return await self.connect()
@@ -211,11 +211,8 @@ class ClientGroup:
 
         Raises:
             UnknownServer, LocalError: as `call_tool`.
-            TypeError: the group's ``client_class`` has no tasks.
         """
         client, own = await self._client_of(self._tools, name)
-        if not isinstance(client, ClientTasks):
-            raise TypeError(f"{type(client).__name__} has no tasks")
         return await client.start_tool(own, arguments, **options)
 
     async def get_prompt(
@@ -249,7 +246,7 @@ class ClientGroup:
                 last = error
         raise last or UnknownServer(f"No server of the group has resources to look for {uri!r} in")
 
-    async def client(self, name: str) -> ClientCalls:
+    async def client(self, name: str) -> Client:
         """Return the connected client of one server; a server that is not connected is tried once more.
 
         Raises:
@@ -268,7 +265,7 @@ class ClientGroup:
 
     # -- how ----------------------------------------------------------------------------------------------------------
 
-    async def _client_of(self, names: NameBook, name: str) -> tuple[ClientCalls, str]:
+    async def _client_of(self, names: NameBook, name: str) -> tuple[Client, str]:
         if names.is_open(name):  # of "a" and "a_b", "a_b_c" may be either's
             await (self.list_tools() if names is self._tools else self.list_prompts())
         found = names.owner(name)
@@ -278,7 +275,7 @@ class ClientGroup:
             )
         return await self.client(found[0]), found[1]
 
-    async def _from_all(self, kind: str, ask: Callable[[ClientCalls], Awaitable[list[T]]]) -> list[tuple[str, list[T]]]:
+    async def _from_all(self, kind: str, ask: Callable[[Client], Awaitable[list[T]]]) -> list[tuple[str, list[T]]]:
         """Return what each connected server has, without those that fail."""
 
         async def one(member: GroupMember) -> tuple[str, list[T]] | None:
@@ -289,9 +286,9 @@ class ClientGroup:
         return [each for each in found if each is not None]
 
     async def _from_one(
-        self, member: GroupMember, kind: str, ask: Callable[[ClientCalls], Awaitable[list[T]]]
+        self, member: GroupMember, kind: str, ask: Callable[[Client], Awaitable[list[T]]]
     ) -> list[T] | None:
-        client = cast("ClientCalls", member.client)
+        client = cast("Client", member.client)
 
         async def attempt() -> None:
             with anyio.fail_after(self._list_s):
