@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ferrule.auth.client.oauth import OAuth
-    from ferrule.client.calls.cache import CacheStore
     from ferrule.client.settings import ElicitationHandler, LogHandler, MessageHandler, Roots, SamplingHandler
     from ferrule.kernel.dispatch import OnProgress
+    from ferrule.stores.cache import CacheStore
     from ferrule.transports.http.backend import HttpClient, TlsOptions
     from ferrule.transports.http.client import HttpAuth
     from ferrule.wire.types import DiscoverResult, Implementation
