@@ -166,6 +166,6 @@ def spec_of(name: str) -> ModuleSpec | None:
     if new_name is None:
         return None
     warnings.warn(
-        f"{name} is now {new_name}; the old name goes with ferrule 0.3", DeprecationWarning, stacklevel=3
+        f"{name} is now {new_name}; ferrule 0.3 removes the old name", DeprecationWarning, stacklevel=3
     )  # behind this function and the finder stands the import: Python skips its own machinery
     return ModuleSpec(name, _Alias(new_name))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

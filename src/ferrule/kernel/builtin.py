@@ -46,11 +46,15 @@ of one in characters, and the length of all together. More is refused with -3260
 MAX_SUBSCRIBED_OF_SERVER: Final = 100_000
 MAX_SUBSCRIBED_CHARS_OF_SERVER: Final = 16 << 20
 MAX_STREAMS: Final = 10_000
-"""Bounds of what all of them together have one server remember: URIs, their length, and modern subscriptions."""
+"""Bounds of what one server keeps for all clients: URIs, their length in characters, and modern subscriptions. More is
+refused with -32603, over HTTP with 503."""
 
 
 class TooManySubscriptions(InternalError):
-    """The server remembers as many subscriptions as it may; over HTTP the answer is 503."""
+    """The server has as many subscriptions as it can keep; over HTTP the status is 503.
+
+    An internal error and no error of the params: the same request can succeed later.
+    """
 
     http_status = 503
     http_headers: Iterable[tuple[str, str]] = ()
@@ -70,6 +74,7 @@ def register_builtins(server: Server[Any]) -> None:
         "resources/unsubscribe": unsubscribe,
         "subscriptions/listen": listen,
     }.items():
+        # All of them in both eras: the tables of the revisions decide which of them a connection can call.
         server.add_request_handler(method, handler, trusted=True)
 
 
@@ -131,13 +136,16 @@ async def subscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
     if not ctx.server.resource_updates:
         raise MethodNotFound(ctx.method)
     listener = ctx.session.connection.listener
+    # As for a legacy HTTP request without a session: no update could be sent after its response.
     if listener is None:
         raise InvalidParams("Updates cannot reach this connection: it has no channel outside its requests")
+    # At the request and not at the start: over HTTP the principal is known with each request only.
     _bind(ctx, listener.filter)
     uris = listener.filter.uris
     if len(ctx.params.uri) > MAX_SUBSCRIBED_CHARS:  # refuse it before the work of normalizing it
         _check_size(1, len(ctx.params.uri), 0)
     uri = normal_uri(ctx.params.uri)
+    # A repeated subscription is no error and counts once.
     if uri not in uris:
         _check_size(len(uris) + 1, len(uri), listener.uri_chars + len(uri))
         _check_room(ctx.server, 1, len(uri))
@@ -169,7 +177,11 @@ def _check_size(count: int, longest: int, in_all: int) -> None:
 
 
 def _check_room(server: Server[Any], count: int, chars: int) -> None:
-    """Refuse what the server may not remember beside all that it remembers."""
+    """Refuse subscriptions above the bounds of the whole server.
+
+    Raises:
+        TooManySubscriptions: there is no room for ``count`` more URIs of ``chars`` characters.
+    """
     bus = server.bus
     if bus.uri_count + count > MAX_SUBSCRIBED_OF_SERVER or bus.uri_chars + chars > MAX_SUBSCRIBED_CHARS_OF_SERVER:
         raise TooManySubscriptions
@@ -196,8 +208,8 @@ def granted_filter(
         Its wire form for the acknowledgement, and a `ListenFilter` that matches events.
 
     Raises:
-        InvalidParams: it names more URIs, or longer ones, than the server remembers for one client.
-        TooManySubscriptions: more than it remembers for all.
+        InvalidParams: the URIs exceed the bounds of one client.
+        TooManySubscriptions: the URIs exceed the bounds of all clients.
     """
     granted: dict[str, Any] = {}
     kinds: list[str] = []
@@ -214,6 +226,7 @@ def granted_filter(
     if isinstance(wanted.resource_subscriptions, list) and server.resource_updates:
         lengths = [len(uri) for uri in wanted.resource_subscriptions]
         _check_size(len(lengths), max(lengths, default=0), sum(lengths))
+        # Before the copies below, which a peer could make as large as its message may be.
         _check_room(server, len(lengths), sum(lengths))
         uris = list(dict.fromkeys(wanted.resource_subscriptions))
         granted["resourceSubscriptions"] = uris
@@ -221,16 +234,19 @@ def granted_filter(
 
 
 _MAX_ENCODED: Final = 16
+"""Encoded events that are kept: the streams of one event take it within a few turns of the event loop."""
 
 _ID_PLACE: Final = os.urandom(16).hex()
-"""Stands for the id of a subscription in an event that is encoded for all; nobody else can know it."""
+"""Stands for the id of a subscription in an event that is encoded for all; random, so that no event contains it."""
 
 
 def _encoded_parts(bus: SubscriptionBus, event: Event, revision: Revision) -> list[bytes] | None:
-    """Return what comes before and after the id of a subscription in the message of an event, encoded once for all.
+    """Return the parts of an event's message before and after the id of the subscription, encoded once for all.
 
     ``None`` for a notification that the revision itself does not define.
     """
+    # By identity, because the events of one `publish` are one object, and comparing the params of a large event is
+    # slow.
     key = id(event), revision.version
     found = bus.encoded.get(key)
     if found is not None:
@@ -260,6 +276,7 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
     Raises:
         InvalidParams: the URIs exceed a bound.
     """
+    # Each keeps its request, its task and its response stream open.
     if len(ctx.server.bus) >= MAX_STREAMS:
         raise TooManySubscriptions
     granted, filter = granted_filter(ctx.server, ctx.params.notifications, ctx.revision)
@@ -267,6 +284,7 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
     for key, grant in ctx.server.filter_grants.items():
         if key in ctx.params.notifications:
             value, topics = await grant(ctx, ctx.params.notifications[key])
+            # Still free to change: the bus has no listener with this filter yet.
             filter.topics = {*filter.topics, *topics}
             if value is not None:
                 granted[key] = value
@@ -275,6 +293,8 @@ async def listen(ctx: ServerRequestContext[Any]) -> SubscriptionsListenResult:
     with ctx.server.bus.listen(filter) as listener:
         undo = session.connection.on_closing(listener.end)
         try:
+            # Listening has begun before it, so that no change after the acknowledgement is lost. The acknowledgement is
+            # the first message of a subscription (2026-07-28, "Subscriptions").
             await session.notify("notifications/subscriptions/acknowledged", {"notifications": granted, "_meta": meta})
             carrier = unguarded(session.dispatch)
             sender = carrier if isinstance(carrier, SendsEncoded) else None

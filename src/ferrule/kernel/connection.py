@@ -104,8 +104,8 @@ class NotifyOnly:
             await self._outbound.notify(method, params)
 
 
-class _Gone:
-    """The outbound channel of a legacy connection whose own is gone for good."""
+class _Closed:
+    """The outbound channel of a legacy connection whose own channel has closed."""
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
@@ -113,10 +113,10 @@ class _Gone:
         raise ConnectionClosed(f"{method} cannot be sent: the connection is closed")
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Drop it."""
+        """Drop the notification: nobody can receive it."""
 
 
-_GONE: Final = _Gone()
+_CLOSED: Final = _Closed()
 
 
 class GuardedDispatch:
@@ -256,6 +256,7 @@ class Connection:
     @classmethod
     def for_loop(cls, dispatcher: Outbound, *, session_id: str | None = None) -> Connection:
         """Return a legacy connection over a standing channel, not yet initialized."""
+        # Some revision must apply to what arrives before the handshake; pings and errors are alike in all of them.
         connection = cls(dispatcher, REVISIONS[LATEST_HANDSHAKE_VERSION])
         connection.session_id = session_id
         return connection
@@ -264,7 +265,7 @@ class Connection:
     def from_envelope(
         cls, version: str, client_info: Any, client_capabilities: Any, *, outbound: Outbound | None = None
     ) -> Connection:
-        """Return a modern connection, ready at once.
+        """Return a modern connection, which needs no handshake.
 
         Args:
             version: a supported modern revision.
@@ -274,11 +275,13 @@ class Connection:
         """
         revision = REVISIONS[version]
         connection = cls(outbound, revision)
+        # Read here and not with the params: identity and capabilities are kept under the names of the newest revision.
         if revision.renamed_fields:
             client_info = read_value(revision, Implementation, client_info)
             client_capabilities = read_value(revision, ClientCapabilities, client_capabilities)
         connection.client_info_raw = client_info
         connection.client_capabilities_raw = client_capabilities
+        # There is no handshake: the envelope of each request has everything (2026-07-28, "Versioning").
         connection.initialize_accepted = True
         return connection
 
@@ -298,6 +301,7 @@ class Connection:
             }
             try:
                 self._client_params = convert(raw, InitializeParams)
+            # Client info is optional and for display, so that a malformed one is no reason to refuse the request.
             except ConvertError:
                 return None
         return self._client_params
@@ -326,6 +330,7 @@ class Connection:
         self.revision = REVISIONS[negotiation.protocol_version]
         self.protocol_version = negotiation.protocol_version
         self._client_params = negotiation.client
+        # Derived from the raw value on first use; a value of before the handshake would be stale.
         self._client_capabilities = None
         self.client_capabilities_raw = negotiation.client.capabilities
         self.client_info_raw = negotiation.client.client_info
@@ -393,6 +398,7 @@ class Connection:
         if self.closing_state is None:
             self.closing_state = _Closing()
         self.closing_state.has_come = True
+        # Popped one by one: a callback may remove others by their undo function while this runs.
         callbacks = self.closing_state.callbacks
         while callbacks:
             callbacks.pop()()
@@ -400,13 +406,15 @@ class Connection:
     # -- the channel ------------------------------------------------------------------------------------------
 
     def detach(self) -> None:
-        """The channel is gone for good: let go of it, so that neither holds the other. Questions are refused."""
-        self._outbound = None if self.is_modern else _GONE
+        """Remove the reference to a closed channel; from then on requests to the client raise `ConnectionClosed`."""
+        # Channel and connection reference each other: without this only a full collection would free them.
+        self._outbound = None if self.is_modern else _CLOSED
 
     @property
     def outbound(self) -> Outbound:
         """The channel to the peer outside any inbound request; it refuses requests where none may be sent."""
         outbound = self._outbound
+        # Made on each access: few handlers send outside their request, and a stored guard would be a reference cycle.
         if self.is_modern or outbound is None:
             return NotifyOnly(outbound)
         return GuardedDispatch(cast("DispatchContext", outbound), self) if self.handling_initialize else outbound

@@ -88,6 +88,7 @@ class _Call(ProgressSender):
         return await self._side.send_raw_request(method, params, opts)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        # Straight to the caller's callback: there is no reading loop that could find it by its token.
         if method == "notifications/progress" and self.own_token is not None and params is not None:
             if self.on_progress is None:
                 return
@@ -200,6 +201,7 @@ class DirectDispatcher:
             result = await run_interruptible(cast("OnRequest", peer._on_request)(call, method, params), call)
             return cast("dict[str, Any]", to_builtins({} if result is None else result))
         except MCPError as error:
+            # The caller must see what a remote peer would have sent, and no object of the handler.
             raise RemoteError(
                 error.message, code=error.code, data=error.data if error.data is UNSET else to_builtins(error.data)
             ) from error
@@ -235,6 +237,7 @@ class DirectDispatcher:
         if peer is None:
             raise ConnectionClosed("This end was never connected")
         if not peer._ready.is_set():
+            # The peer may start to serve later, as a server whose lifespan takes time.
             await peer._ready.wait()
         if peer._closed.is_set():
             raise ConnectionClosed("The connection is closed")

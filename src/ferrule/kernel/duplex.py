@@ -83,6 +83,7 @@ __all__ = ["DEFAULT_DRAIN_S", "DEFAULT_MAX_IN_FLIGHT", "INLINE_METHODS", "JSONRP
 
 logger = logging.getLogger(__name__)
 
+# Clients may send their next message before the response to these, and it depends on what they set.
 INLINE_METHODS: Final = frozenset({"initialize", "server/discover"})
 DEFAULT_MAX_IN_FLIGHT: Final = 4096
 DEFAULT_DRAIN_S: Final = 5.0
@@ -118,6 +119,7 @@ class _Inbound(ProgressSender):
     ) -> None:
         self._dispatcher = dispatcher
         self._gate = None
+        # `Interruptible.__init__` written out: it would be one more call for each message.
         self.interruption = None
         self.foreign_cancels = 0
         self.left_over = 0
@@ -131,6 +133,7 @@ class _Inbound(ProgressSender):
         self.is_over = False  # answered, being answered, or withdrawn: nothing more is sent for it
         self.lingers = False  # withdrawn or answered early, and counted as running all the same
         self.handle: SpawnedTask | None = None
+        # Kept beside the task, because a coroutine whose task never ran must be closed (`_discard`).
         self.awaitable: Awaitable[Any] | None = None
 
     @property
@@ -151,6 +154,7 @@ class _Inbound(ProgressSender):
         return await self._dispatcher.send_raw_request(method, params, opts)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        # Nothing more is sent for a withdrawn request ("Cancellation").
         if not self.cancel_requested:
             if method == "notifications/progress":
                 self.has_reported = True
@@ -167,6 +171,7 @@ class _Inbound(ProgressSender):
             await self._dispatcher.finish_error(self, error)
         else:
             await self._dispatcher.finish(self, result)
+        # After the answer, or the answer itself would be dropped; later messages of the handler are.
         self.cancel_requested = True
         self._dispatcher.linger(self)
 
@@ -226,6 +231,7 @@ class JSONRPCDispatcher:
         self._inline: str | None = None
         self._outbound: dict[RequestId, OutboundRequest] = {}
         self._spawner: Spawner | None = None
+        # Two flags: the output may close while the input has messages left, and the other way round.
         self._closed = False
         self._input_ended = False
         self._lingering = 0  # running handlers of requests that were withdrawn or answered early
@@ -288,17 +294,20 @@ class JSONRPCDispatcher:
                 if self.plain_calls is not None and not self._raise:
                     self.plain_calls.open(self._read, self._write, spawner)
                 task_status.started()
+                # The scope lets `finish_error` stop the read, which would wait for a message that a test never sends.
                 if self._raise:
                     with anyio.CancelScope() as self._reading:
                         await self._read_all()
                 else:
                     await self._read_all()
+                # Before the drain, or handlers that wait for a response of the peer would use up the whole `drain_s`.
                 self._input_ended = True
                 if self.plain_calls is not None:
                     self.plain_calls.close()
                 self._fail_outbound(ConnectionClosed(_INPUT_ENDED))
                 if self.on_closing is not None:
                     self.on_closing()
+                # With the output closed nobody can receive the responses, so that there is nothing to wait for.
                 if not self._closed and self._failure is None:
                     await spawner.drain(self._drain_s)
                     if self._in_flight:
@@ -310,6 +319,7 @@ class JSONRPCDispatcher:
             if self.plain_calls is not None:
                 self.plain_calls.close()
             self._fail_outbound(ConnectionClosed("The connection is closed"))
+            # Tasks that were cancelled before they began never awaited their coroutine.
             for inbound in (*self._in_flight.values(), *self._notifying):
                 _discard(inbound)
             self._in_flight.clear()
@@ -324,6 +334,7 @@ class JSONRPCDispatcher:
                 item = await receive()
             except _CLOSED:
                 return
+            # Unreadable input arrives as a value: raised, it would end the stream and with it all other requests.
             if isinstance(item, Exception):
                 await self._refuse_unreadable(item)
                 continue
@@ -348,12 +359,15 @@ class JSONRPCDispatcher:
 
     def _handle(self, item: Any, transport: TransportContext) -> Awaitable[None] | None:
         """Handle one message; return an awaitable that must end before the next message is read, if there is one."""
+        # Typed messages come from peers in this process, which are not obliged to encode.
         message: Any = to_builtins(item) if isinstance(item, WireStruct) else item
         try:
             kind = message_kind(message)
         except InvalidMessage as error:
             if isinstance(message, list) and self.accepts_batches is not None and self.accepts_batches():
                 return self._handle_batch(cast("list[Any]", cast("object", message)), transport)
+            # Only for what looks like a request. An error with the id of a response would be taken for the response to
+            # the peer's own request.
             if error.wants_answer:
                 return self._refuse_unreadable(error)
             self._drop(cast("Any", message), error)
@@ -370,6 +384,7 @@ class JSONRPCDispatcher:
         logger.warning("Dropped a malformed message: %s", error)
         outbound: OutboundRequest | None = None
         if "method" not in message and (own := own_id(message.get("id"))) is not None:
+            # Its caller would wait until the time-out for a response that has come.
             outbound = self._outbound.pop(own, None)
         if outbound is not None:
             outbound.settle(error=LocalError(f"The peer's response is malformed: {error}"))
@@ -380,14 +395,18 @@ class JSONRPCDispatcher:
         self, id: RequestId, method: str, params: dict[str, Any] | None, transport: TransportContext
     ) -> Awaitable[None] | None:
         in_flight = self._in_flight
+        # An id must differ from those of unanswered requests (2026-07-28, "Base protocol"). Withdrawn handlers count
+        # too: a peer could start any number by sending and withdrawing requests.
         if id in in_flight or len(in_flight) + self._lingering >= self._max_in_flight:
             return self._refuse(id)
         inbound = in_flight[id] = _Inbound(self, id, params, transport)
         try:
+            # Called here, in the order of arrival, and awaited in the task: `on_request` decides the era at its call.
             inbound.awaitable = self._on_request(inbound, method, params)  # type: ignore[misc]
         except Exception as error:
             return self.finish_error(inbound, error)
         self.unstarted += 1
+        # Awaited by the reading loop: see the module.
         if method in INLINE_METHODS:
             return self._serve_inline(inbound, method)
         inbound.handle = self._spawner.start_own(self._serve(inbound))  # type: ignore[union-attr]
@@ -417,6 +436,7 @@ class JSONRPCDispatcher:
         inbound.started = True
         try:
             result = await run_interruptible(cast("Awaitable[Any]", inbound.awaitable), inbound)
+            # Asked here as well: most requests report no progress, and a call costs more than the question.
             if inbound.has_reported:
                 await self.wait_until_read(inbound)
         except Exception as error:
@@ -502,6 +522,7 @@ class JSONRPCDispatcher:
         id: Any = inbound.request_id
         # After a withdrawal the peer may have used the id for another request, which must stay.
         if self._in_flight.get(id) is inbound:
+            # Freed when the response is written and not when the task ends: the peer may use the id again at once.
             del self._in_flight[id]
             if self.after_result:
                 self.after_result.pop(id, None)
@@ -513,6 +534,7 @@ class JSONRPCDispatcher:
         """
         id = cancelled_request_id(params)
         inbound = None if id is None else self._in_flight.get(id)
+        # Without a handle it is served within the loop (`initialize` cannot be cancelled, "Cancellation").
         if inbound is None or inbound.handle is None or inbound.is_over:
             return
         inbound.cancel_requested = inbound.is_over = True
@@ -594,7 +616,9 @@ class JSONRPCDispatcher:
         elif method == "notifications/progress" and self._outbound and self._handle_progress(params):
             return
         inbound = _Inbound(self, None, params, transport)
+        # Handled within the loop where only the kernel reads it, since a task costs more than all of its work.
         spawns = self.spawns_notification is None or self.spawns_notification(method)
+        # Notifications have no response that could slow the peer down, so that the surplus is dropped.
         if spawns and len(self._notifying) >= self._max_in_flight:
             logger.warning("Dropped %s: too many notifications are being handled", method)
             return
@@ -625,12 +649,14 @@ class JSONRPCDispatcher:
     def _handle_progress(self, params: dict[str, Any] | None) -> bool:
         """Pass progress to the outbound request that it belongs to; return ``False`` if there is none."""
         token = None if params is None else params.get("progressToken")
+        # The exact type first: a bool is an int for `isinstance`, and other peers echo integers as they are.
         own = token if type(token) is int else own_id(token)
         outbound = None if own is None else self._outbound.get(own)
         if outbound is None or params is None:
             return False
         waiting = outbound.receive_progress(params)
         if waiting is not None:
+            # In a task, since the callback may send a request whose response this loop must read.
             cast("Spawner", self._spawner).start(waiting)
         return True
 
@@ -638,6 +664,7 @@ class JSONRPCDispatcher:
 
     async def _handle_batch(self, messages: list[Any], transport: TransportContext) -> None:
         """Handle each message of a batch as a single one; ``initialize`` is refused (2025-03-26, "Lifecycle")."""
+        # JSON-RPC 2.0, section 6: an empty array is an invalid request. Each message of a long one would start a task.
         if not messages or len(messages) > MAX_BATCH:
             await self._refuse_unreadable(InvalidMessage(BATCH_TOO_LARGE if messages else "A batch is not empty"))
             return
@@ -645,6 +672,7 @@ class JSONRPCDispatcher:
             if isinstance(message, dict) and cast("dict[str, Any]", message).get("method") == "initialize":
                 id = readable_id(message)
                 await self._refuse_unreadable(InvalidMessage("initialize may not be in a batch", id=id))
+            # Checked here, because `_handle` would accept it as a batch of its own, to any depth.
             elif isinstance(message, list):
                 await self._refuse_unreadable(InvalidMessage("A batch holds messages, not batches"))
             else:
@@ -659,9 +687,12 @@ class JSONRPCDispatcher:
         own = id if type(id) is int else own_id(id)
         outbound = None if own is None else self._outbound.pop(own, None)
         if outbound is None:
+            # An error response without an id means that the peer could not read one of our messages (JSON-RPC 2.0,
+            # section 5).
             if id is None:
                 logger.warning("The peer could not read a message: %s", message["error"]["message"])
             else:
+                # Late responses to withdrawn requests are normal, so that this is no warning ("Cancellation").
                 logger.debug("Dropped a response to no open request: id %r", id)
             return
         if "result" in message:
@@ -706,8 +737,10 @@ class JSONRPCDispatcher:
         on_progress = options.get("on_progress")
         id = self._ids.next()
         outbound = OutboundRequest(on_progress)
+        # Before the request is sent: the response may arrive while `send` still waits.
         self._outbound[id] = outbound
         if on_progress is not None or options.get("reset_on_progress"):
+            # Copies: the caller may use its params for several requests, and each has a token of its own.
             sent = dict(params or {})
             sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": id}
             params = sent
@@ -716,6 +749,7 @@ class JSONRPCDispatcher:
             await outbound.wait(method, options, self._send_outbound(request, outbound))
         except BaseException as error:
             outbound.drop_progress()
+            # The client must not cancel `initialize` ("Cancellation").
             if self._outbound.pop(id, None) is not None and method != "initialize":
                 await self._withdraw(id, error)
             raise

@@ -55,6 +55,7 @@ def check_result(revision: Revision, method: str, result: Any, is_extension: boo
     if not isinstance(result, (Struct, Mapping)):
         raise bad_result(method, f"a {type(result).__name__} is no result", result)
     known = revision.requests.get(method)
+    # The tables know the results of core methods only.
     if known is None or is_extension:
         return cast("Any", result)
     try:
@@ -115,12 +116,14 @@ def _finish_struct(server: Server[Any], connection: Connection, method: str, res
         result = project(result)
     kind = result.result_type
     meta = result.meta
+    # "Overview": the server's identity is in each result; values that the handler has set win.
     stamped = {**server.info_stamp} if meta is None else {**server.info_stamp, **meta}
     if kind is None or kind == "complete":
         hints = server.cache_hints
         hint = hint_for(revision, method, hints) if method in revision.cacheable_methods or method in hints else None
         if hint is None:
             return replace(result, result_type="complete", meta=stamped)
+        # A result type without the fields of caching, as one of an extension that has a hint.
         if "ttl_ms" not in fields:
             return _finish_mapping(server, connection, method, to_builtins(result))
         ttl_ms = hint.ttl_ms if result.ttl_ms is None else result.ttl_ms
@@ -138,6 +141,7 @@ def _finish_mapping(
     kind = result.get("resultType", "complete")
     meta = result.get("_meta")
     own = cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else _NO_META
+    # A result without `resultType` means "complete", but each result of this era has to say it ("Overview").
     finished: dict[str, Any] = {"resultType": kind, **result, "_meta": {**server.info_stamp, **own}}
     if kind == "complete":
         hint = hint_for(revision, method, server.cache_hints)
@@ -151,6 +155,7 @@ def _finish_mapping(
 
 def _check_interim(server: Server[Any], connection: Connection, method: str, kind: Any, result: Any) -> None:
     declared = connection.client_capabilities_raw
+    # Only result types of the core and of extensions that the client has declared are allowed ("Overview").
     if kind != "input_required":
         extension = server.result_types.get(kind) if isinstance(kind, str) else None
         if extension is None or not declares_extension(declared, extension):
@@ -161,6 +166,7 @@ def _check_interim(server: Server[Any], connection: Connection, method: str, kin
         raise bad_result(method, f"only {', '.join(sorted(allowed))} may ask for input", result)
     raw = to_builtins(result)
     requests = raw.get("inputRequests")
+    # 2026-07-28, "Multi Round-Trip Requests": at least one of the two, or the client could do nothing with it.
     if not requests and raw.get("requestState") is None:
         raise bad_result(method, "input_required needs inputRequests or requestState", result)
     if requests:

@@ -36,6 +36,7 @@ class Gauges:
     def read(self, name: str) -> int:
         """Return the sum of the counts of a name; 0 if there are none. Safe in any thread."""
         source = self._sources.get(name)
+        # A copy: another thread may read while the event loop adds or deletes holders.
         return 0 if source is None else sum(count(holder) for holder, count in list(source.items()))
 
 

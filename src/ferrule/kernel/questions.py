@@ -68,6 +68,7 @@ class OutboundRequest:
         """Set the result or the error, and wake the waiting caller."""
         self.result, self.error = result, error
         self._event.set()
+        # The response is there: time that its callbacks need does not count against `timeout_s`.
         if self._limit is not None:
             self._move(self._cap_at)
 
@@ -101,6 +102,7 @@ class OutboundRequest:
             async with limit:
                 await self._wait(sending)
         except TimeoutError:
+            # A `TimeoutError` of the code inside, not of this limit.
             if not limit.expired():
                 raise
             if self.is_settled and self._idle is None:
@@ -115,6 +117,7 @@ class OutboundRequest:
             await sending
         if not self.is_settled:
             await self._event.wait()
+        # In a loop: while this waits, a callback may start for progress that arrived before the response.
         while self._idle is not None:
             await self._idle.wait()
 
@@ -131,11 +134,13 @@ class OutboundRequest:
         Returns:
             A coroutine to run in a task, if the callback waits; ``None`` otherwise.
         """
+        # Progress may restart the time-out, but not the maximum ("Timeouts" in "Lifecycle" and "Cancellation").
         if self._limit is not None and self._wait_s is not None and not self.is_settled:
             self._move(min(anyio.current_time() + self._wait_s, self._cap_at))
         if self._on_progress is None:
             return None
         progress = (params.get("progress", 0.0), params.get("total"), params.get("message"))
+        # One callback at a time, or values could reach the user out of order.
         if self._idle is not None:
             if self._backlog is None:
                 self._backlog = deque(maxlen=MAX_PROGRESS_BACKLOG)
@@ -248,5 +253,6 @@ class _Scope:
     async def __aexit__(self, *exc: Any) -> bool | None:
         swallows = self._scope.__exit__(*exc)
         if self._scope.cancelled_caught:
+            # As `asyncio.timeout_at` does; an anyio scope ends without an exception.
             raise TimeoutError
         return swallows

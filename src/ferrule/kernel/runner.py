@@ -100,6 +100,7 @@ CLOSE_TIMEOUT_S = 5.0
 
 _NO_META: Mapping[str, Any] = {}
 _DICT = frozenset({dict})
+# Before the handshake a client may send pings only (2025-11-25, "Lifecycle").
 _BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 
 
@@ -126,6 +127,7 @@ class ServerRunner(Generic[LifespanT]):
         self.server = server
         self.connection = connection
         self.lifespan_state = lifespan_state
+        # Only if given: a dual-era loop shares the options of its standing connection.
         if init_options is not None:
             connection.init_options = init_options
 
@@ -140,6 +142,7 @@ class ServerRunner(Generic[LifespanT]):
 
     async def handle_early(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> HandlerResult:
         """Refuse a request that arrived before the handshake, after it has passed the middleware."""
+        # Through the middleware too, so that its logs and metrics count refused requests.
         result = await self.server.chain(_refuse_early)(self._context(dctx, method, params))
         return {} if result is None else result
 
@@ -148,6 +151,7 @@ class ServerRunner(Generic[LifespanT]):
     ) -> HandlerResult:
         """Serve one request and return the finished result, for transports that encode it; see `on_request`."""
         ctx = self._context(dctx, method, params)
+        # In a revision without sessions `initialize` is an unknown method, which the chain refuses as any other.
         if method == "initialize" and self.connection.revision.has_sessions:
             return await self._initialize(ctx)
         try:
@@ -167,8 +171,11 @@ class ServerRunner(Generic[LifespanT]):
         raises: errors are logged. Return values of middleware are discarded.
         """
         connection = self.connection
+        # Set at arrival and not in the coroutine: a handler that waits for it must not depend on the order of the
+        # tasks.
         if method == "notifications/initialized" and connection.initialize_accepted:
             connection.initialized.set()
+        # A cancellation is due at any time: it may withdraw a request that was sent before the handshake ended.
         is_due = connection.is_ready or method == "notifications/cancelled"
         innermost = _handle_notification if is_due else _drop_early
         return self._notify(innermost, self._context(dctx, method, params))
@@ -220,6 +227,8 @@ class ServerRunner(Generic[LifespanT]):
         if connection.initialize_accepted or connection.handling_initialize:
             return cast("HandlerResult", await self.server.chain(_refuse_second_initialize)(ctx))
         _check_size_of_initialize(ctx.params)
+        # From here on no request goes to the client: it does not answer before it has the response
+        # (`check_can_request`).
         connection.handling_initialize = True
         connection.pending_negotiation = None
         try:
@@ -262,6 +271,7 @@ MAX_INITIALIZE_BYTES: Final = 64 * 1024
 def _check_size_of_initialize(params: Any) -> None:
     try:
         size = len(encode(params))
+    # Not by the bytes of the message: those of the transport may hold a batch, and a pair in one process has none.
     except EncodeError:  # in process, where nothing was JSON: the conversion says what is wrong
         return
     if size > MAX_INITIALIZE_BYTES:
@@ -272,6 +282,7 @@ async def _refuse_early(ctx: ServerRequestContext[Any]) -> Any:
     """Refuse a request that arrived before ``initialize``, with the most specific error."""
     method = ctx.method
     entry = ctx.server.get_request_handler(method)
+    # Unknown methods and malformed params have errors of their own, which help more than "too early".
     _typed_params(ctx.session.connection.revision, entry, ctx)
     if entry is None:
         raise MethodNotFound(method)
@@ -285,6 +296,7 @@ async def _serve(ctx: ServerRequestContext[Any]) -> Any:
     revision = connection.revision
     server = ctx.server
     method = ctx.method
+    # Looked up again after the middleware, which may have changed the method.
     entry = server.get_request_handler(method)
     typed = _typed_params(revision, entry, ctx)
     if entry is None:
@@ -294,8 +306,10 @@ async def _serve(ctx: ServerRequestContext[Any]) -> Any:
     # A middleware has changed the method: this handshake would get a response but not change the connection.
     if method == "initialize":
         raise InvalidRequest("initialize cannot stand for another request")
+    # 2025-11-25 has `tasks/get` in its core and declares it by a core capability; later it belongs to an extension.
     if entry.extension is not None and method not in revision.requests:
         _require_extension(connection, entry.extension, method)
+    # Legacy clients set the level once by `logging/setLevel`; the key in `_meta` has no meaning there.
     if LOG_LEVEL_KEY in ctx.meta and not connection.revision.has_sessions:
         _check_log_level(ctx.meta[LOG_LEVEL_KEY])
     return await handled(
@@ -334,6 +348,8 @@ async def handled(entry: HandlerEntry, handler: Handler, ctx: ServerRequestConte
         raise session.failure_of(error)  # noqa: B904 - it has its cause
     if isinstance(result, (JsonRpcError, Exception)):
         raise _returned_error(result)
+    # The check converts the whole result once more; results of built-in and decorated handlers are right by their
+    # types.
     if not entry.trusted:
         result = check_result(session.connection.revision, ctx.method, result, entry.extension is not None)
     return finish_result(ctx.server, session.connection, ctx.method, result)
@@ -362,11 +378,13 @@ async def _serve_initialize(ctx: ServerRequestContext[Any]) -> Any:
     result = await entry.handler(replace(ctx, params=typed))
     if isinstance(result, (JsonRpcError, Exception)):
         raise _returned_error(result)
+    # Checked even from a trusted handler: its version decides the form of all later messages.
     result = check_result(connection.revision, ctx.method, result, False)
     version = to_builtins(result).get("protocolVersion")
     if not is_handshake_version(version):
         raise bad_result(ctx.method, f"{version!r} is no handshake revision", result)
     connection.pending_negotiation = Negotiation(typed, version)
+    # By the negotiated revision and not the connection's: the client reads the response with the version inside it.
     return project_result(REVISIONS[version], ctx.method, result)
 
 
@@ -384,6 +402,7 @@ def _typed_params(revision: Revision, entry: HandlerEntry | None, ctx: ServerReq
         InvalidParams: the params have another shape.
     """
     known = revision.requests.get(ctx.method)
+    # A core method of another revision stays unknown even if the server has a handler for it (`ping` in 2026-07-28).
     if known is None and (entry is None or (is_core_method(ctx.method) and not _is_extended(entry, revision))):
         raise MethodNotFound(ctx.method)
     params_type = entry.params_type if entry is not None and entry.params_type is not None else None
@@ -421,6 +440,7 @@ async def _handle_notification(ctx: ServerRequestContext[Any]) -> None:
     params_type = ctx.revision.notifications.get(ctx.method)
     if entry is not None and entry.params_type is not None:
         params_type = entry.params_type
+    # A notification has no response, so that an unknown one can only be dropped (JSON-RPC 2.0, section 4.1).
     if params_type is None and (entry is None or is_core_method(ctx.method)):
         logger.debug("Dropped %s: unknown in %s", ctx.method, ctx.protocol_version)
         return
@@ -458,7 +478,9 @@ async def aclose_shielded(connection: Connection) -> None:
     stack = connection.opened_exit_stack
     if stack is None:
         return
+    # Taken first: a callback may close the connection again, and must not unwind the stack a second time.
     connection.opened_exit_stack = None
+    # Shielded, since a connection often closes because its task was cancelled; bounded, since a shutdown waits for it.
     with anyio.move_on_after(CLOSE_TIMEOUT_S, shield=True) as scope:
         try:
             await stack.aclose()
@@ -496,6 +518,8 @@ def modern_on_request(server: Server[LifespanT], lifespan_state: LifespanT) -> O
     """
 
     async def on_request(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
+        # Not `classify_inbound_request`: that requires the whole envelope, which a caller in the same program may leave
+        # out.
         meta = (params or {}).get("_meta")
         envelope = cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else _NO_META
         version = envelope.get(PROTOCOL_VERSION_KEY)
@@ -527,6 +551,8 @@ async def serve_connection(
     runner = ServerRunner(server, connection, lifespan_state, init_options=init_options)
 
     def on_request(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Awaitable[HandlerResult]:
+        # Judged when the message is read and not in its task, or a later `initialize` could make an early request
+        # valid.
         if not connection.initialize_accepted and method not in _BEFORE_HANDSHAKE:
             return runner.handle_early(dctx, method, params)
         return runner.handle_request(dctx, method, params)
@@ -553,6 +579,7 @@ async def _drive(
     try:
         await dispatcher.run(on_request, on_notify, task_status=task_status)
     finally:
+        # Again after `on_closing`: a dispatcher of another class has no such hook. Each callback runs once at most.
         connection.closing()
         if connection.listener is not None:
             connection.listener.end()
@@ -563,6 +590,7 @@ def _with_forwarding(dispatcher: Dispatcher, runner: ServerRunner[Any]) -> OnNot
     """Return an `on_notify` that also starts to forward changes when a legacy client is initialized."""
 
     def on_notify(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Coroutine[Any, Any, None]:
+        # First, since it sets `initialized`, on which the forwarding depends.
         taking = runner.on_notify(dctx, method, params)
         if (
             method == "notifications/initialized"
@@ -657,6 +685,7 @@ class _DualEra:
         self.legacy_notify = _with_forwarding(dispatcher, runner)
         self.lock = EraLock(self.server.modern_versions)
         self.modern_version = ""  # until the first modern request names one
+        # Modern connections end with their request, but their subscriptions end with the channel.
         self.closing = self.connection.shared_closing()
 
     # -- plain calls (`ferrule.kernel.plain_calls.Origins`) -----------------------------------------------------------
@@ -747,11 +776,13 @@ class _DualEra:
             route.protocol_version, route.client_info, route.client_capabilities, outbound=dctx
         )
         connection.closing_state = self.closing
+        # The options belong to the driver and hold in both eras.
         connection.init_options = self.connection.init_options
         return connection
 
     async def _initialize(self, dctx: DispatchContext, params: Mapping[str, Any] | None) -> HandlerResult:
         result = await self.runner.handle_request(dctx, "initialize", params)
+        # Only after the result: a refused handshake leaves the connection open for a modern request ("Versioning").
         self.lock.succeeded(MessageEra.INITIALIZE)
         return result
 
@@ -762,6 +793,7 @@ class _DualEra:
             runner = ServerRunner(self.server, connection, self.runner.lifespan_state)
             return await runner.handle_request(dctx, method, params)
         finally:
+            # Asked here as well, to save the call of a coroutine for each request.
             if connection.opened_exit_stack is not None:
                 await aclose_shielded(connection)
 
@@ -774,6 +806,7 @@ class _DualEra:
     async def _notify_modern(
         self, version: str, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
     ) -> None:
+        # Modern notifications of clients have no envelope (their only one is `notifications/cancelled`).
         connection = Connection.from_envelope(version, None, {}, outbound=dctx)
         try:
             await ServerRunner(self.server, connection, self.runner.lifespan_state).on_notify(dctx, method, params)

@@ -156,9 +156,9 @@ class ServerRequestContext(Generic[LifespanT_co]):
 
     @property
     def home(self) -> Any:
-        """The old name of ``component_server``; it goes with ferrule 0.3."""
+        """The old name of ``component_server``, deprecated; ferrule 0.3 removes it."""
         warnings.warn(
-            "ServerRequestContext.home is now component_server; the old name goes with ferrule 0.3",
+            "ServerRequestContext.home is now component_server; ferrule 0.3 removes the old name",
             DeprecationWarning,
             stacklevel=2,
         )
@@ -187,8 +187,8 @@ class ServerMiddleware(Protocol[LifespanT_contra]):
 
 
 GrantTopics: TypeAlias = Callable[[ServerRequestContext[Any], Any], Awaitable[tuple[Any, Iterable[tuple[str, str]]]]]
-"""``(ctx, wanted) -> (granted, topics)``: the part of its key in a ``subscriptions/listen`` filter that an extension
-grants, in wire shape (``None`` for nothing), and the ``(method, topic)`` pairs of the events that match it."""
+"""``(ctx, wanted) -> (granted, topics)``: the part of a ``subscriptions/listen`` filter that an extension grants
+(``None`` for nothing), in its wire form, and the ``(method, topic)`` pairs of the events that match it."""
 
 
 class HandlerEntry(Value, frozen=True):
@@ -229,7 +229,7 @@ def check_lifespan(lifespan: object) -> None:
 if TYPE_CHECKING:  # at run time its annotations would be compiled
 
     class _Display(TypedDict, total=False):
-        """Options of `Server` that went into its `Implementation`."""
+        """Deprecated options of `Server`, which are fields of its `Implementation` now."""
 
         title: str | None
         description: str | None
@@ -238,19 +238,23 @@ if TYPE_CHECKING:  # at run time its annotations would be compiled
 
 
 def _identity(name: str | Implementation, version: str | None, display: _Display) -> Implementation:
-    """Return the identity that the arguments of `Server` describe."""
+    """Return the identity that the arguments of `Server` describe.
+
+    Raises:
+        TypeError: there is no such option, or ``version`` or a display option is given with an `Implementation`.
+    """
     unknown = set(display) - _DISPLAY
     if unknown:
         raise TypeError(f"Server() has no option {', '.join(sorted(unknown))}")
     if isinstance(name, Implementation):
         if version is not None or display:
-            raise TypeError("version and the display options belong into the Implementation that was given")
+            raise TypeError("With an Implementation, version and the display options must be set in it")
         return name
     version = "0" if version is None else version
     if not display:
         return Implementation(name, version)
     warnings.warn(
-        f"Server({', '.join(f'{option}=…' for option in sorted(display))}) goes with ferrule 0.3; give it an "
+        f"ferrule 0.3 removes Server({', '.join(f'{option}=…' for option in sorted(display))}); pass an "
         "Implementation (in ferrule.types) instead of the name",
         DeprecationWarning,
         stacklevel=3,
@@ -291,25 +295,26 @@ class Server(Generic[LifespanT]):
         modern_versions: revisions of the modern era to serve; empty turns the era off.
         protection: authorizes the requests that come over a network; ``None`` accepts all. See
             `ferrule.kernel.protection`.
-        display: ``title=``, ``description=``, ``website_url=`` and ``icons=`` work until 0.3 and warn; they belong into
-            the `Implementation`.
+        display: ``title=``, ``description=``, ``website_url=`` and ``icons=``, deprecated until ferrule 0.3: set them
+            in the `Implementation`.
 
     Raises:
         TypeError: there is no such option, ``version`` is given together with an `Implementation`, or ``lifespan`` is
             no function that returns an async context manager.
 
     Attributes:
-        server_info: this server's identity; fixed.
-        info_stamp: ``_meta`` of a modern result, which says who answered; not to be changed.
-        attachments: what layers above keep with the server, one value of each class.
+        server_info: this server's identity; it cannot be changed.
+        info_stamp: ``_meta`` of each modern result, with this server's identity; not to be changed.
+        attachments: values that layers above keep with the server, one of each class.
         param_headers: tool name → the plan of its ``Mcp-Param-*`` headers (`compile_param_plan`), for tools that have
-            any; whoever registers a tool keeps it. HTTP refuses a modern call whose headers contradict it.
+            any; the code that registers a tool sets it. Over HTTP a modern call with other headers is refused.
         name_params: method → the param that the ``Mcp-Name`` header mirrors; extensions add theirs.
-        filter_grants: key of a listen filter → what an extension grants of it.
-        uses_logging: whether something here may log, asked when ``logging`` is not set; ``None``: nothing does.
-        has_resource: ``(ctx, uri)`` → whether a client may subscribe to it; ``None``: to any.
-        resource_visibility: principal of an HTTP request → whether it may hear of the resource with a URI.
-        capability_sources: ``revision -> capabilities``: what extensions add to what is announced.
+        filter_grants: key of a listen filter → the function that grants it, of an extension.
+        uses_logging: whether a component may send log messages, asked when ``logging`` is not set; ``None`` for no.
+        has_resource: ``(ctx, uri)`` → whether a client may subscribe to a resource; ``None`` for any resource.
+        resource_visibility: principal of an HTTP request → ``(uri) -> bool``: whether it may receive updates of a
+            resource.
+        capability_sources: ``revision -> capabilities`` that extensions add to the announced ones.
     """
 
     def __init__(
@@ -353,16 +358,17 @@ class Server(Generic[LifespanT]):
         self._lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]] = lifespan or _no_lifespan
         self._requests: dict[str, HandlerEntry] = {}
         self._notifications: dict[str, HandlerEntry] = {}
+        # The composed chain by its innermost step; composing it for each request would cost a closure for each
+        # middleware.
         self._chains: dict[CallNext, tuple[list[ServerMiddleware[Any]], CallNext]] = {}
+        # Last, so that an application's handlers replace them and not the other way round.
         register_builtins(self)
 
     @cached_property
     def info_stamp(self) -> dict[str, Any]:
-        """The ``_meta`` members that identify this server in each modern result.
-
-        Made when first needed: a Ctrl-C that arrives inside msgspec's conversion can crash the interpreter, and while
-        a program is starting no handler stands in the way of the signal yet.
-        """
+        """The ``_meta`` members that identify this server in each modern result."""
+        # On first use and not at the start: a Ctrl-C during msgspec's conversion can crash the interpreter, and a
+        # program that is starting has no signal handler yet.
         return {META_SERVER_INFO: to_builtins(self.server_info)}
 
     # -- registering ------------------------------------------------------------------------------------------
@@ -458,6 +464,7 @@ class Server(Generic[LifespanT]):
             if self.resource_updates:
                 resources["subscribe"] = True
             bundle["resources"] = resources
+        # 2024-11-05 has the method but no capability for it.
         if "completion/complete" in self._requests and revision.has_completions_capability:
             bundle["completions"] = {}
         if self.announces_logging:
@@ -465,6 +472,7 @@ class Server(Generic[LifespanT]):
         if self.extensions and revision.has_extensions:
             bundle["extensions"] = {name: dict(settings) for name, settings in self.extensions.items()}
         for source in self.capability_sources:
+            # After the own ones: an extension may replace a capability by a larger one.
             bundle.update(source(revision))
         return ServerCapabilities(bundle)
 
@@ -484,6 +492,7 @@ class Server(Generic[LifespanT]):
     def chain(self, innermost: CallNext) -> CallNext:
         """Return ``innermost`` wrapped in the middleware; composed again only after the list has changed."""
         composed = self._chains.get(innermost)
+        # Compared as lists, because applications change `middleware` in place.
         if composed is not None and composed[0] == self.middleware:
             return composed[1]
         call = innermost

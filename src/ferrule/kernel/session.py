@@ -89,6 +89,7 @@ class ServerSession:
     def dispatch(self) -> DispatchContext:
         """The dispatch context of this message; it refuses requests where the era or the handshake forbids them."""
         connection = self.connection
+        # Only where something is refused: the guard would be one more object and call for each request.
         if connection.revision.has_rounds or connection.handling_initialize:
             return GuardedDispatch(self._dispatch, connection)
         return self._dispatch
@@ -151,6 +152,7 @@ class ServerSession:
         """
         await yield_to_loop(self)
         revision = self.connection.revision
+        # The table first: it has most notifications, and the full check asks about extensions, too.
         if method not in revision.server_notifications:
             self.connection.check_notification(method)
         await self._dispatch.notify(method, project_params(revision, method, params))
@@ -159,6 +161,7 @@ class ServerSession:
         """Send progress of the request, if it has a progress token; values that do not rise are not sent."""
         await yield_to_loop(self)
         if not self.connection.revision.has_progress_message:
+            # `message` came with 2025-03-26 ("Progress").
             message = None
         await self._dispatch.progress(progress, total, message)
 
@@ -170,6 +173,7 @@ class ServerSession:
         """
         connection = self.connection
         has_level = connection.revision.has_sessions
+        # 2026-07-28: nothing without a level in `_meta` of this request. Before: the server may choose, and sends all.
         threshold: Any = connection.log_level or "debug" if has_level else self.meta.get(LOG_LEVEL_KEY)
         has_threshold = isinstance(threshold, str)
         has_log = "notifications/message" in connection.revision.server_notifications
@@ -211,9 +215,11 @@ class ServerSession:
         """
         connection = self.connection
         raw: dict[str, Any] | None = None if params is None else to_builtins(params)
+
         missing = missing_for_request(connection.client_capabilities_raw, method, raw)
         if missing is not None and connection.revision.has_rounds:
             raise MissingRequiredClientCapability(missing)
+        # After the capabilities: -32021 names what is missing, which helps the client more than "no channel".
         connection.check_can_request(method)
         if missing is not None:
             raise connection.capability_error(missing)
@@ -225,6 +231,7 @@ class ServerSession:
             raise NotInRevision(
                 f"{method} cannot be sent in revision {connection.protocol_version}: {error}"
             ) from error
+        # A new set: the empty one is shared by all sessions.
         self.notes |= {"asked"}
         return await self._dispatch.send_raw_request(method, raw, opts)
 

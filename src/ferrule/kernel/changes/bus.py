@@ -81,9 +81,9 @@ class Event(Value, frozen=True):
 
 
 class ListenFilter:
-    """What one listener wants: list-changed kinds, resource URIs, and topics of extensions.
+    """The events that one listener receives: list-changed kinds, resource URIs, and topics of extensions.
 
-    Once a listener has it, only `Listener` changes it, because the bus finds listeners by what is in it.
+    After `SubscriptionBus.listen` change it through the `Listener` only, which also updates the index of the bus.
 
     Args:
         kinds: of ``"tools"``, ``"prompts"``, ``"resources"``.
@@ -100,7 +100,7 @@ class ListenFilter:
     def __init__(
         self, kinds: Iterable[str] = (), uris: Iterable[str] = (), topics: Iterable[tuple[str, str]] = ()
     ) -> None:
-        # Nothing is shared by all that want nothing: an empty set holds 200 bytes, and there may be thousands.
+        # One shared empty set: each of its own takes 200 bytes, and there may be thousands of listeners.
         self.kinds = _methods(tuple(kinds))
         self.uris: set[str] = {normal_uri(uri) for uri in uris} or _NOTHING
         self.topics: set[tuple[str, str]] = set(topics) or _NOTHING
@@ -112,15 +112,18 @@ _NOTHING: Final[Any] = frozenset[Any]()
 
 @lru_cache(maxsize=64)
 def _methods(kinds: tuple[str, ...]) -> frozenset[str]:
-    """The notifications that tell of these kinds of lists."""
+    """Return the list-changed notifications of these kinds of lists."""
     return frozenset(LIST_CHANGED_METHODS[kind] for kind in kinds)
 
 
 class _Index(dict[Any, Any]):
-    """Listeners by one thing that they want: the listener itself, or a dict of them where there are several."""
+    """Listeners by one key of their filters: the listener itself, or a dict of them where there are several.
+
+    Most keys have one listener, and a dict for each of them takes 200 bytes more.
+    """
 
     def add(self, key: object, listener: Listener) -> None:
-        """Find ``listener`` by ``key`` from now on."""
+        """Add a listener under a key; do nothing if it has been added before."""
         found: Any = self.get(key)
         if found is None:
             self[key] = listener
@@ -130,7 +133,7 @@ class _Index(dict[Any, Any]):
             self[key] = {found: None, listener: None}
 
     def discard(self, key: object, listener: Listener) -> None:
-        """Do not find it by ``key`` any more."""
+        """Remove a listener from a key, if it is there."""
         found: Any = self.get(key)
         if found is listener:
             del self[key]
@@ -139,10 +142,10 @@ class _Index(dict[Any, Any]):
             if not found:
                 del self[key]
         if not self:
-            self.clear()  # gives back the room of the fullest hour
+            self.clear()  # a dict keeps the memory of its largest size until it is cleared
 
     def find(self, key: object) -> tuple[Listener, ...]:
-        """Who wants it, in the order in which they came."""
+        """Return the listeners of a key, in the order in which they were added."""
         found: Any = self.get(key)
         if type(found) is dict:
             return tuple(cast("dict[Listener, None]", found))
@@ -152,10 +155,12 @@ class _Index(dict[Any, Any]):
 class Listener:
     """One bounded buffer of events; iterate over it, or empty it with `drain`.
 
-    Attributes:
-        uri_chars: the length in characters of all URIs that it listens to.
-
     Made by `SubscriptionBus.listen`; a context manager that stops listening at its end.
+
+    Attributes:
+        filter: the events that it receives.
+        overflowed: whether it ended because its buffer was full.
+        uri_chars: the length in characters of all URIs that it listens to.
     """
 
     __slots__ = ("_bus", "_ended", "_max", "_on_wake", "_waiting", "_wake", "filter", "overflowed", "uri_chars")
@@ -188,7 +193,7 @@ class Listener:
             self._bus.count_uris(1, len(uri))
 
     def discard_uri(self, uri: str) -> None:
-        """Do not listen to a resource any more; ``uri`` is a `normal_uri`."""
+        """Stop listening to a resource; do nothing if it is not listened to; ``uri`` is a `normal_uri`."""
         if uri not in self.filter.uris:
             return
         self.filter.uris.discard(uri)
@@ -200,8 +205,8 @@ class Listener:
     def set_uris(self, uris: Iterable[str]) -> None:
         """Listen to these resources and to no others; each is a `normal_uri`."""
         wanted = set(uris)
-        for gone in self.filter.uris - wanted:
-            self.discard_uri(gone)
+        for old in self.filter.uris - wanted:
+            self.discard_uri(old)
         for new in wanted - self.filter.uris:
             self.add_uri(new)
 
@@ -214,12 +219,12 @@ class Listener:
             self._bus.by_topic.add((method, topic), self)
 
     def discard_topic(self, method: str, topic: str) -> None:
-        """Do not listen to them any more."""
+        """Stop listening to the notifications of an extension about ``topic``."""
         if (method, topic) not in self.filter.topics:
             return
         self.filter.topics.discard((method, topic))
         self._bus.by_topic.discard((method, topic), self)
-        if not self.filter.topics:  # gives back the room of the fullest hour
+        if not self.filter.topics:  # frees the memory of the largest size that the set had
             self.filter.topics = _NOTHING
 
     def on_wake(self, callback: Callable[[], None] | None) -> None:
@@ -228,12 +233,14 @@ class Listener:
 
     def offer(self, event: Event) -> None:
         """Add an event that matched the filter; end the listener if its buffer is full."""
+        # The client reads the list or the resource after a notification, so that two equal ones have one meaning.
         if self._ended or event in self._waiting:
             return
         if len(self._waiting) >= self._max:
             self.overflowed = True
             self.end()
             return
+        # See the module: ending is visible to the client, a dropped event is not.
         self._waiting.append(event)
         self._notify()
 
@@ -256,6 +263,7 @@ class Listener:
                 return None
             self._wake = wake = _FutureWake() if is_asyncio() else anyio.Event()
             await wake.wait()
+        # From the front of a list is slow for long ones, and this one has 256 events at most.
         return self._waiting.pop(0)
 
     def __aiter__(self) -> Listener:
@@ -314,13 +322,10 @@ class SubscriptionBus:
         max_events: the buffer of each listener.
 
     Attributes:
-        by_kind, by_uri, by_topic: the listeners by what they want, kept by them; an event costs by the number of those
-            that hear it, however many there are.
-        uri_count, uri_chars: how many URIs all of them listen to together, and how long these are.
-        encoded: the last events as they are on the wire, kept by who sends them to many.
-
-    Publishing is safe from any thread: what comes from another one than that of the listeners goes to their loop first.
-    Everything else belongs to the thread of the event loop.
+        by_kind, by_uri, by_topic: indexes of the listeners by the keys of their filters, which the listeners update.
+            The cost of an event depends on the number of listeners that receive it, not on the number of all.
+        uri_count, uri_chars: number and length in characters of the URIs of all listeners.
+        encoded: the last events in their encoded form, for senders that send one event to many peers.
     """
 
     def __init__(self, *, max_events: int = DEFAULT_BUFFER_SIZE) -> None:
@@ -350,19 +355,26 @@ class SubscriptionBus:
         return listener
 
     def count_uris(self, count: int, chars: int) -> None:
-        """Called by a listener that listens to more, or to fewer."""
+        """Add to the counts of all URIs; called by listeners whose URIs change.
+
+        Args:
+            count: the number of added URIs; negative for removed ones.
+            chars: their length in characters, with the same sign.
+        """
         self.uri_count += count
         self.uri_chars += chars
 
     def publish(self, event: Event) -> None:
         """Deliver an event to the matching listeners of this process, and pass it to the relays."""
         owner = self._owner
+        # Buffers and wake-ups of an event loop must be used in its thread only.
         if owner is not None and owner[0] != get_ident():
             try:
                 owner[1](partial(self.publish, event))
             except RuntimeError:  # the event loop has ended, and with it all listeners
                 logger.debug("%s has no listener: the event loop has ended", event.method)
             return
+        # Local listeners first: a relay that fails must not keep the event from them.
         self.deliver(event)
         for relay in self._relays:
             relay(event)
@@ -373,7 +385,7 @@ class SubscriptionBus:
             listener.offer(event)
 
     def listeners_of(self, event: Event) -> Iterable[Listener]:
-        """The listeners of this process that want an event and may know of it."""
+        """Return the listeners of this process whose filter matches an event and that may see its resource."""
         topic = event.topic
         if event.method != RESOURCE_UPDATED:
             found = self.by_kind.find(topic)
@@ -383,7 +395,9 @@ class SubscriptionBus:
             return ()
         covering = dict.fromkeys(self.by_uri.find(topic))
         end = topic.rfind("/")
-        while end > 0:  # a parent may be subscribed to: up the path of the event and not over all subscriptions
+        # A subscription covers the resources below its URI (2026-07-28, ResourceUpdatedNotification). This goes up the
+        # path of the event and not over all subscriptions, of which there may be 100,000.
+        while end > 0:
             for uri in (topic[:end], topic[: end + 1]):
                 if uri in self.by_uri:
                     covering.update(dict.fromkeys(self.by_uri.find(uri)))
@@ -418,6 +432,7 @@ class SubscriptionBus:
         try:
             from anyio.lowlevel import current_token
 
+            # trio, where a token stands for the loop in other threads.
             token: Any = current_token()
         except Exception:  # no event loop runs, as while an application is being composed
             return
@@ -426,6 +441,7 @@ class SubscriptionBus:
 
     def end_all(self) -> None:
         """End every listener, because the server stops."""
+        # A copy: each one removes itself from the dictionary.
         for listener in list(self._listeners):
             listener.end()
 

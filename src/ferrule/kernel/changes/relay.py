@@ -30,7 +30,10 @@ __all__ = ["relayed"]
 logger = logging.getLogger(__name__)
 
 _MAX_WAITING: Final = 1024
+"""Events that may wait for the channel."""
+
 _PAUSE_S: Final = 0.2
+"""Seconds until the next attempt after the channel could not be reached."""
 
 
 @asynccontextmanager
@@ -43,6 +46,7 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
         bus: of this process.
         channel: shared with the other processes.
     """
+    # A channel also returns what this process sent; its own events are recognized by this and not delivered twice.
     origin = secrets.token_hex(8)
     waiting: deque[bytes] = deque(maxlen=_MAX_WAITING)
     ready = anyio.Event()
@@ -78,6 +82,7 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
             is_behind = False
             await woken.wait()
             while waiting:
+                # Removed only after it was sent, so that a failed attempt does not lose it.
                 message = waiting[0]
                 try:
                     await channel.send(message)
@@ -88,11 +93,13 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
                 if waiting and waiting[0] is message:  # it may have been dropped from a full queue meanwhile
                     waiting.popleft()
 
+    # Before the channel listens: events that are published meanwhile wait in the queue.
     undo = bus.add_relay(relay)
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(channel.listen, take, ready.set)
             group.start_soon(send_all)
+            # Bounded: a server must also start while its channel (Redis) cannot be reached.
             with anyio.move_on_after(1):
                 await ready.wait()
             try:

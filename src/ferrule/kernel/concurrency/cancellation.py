@@ -126,6 +126,7 @@ def ends_request(
         scope_is_cancelled: a cancel scope around the calling code is cancelled.
         interruption: the exception that was last thrown in from outside.
     """
+    # A task group wraps its own cancellation together with the failures of its tasks; one cancellation in it is enough.
     if isinstance(error, BaseExceptionGroup):
         return any(
             ends_request(
@@ -172,6 +173,7 @@ def is_cancellation(error: BaseException, request: object) -> bool:
         task = _asyncio_task(None)
         asked = isinstance(request, CanBeWithdrawn) and request.cancel_requested
         asked = asked or (task is not None and task.cancelling() > 0)
+        # Without a record of interruptions a closed coroutine cannot be distinguished from a raised `GeneratorExit`.
         interruption = error if isinstance(error, GeneratorExit) else None
     return ends_request(
         error,
@@ -196,6 +198,7 @@ def failure_of(error: BaseException, request: object) -> Exception:
         finally:
             del error  # its traceback holds this frame: a cycle that only a full collection would find
     failure = BodyExit(error)
+    # The log then shows the original traceback; the peer gets "Internal error" only.
     failure.__cause__ = error
     return failure
 
@@ -235,6 +238,7 @@ def run_interruptible(awaitable: Awaitable[T], request: Interruptible) -> Genera
                 received = yield pending
             except GeneratorExit as closing:
                 request.interruption = closing
+                # As `yield from` does (PEP 380): a coroutine that is closed closes the one inside.
                 work.close()
                 if running is not None and _running_task(loop) is running:
                     # The task continues: it awaited something that raised GeneratorExit, and Python closed the
@@ -248,6 +252,8 @@ def run_interruptible(awaitable: Awaitable[T], request: Interruptible) -> Genera
             else:  # outside of the `except`, or `thrown` would become the context of each later exception of the body
                 risen = cancelling() - before
                 request.left_over = before - at_start
+                # Without a rise the exception came from a future that the body awaits, not from a `cancel()` of the
+                # task.
                 if risen > 0 or _is_interrupted(task):
                     request.interruption = thrown
                     request.foreign_cancels += risen
@@ -336,6 +342,7 @@ def is_from_signal(error: BaseException) -> bool:
     trace = error.__traceback__
     if trace is None:
         return False
+    # A handler that raises has its own frame in the traceback.
     codes = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
     while True:
         if trace.tb_frame.f_code in codes:

@@ -45,7 +45,7 @@ class _Ignored:
     __slots__ = ()
 
     def started(self, value: object = None) -> None:
-        """Tell nobody."""
+        """Do nothing."""
 
 
 STATUS_IGNORED: Final[TaskStatus[Any]] = _Ignored()
@@ -149,6 +149,7 @@ class AsyncioSpawner:
         """Run a coroutine in a plain task."""
         task = self.loop.create_task(coroutine)
         self._running.add(task)
+        # A callback here, because this coroutine does not know its handle (see `start_own`).
         task.add_done_callback(self._running.discard)
         return task
 
@@ -162,6 +163,7 @@ class AsyncioSpawner:
         """Wait until no task runs, ``timeout_s`` seconds at most."""
         import asyncio
 
+        # A task that waited for itself would never end.
         running = [task for task in self._running if task is not asyncio.current_task()]
         if running and timeout_s > 0:
             await asyncio.wait(running, timeout=timeout_s)
@@ -184,6 +186,7 @@ class AnyioSpawner:
 
     async def __aexit__(self, *exc: Any) -> None:
         self.is_ending = True
+        # A group ends only when all its tasks have; trio has no way to abandon one.
         self._group.cancel_scope.cancel()
         await self._group.__aexit__(None, None, None)
 
@@ -207,7 +210,7 @@ class AnyioSpawner:
             self._running -= 1
             if not self._running:
                 self._idle.set()
-                self._idle = anyio.Event()
+                self._idle = anyio.Event()  # an anyio event cannot be cleared
 
     async def drain(self, timeout_s: float) -> None:
         """Wait until no task runs, ``timeout_s`` seconds at most."""

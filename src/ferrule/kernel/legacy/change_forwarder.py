@@ -34,6 +34,7 @@ def start_forwarding(dispatcher: Dispatcher, connection: Connection, server: Ser
     if not isinstance(dispatcher, RunsTasks) or not dispatcher.is_running:
         return
     listener = connection.listener = server.bus.listen(ListenFilter(server.changing_lists(connection.revision)))
+    # The task then ends by itself, before the dispatcher would cancel it.
     connection.on_closing(listener.end)
     dispatcher.start_task(_forward(listener, dispatcher))
 

@@ -219,5 +219,5 @@ def __getattr__(name: str) -> Any:
     new_name = _OLD_NAMES.get(name)
     if new_name is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(f"{name} is now {new_name}; the old name goes with ferrule 0.3", DeprecationWarning, stacklevel=2)
+    warnings.warn(f"{name} is now {new_name}; ferrule 0.3 removes the old name", DeprecationWarning, stacklevel=2)
     return globals()[new_name]
