@@ -19,11 +19,16 @@ import pytest
 from ferrule import MCPServer
 from ferrule.kernel.gauges import gauges_of
 from ferrule.kernel.plain_calls import CALLS_PER_PASS
+from ferrule.types import LATEST_MODERN_VERSION
+from ferrule.wire.codec import encode
 from tests.kernel.harness import initialize, modern, note, request
 from tests.pipes import Line, line_to
 
 MAX_STDIO_CALLS = 9
 """The promise: one plain call on stdio, from the frame to the pieces of its answer, the tool's function included."""
+
+MAX_ASGI_CALLS = 14
+"""The promise: one plain call in the ASGI callable, checks of HTTP and the tool's function included."""
 
 
 @dataclass
@@ -139,6 +144,56 @@ def test_a_plain_call_on_stdio_is_few_python_calls_and_no_task(
     general_calls, general_tasks = asyncio.run(test(make_app(fast_path=False)))
     assert general_calls > 2 * MAX_STDIO_CALLS
     assert general_tasks == 21
+
+
+def test_a_plain_call_in_the_asgi_callable_is_few_python_calls() -> None:
+    """Without a socket; the server's ``receive`` and ``send`` are not counted."""
+    body = encode(call(1, "modern"))
+    headers = {
+        "host": "127.0.0.1:8000",
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": LATEST_MODERN_VERSION,
+        "mcp-method": "tools/call",
+        "mcp-name": "add",
+    }
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/mcp",
+        "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 5000),
+    }
+
+    async def count(app: MCPServer[Any]) -> int:
+        endpoint = app.asgi(allowed_hosts=["127.0.0.1:*"])
+        calls: Counter[str] = Counter()
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            assert message.get("status", 200) == 200
+
+        def profile(frame: FrameType, event: str, arg: Any) -> None:
+            name = f"{frame.f_code.co_filename.rpartition('/src/')[2]}:{frame.f_code.co_qualname}"
+            if event == "call" and (name.startswith("ferrule/") or "make_app." in name):
+                calls[name] += 1
+
+        for _ in range(3):
+            await endpoint(scope, receive, send)
+        before = CountedTask.made
+        sys.setprofile(profile)
+        try:
+            await endpoint(scope, receive, send)
+        finally:
+            sys.setprofile(None)
+        assert CountedTask.made == before
+        return sum(calls.values())
+
+    assert 5 < asyncio.run(count(make_app())) <= MAX_ASGI_CALLS
+    assert asyncio.run(count(make_app(fast_path=False))) > 2 * MAX_ASGI_CALLS
 
 
 def test_the_answers_of_one_read_leave_in_one_write(monkeypatch: pytest.MonkeyPatch) -> None:

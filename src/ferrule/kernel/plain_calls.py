@@ -31,7 +31,7 @@ from ferrule.kernel.finish import has_hints
 from ferrule.kernel.plain_tools import PlainCall, PlainTools, WriteResult
 from ferrule.kernel.server import Handler, HandlerEntry, Server, ServerRequestContext
 from ferrule.wire.codec import decode, plain_encode
-from ferrule.wire.plain_calls import ABSENT, ANSWER_HEAD, PLAIN_METHOD, decode_plain_call, may_be_too_deep
+from ferrule.wire.plain_calls import ABSENT, ANSWER_HEAD, NO_ARGUMENTS, PLAIN_METHOD, decode_plain_call, may_be_too_deep
 from ferrule.wire.revisions import Revision
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ _MAX_PIECES_BYTES: Final = 64 * 1024
 _MAX_KNOWN_META: Final = 256
 _MAX_META_BYTES: Final = 4096
 _LINE_END: Final = b"\n"
-_NO_ARGUMENTS: Final = b"{}"
 
 
 class PlainOrigin(Protocol):
@@ -169,7 +168,7 @@ class PlainCalls:
                         return False
                     if in_flight and not dispatcher.may_accept(envelope.id):
                         return False
-                    arguments = tool.decode(_NO_ARGUMENTS if params.arguments is ABSENT else params.arguments)
+                    arguments = tool.decode(NO_ARGUMENTS if params.arguments is ABSENT else params.arguments)
                     version = origin.revision.version
                     writer = tool.writers.get(version)
                     if writer is None:

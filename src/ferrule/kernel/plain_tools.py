@@ -7,20 +7,35 @@ that is used, ``current_context()``) gets one that is made then (`PlainCall.carr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from msgspec import Raw, Struct
 
 from ferrule.kernel.server import Handler, Server, ServerRequestContext
+from ferrule.protocol.correlation import progress_token
+from ferrule.protocol.inbound import LOG_LEVEL_KEY, InboundModernRoute, classify_inbound_request
 from ferrule.wire.jsonrpc import RequestId
+from ferrule.wire.plain_calls import PLAIN_METHOD
 from ferrule.wire.revisions import Revision
 
 if TYPE_CHECKING:
     from ferrule.kernel.concurrency.first_step import Begun
     from ferrule.kernel.dispatch import DispatchContext
 
-__all__ = ["CallCarrier", "PlainCall", "PlainTool", "PlainTools", "WriteResult", "plain_tools_of"]
+__all__ = [
+    "OWNER",
+    "CallCarrier",
+    "PlainCall",
+    "PlainTool",
+    "PlainTools",
+    "WriteResult",
+    "plain_route",
+    "plain_tools_of",
+]
+
+OWNER: Final[Any] = object()
+"""The sender of calls on stdio and in process, to whom guards of tools do not apply."""
 
 WriteResult: TypeAlias = Callable[[Any], "tuple[bytes, ...] | None"]
 """What a function returned → the rest of the answer after its id, in pieces; ``None``: the general way makes it."""
@@ -47,6 +62,7 @@ class PlainCall(Struct, eq=False):
         dispatch: the dispatch context; ``None`` as long as nobody needed it.
         request: the request as the tool's function sees it; ``None`` as long as nobody has looked.
         is_over: it has been answered.
+        token: resets the context variable that `PlainTool.start` has set.
     """
 
     id: RequestId
@@ -58,6 +74,7 @@ class PlainCall(Struct, eq=False):
     dispatch: DispatchContext | None = None
     request: ServerRequestContext[Any] | None = None
     is_over: bool = False
+    token: Any = None
 
 
 class PlainTool(Protocol):
@@ -80,6 +97,10 @@ class PlainTool(Protocol):
 
     def start(self, call: PlainCall, /) -> Coroutine[Any, Any, Any]:
         """Make the coroutine of a call, inside the context of that call."""
+        ...
+
+    def leave(self, call: PlainCall, /) -> None:
+        """Undo what `start` did to the context, where that is not the call's own."""
         ...
 
     def make_writer(self, revision: Revision, finish: Callable[[Any], Any]) -> WriteResult:
@@ -113,11 +134,37 @@ class PlainTools(Protocol):
     @property
     def handler(self) -> Handler: ...
 
-    def find_plain(self, name: str, /) -> PlainTool | None:
-        """Return a tool that may be called plainly; ``None`` if it has to be called by the general path, or is none."""
+    def find_plain(self, name: str, sender: Any = OWNER, /) -> PlainTool | None:
+        """Return a tool that a sender may call plainly; ``None`` if the general path has to serve the call.
+
+        Args:
+            name: the name that the client sent.
+            sender: the principal of a request from a network; `OWNER` for the owner of the process.
+        """
         ...
 
 
 def plain_tools_of(server: Server[Any]) -> PlainTools | None:
     """Return the tools that the fast path may call; ``None`` if the server has no fast path."""
     return server.attachments.get(PlainTools)
+
+
+def plain_route(
+    server: Server[Any], params: dict[str, Any], headers: Mapping[str, str] | None = None
+) -> InboundModernRoute | None:
+    """Judge the envelope of a modern call by the rules of the general path; ``None`` if it makes the call unusual.
+
+    Args:
+        server: its versions and names of headers hold.
+        params: ``_meta``, decoded, and with headers the ``name``.
+        headers: of the HTTP request; ``None`` elsewhere.
+    """
+    route = classify_inbound_request(
+        {"method": PLAIN_METHOD, "params": params},
+        headers=headers,
+        supported_modern_versions=server.modern_versions,
+        name_params=server.name_params,
+    )
+    if not isinstance(route, InboundModernRoute):
+        return None
+    return None if LOG_LEVEL_KEY in params["_meta"] or progress_token(params) is not None else route

@@ -28,7 +28,7 @@ from ferrule.kernel.dispatch import (
 )
 from ferrule.kernel.duplex import JSONRPCDispatcher
 from ferrule.kernel.finish import bad_result, check_result, finish_result
-from ferrule.kernel.plain_tools import plain_tools_of
+from ferrule.kernel.plain_tools import plain_route, plain_tools_of
 from ferrule.kernel.server import (
     CallNext,
     Handler,
@@ -706,10 +706,8 @@ class _DualEra:
             return None
         if self.lock.state is not Era.MODERN:
             return None if has_modern_envelope(params) else _PlainOrigin(self.connection.revision, None)
-        route = classify_inbound_request(
-            {"method": "tools/call", "params": params}, supported_modern_versions=self.server.modern_versions
-        )
-        if isinstance(route, InboundLadderRejection) or LOG_LEVEL_KEY in params["_meta"]:
+        route = plain_route(self.server, params)
+        if route is None:
             return None
         return _PlainOrigin(REVISIONS[route.protocol_version], route)
 

@@ -21,6 +21,7 @@ from ferrule.wire.nesting import MAX_DEPTH
 __all__ = [
     "ABSENT",
     "ANSWER_HEAD",
+    "NO_ARGUMENTS",
     "PLAIN_METHOD",
     "PlainEnvelope",
     "PlainParams",
@@ -31,6 +32,9 @@ __all__ = [
 
 ABSENT: Final = Raw(b"")
 """Stands for a member that is not there."""
+
+NO_ARGUMENTS: Final = b"{}"
+"""What absent arguments mean."""
 
 PLAIN_METHOD: Final = "tools/call"
 

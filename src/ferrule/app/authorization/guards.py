@@ -158,6 +158,17 @@ class Guard:
             logger.exception("allow=%s failed, so that its component is hidden", _name_of(allow))
             return False
 
+    def admits(self, principal: Any) -> bool:
+        """Whether a principal may use the component, whatever the arguments; false also where that cannot be told."""
+        if callable(self._scopes):
+            return False
+        try:
+            if self._allow is not None and self._allow(principal) is not True:
+                return False
+        except Exception:  # whoever asks again logs it
+            return False
+        return scopes_of(principal).issuperset(self._scopes)
+
     def check_completion(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any]) -> bool:
         """Check the scopes for a completion, when not all arguments are known.
 

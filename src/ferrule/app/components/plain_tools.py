@@ -76,6 +76,12 @@ class ComponentCall:
             call.request = request
         return request
 
+    def leave(self, call: PlainCall, /) -> None:
+        """See `PlainTool`."""
+        if call.token is not None:
+            current_request.reset(call.token)
+            call.token = None
+
     def go_on(self, call: PlainCall, begun: Begun) -> Handler:
         """See `PlainTool`."""
         component, function = self._component, self._function
@@ -106,7 +112,7 @@ def _starter(
         if context_name is None:
 
             def start(call: PlainCall) -> Any:
-                enter(call)
+                call.token = enter(call)
                 return called(*astuple(call.arguments))
 
             return start
@@ -114,13 +120,13 @@ def _starter(
         if place == len(spec.parameters):
 
             def start_with_context(call: PlainCall) -> Any:
-                enter(call)
+                call.token = enter(call)
                 return called(*astuple(call.arguments), Context(call))
 
             return start_with_context
 
     def start_by_name(call: PlainCall) -> Any:
-        enter(call)
+        call.token = enter(call)
         kwargs: dict[str, Any] = asdict(call.arguments)
         if context_name is not None:
             kwargs[context_name] = Context(call)

@@ -41,6 +41,7 @@ from ferrule.app.rounds.run import run_body
 from ferrule.app.signatures.coercion import InvalidArguments
 from ferrule.app.signatures.function import FunctionSpec, SchemaMode, compile_function
 from ferrule.kernel.concurrency.cancellation import BodyExit
+from ferrule.kernel.plain_tools import OWNER
 from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import CapabilityNotDeclared, InvalidParams, MCPError, sole_error
 from ferrule.wire.codec import Encoded
@@ -571,10 +572,10 @@ class ToolSet:
         tool = self.index.look_again(name)
         return self.search.find(name) if tool is None and self.search is not None else tool
 
-    def find_plain(self, name: str, /) -> PlainTool | None:
+    def find_plain(self, name: str, sender: Any = OWNER, /) -> PlainTool | None:
         """See `ferrule.kernel.plain_tools.PlainTools`."""
         tool = self.index.live.get(name)
-        if tool is None or tool.guard is not None:
+        if tool is None or (tool.guard is not None and sender is not OWNER and not tool.guard.admits(sender)):
             return None
         return tool.plain or tool.make_plain()
 

@@ -136,9 +136,12 @@ class _Steps(Coroutine[Any, Any, None]):
         return pending
 
     def throw(self, error: Any, value: Any = None, trace: Any = None, /) -> Any:
-        if self._rest is None:
-            raise error
-        return self._rest.throw(error)
+        try:
+            if self._rest is None:
+                raise error
+            return self._rest.throw(error)
+        finally:
+            del error  # its traceback holds this frame
 
     def close(self) -> None:
         if self._rest is not None:
@@ -194,14 +197,17 @@ class _Spare(Coroutine[Any, Any, None]):
 
     def throw(self, error: Any, value: Any = None, trace: Any = None, /) -> Any:
         rest = self._rest
-        if rest is None:
-            raise error
-        if not self._has_resumed:  # cancelled before it was handed what it waits for: a task would cancel that
-            self._has_resumed = True
-            pending, self._pending = self._pending, None
-            if pending is not None and pending.cancel():
-                return pending
-        return self._context.run(rest.throw, error)  # type: ignore[union-attr]
+        try:
+            if rest is None:
+                raise error
+            if not self._has_resumed:  # cancelled before it was handed what it waits for: a task would cancel that
+                self._has_resumed = True
+                pending, self._pending = self._pending, None
+                if pending is not None and pending.cancel():
+                    return pending
+            return self._context.run(rest.throw, error)  # type: ignore[union-attr]
+        finally:
+            del error  # its traceback holds this frame
 
     def close(self) -> None:
         if self._rest is not None:
@@ -260,9 +266,11 @@ class Begun:
         """As of an iterator that `await` drives."""
         coroutine = self._coroutine
         if coroutine is None:
-            error, self._error = self._error, None
-            if error is not None:
-                raise error
+            if self._error is not None:
+                try:
+                    raise self._error
+                finally:
+                    self._error = None  # its traceback holds this frame
             raise StopIteration(self._value)
         if self._pending is not None:
             (pending,), self._pending = self._pending, None
@@ -271,10 +279,13 @@ class Begun:
 
     def throw(self, error: Any, value: Any = None, trace: Any = None, /) -> Any:
         """As `send`."""
-        if self._coroutine is None:
-            raise error
-        self._pending = None
-        return self._coroutine.throw(error)
+        try:
+            if self._coroutine is None:
+                raise error
+            self._pending = None
+            return self._coroutine.throw(error)
+        finally:
+            del error  # its traceback holds this frame
 
     def close(self) -> None:
         """As `send`."""

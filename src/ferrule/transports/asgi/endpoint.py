@@ -26,6 +26,7 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.kernel.gauges import gauges_of
+from ferrule.kernel.plain_tools import plain_tools_of
 from ferrule.kernel.server import Server
 from ferrule.protocol.handshake import is_handshake_version
 from ferrule.protocol.inbound import MCP_PROTOCOL_VERSION_HEADER, has_modern_envelope
@@ -33,6 +34,7 @@ from ferrule.transports.asgi.gate import HttpGate
 from ferrule.transports.asgi.media import accepts, is_json_content_type
 from ferrule.transports.asgi.modern.endpoint import ModernEndpoint
 from ferrule.transports.asgi.options import HttpOptions
+from ferrule.transports.asgi.plain_calls import PlainHttpCalls
 from ferrule.transports.asgi.replies import KeepAlive, RawHeaders, Receive, Send
 from ferrule.transports.asgi.request import IncomingRequest
 from ferrule.transports.asgi.runtime import Runtime
@@ -81,6 +83,7 @@ class HttpEndpoint(HttpGate):
         options: the settings; ``None`` takes the defaults.
 
     Attributes:
+        plain_calls: the fast path of plain calls; ``None`` without one.
         modern, legacy: the endpoints of the two eras; ``legacy`` is ``None`` if it is turned off.
     """
 
@@ -90,6 +93,8 @@ class HttpEndpoint(HttpGate):
         keep_alive = KeepAlive(options.keep_alive_s)
         self.modern = ModernEndpoint(server, keep_alive, options.disconnect_grace_s)
         self.legacy = self._legacy_endpoint(keep_alive)
+        tools = plain_tools_of(server)
+        self.plain_calls = None if tools is None else PlainHttpCalls(tools, server, self.modern, self.life)
         gauges = gauges_of(server)
         gauges.add("streams", keep_alive, len)
         if self.legacy is not None:
@@ -149,6 +154,11 @@ class HttpEndpoint(HttpGate):
             if whole is None:
                 return
             body = whole
+        if self.plain_calls is not None:
+            serving = self.plain_calls.take(request, body, runtime)
+            if serving is not None:
+                await serving
+                return
         try:
             decoded = decode(body)
         except DecodeError as error:

@@ -21,16 +21,17 @@ from ferrule.protocol.inbound import (
     MCP_PROTOCOL_VERSION_HEADER,
     PROTOCOL_VERSION_KEY,
     InboundLadderRejection,
+    InboundModernRoute,
     classify_inbound_request,
     http_status,
 )
-from ferrule.transports.asgi.context import HttpContext, http_form_of
+from ferrule.transports.asgi.context import http_form_of
 from ferrule.transports.asgi.modern.exchange import ModernExchange
 from ferrule.transports.asgi.replies import KeepAlive, send_body
 from ferrule.transports.asgi.request import IncomingRequest
 from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime
 from ferrule.wire.headers import check_params
-from ferrule.wire.jsonrpc import JsonRpcErrorCode, encode_error, encode_response
+from ferrule.wire.jsonrpc import JsonRpcErrorCode, RequestId, encode_error, encode_response
 from ferrule.wire.sse import encode_event
 
 __all__ = ["ModernEndpoint"]
@@ -76,35 +77,46 @@ class ModernEndpoint:
             problem = self._param_problem(request, params)
             if problem is not None:
                 return request.refuse(400, JsonRpcErrorCode.HEADER_MISMATCH, problem, id=id)
-        client = request.scope.get("client")
-        context = HttpContext(
-            "http",
-            False,
-            principal=request.principal,
-            headers=request.headers,
-            client=None if client is None else (client[0], client[1]),
-            scope=request.scope,
-        )
-        exchange = ModernExchange(request, context, id, params, runtime, self)
+        exchange, connection = self.open_exchange(request, id, params, route, runtime)
+        work = ServerRunner(server, connection, lifespan_state).handle_request(exchange, method, params)
+        if type(runtime) is AsyncioRuntime:
+            return self.serve_exchange(exchange, connection, request, work, method)
+        return self._serve_in_scope(exchange, connection, request, work, method)
+
+    def open_exchange(
+        self,
+        request: IncomingRequest,
+        id: RequestId,
+        params: Mapping[str, Any],
+        route: InboundModernRoute,
+        runtime: Runtime,
+    ) -> tuple[ModernExchange, Connection]:
+        """Return the exchange of a request that passed the checks, and its connection."""
+        exchange = ModernExchange(request, request.context(), id, params, runtime, self)
         connection = exchange.connection = Connection.from_envelope(
             route.protocol_version, route.client_info, route.client_capabilities, outbound=exchange
         )
-        runner = ServerRunner(server, connection, lifespan_state)
-        if type(runtime) is AsyncioRuntime:
-            return self._serve(exchange, runner, request, method, params)
-        return self._serve_in_scope(exchange, runner, request, method, params)
+        return exchange, connection
 
-    async def _serve(
+    async def serve_exchange(
         self,
         exchange: ModernExchange,
-        runner: ServerRunner[Any],
+        connection: Connection,
         request: IncomingRequest,
+        work: Awaitable[Any],
         method: str,
-        params: Mapping[str, Any],
     ) -> None:
+        """Await the finished result of a request and send the response, on asyncio.
+
+        Args:
+            exchange, connection: of the request; see `open_exchange`.
+            request: the POST.
+            work: gives the finished result.
+            method: for the log.
+        """
         status = 200
         try:
-            result = await run_interruptible(runner.handle_request(exchange, method, params), exchange)
+            result = await run_interruptible(work, exchange)
             payload = encode_response(exchange.request_id, result)  # type: ignore[arg-type]
         except Exception as exc:
             error = error_from_exception(exc)
@@ -125,8 +137,8 @@ class ModernEndpoint:
             exchange.finish()
             if self.waiting:
                 self.waiting.pop(exchange, None)
-            if runner.connection.opened_exit_stack is not None:
-                await aclose_shielded(runner.connection)
+            if connection.opened_exit_stack is not None:
+                await aclose_shielded(connection)
         if was_answered:
             return
         if exchange.cancel_requested:
@@ -139,17 +151,17 @@ class ModernEndpoint:
     async def _serve_in_scope(
         self,
         exchange: ModernExchange,
-        runner: ServerRunner[Any],
+        connection: Connection,
         request: IncomingRequest,
+        work: Awaitable[Any],
         method: str,
-        params: Mapping[str, Any],
     ) -> None:
         """Serve a request on trio, where a cancellation needs a cancel scope."""
         from anyio import CancelScope
 
         with CancelScope() as scope:
             exchange.scope = scope
-            await self._serve(exchange, runner, request, method, params)
+            await self.serve_exchange(exchange, connection, request, work, method)
 
     def _param_problem(self, request: IncomingRequest, params: Mapping[str, Any]) -> str | None:
         plan = self._server.param_headers.get(params.get("name", ""))
