@@ -315,6 +315,8 @@ class Server(Generic[LifespanT]):
         resource_visibility: principal of an HTTP request → ``(uri) -> bool``: whether it may receive updates of a
             resource.
         capability_sources: ``revision -> capabilities`` that extensions add to the announced ones.
+        unwrap_request: called with each request, its params raw, before the middleware, if there is any; returns the
+            request that the middleware receives. ``None`` for the request as it came.
     """
 
     def __init__(
@@ -352,6 +354,7 @@ class Server(Generic[LifespanT]):
         self.has_resource: Callable[[ServerRequestContext[Any], str], bool] | None = None
         self.resource_visibility: Callable[[Any], Callable[[str], bool]] | None = None
         self.capability_sources: list[Callable[[Revision], Mapping[str, Any]]] = []
+        self.unwrap_request: Callable[[ServerRequestContext[Any]], ServerRequestContext[Any]] | None = None
         self.attachments = Attachments()
         self._protection = protection
         check_lifespan(lifespan)
@@ -498,8 +501,19 @@ class Server(Generic[LifespanT]):
         call = innermost
         for middleware in reversed(self.middleware):
             call = _wrap(middleware, call)
+        if self.unwrap_request is not None and self.middleware:
+            call = _unwrapped(self.unwrap_request, call)
         self._chains[innermost] = (list(self.middleware), call)
         return call
+
+
+def _unwrapped(
+    unwrap: Callable[[ServerRequestContext[Any]], ServerRequestContext[Any]], call_next: CallNext
+) -> CallNext:
+    def call(ctx: ServerRequestContext[Any]) -> Any:
+        return call_next(unwrap(ctx))
+
+    return call
 
 
 def _wrap(middleware: ServerMiddleware[Any], call_next: CallNext) -> CallNext:

@@ -465,6 +465,7 @@ class ToolSet:
         from ferrule.app.search.tools import ToolSearch
 
         self.search = ToolSearch(self, self._make, mode)
+        self._server.unwrap_request = self.search.unwrap
         self.serve()
 
     def serve(self) -> None:

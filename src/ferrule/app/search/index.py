@@ -1,58 +1,55 @@
 """A ranked index of tools by their words: SQLite's FTS5, in memory.
 
-Names are split into words (``createPullRequest``, ``pulls_create-review``), words are reduced to their stem, and verbs
-that APIs use for the same thing count for each other. Fields weigh differently: a word in the name says more than one
-in the description of an argument.
+Names are split into words (``createPullRequest``, ``pulls_create-review``) and words are reduced to their stem. What a
+tool is comes from its head: name, title and tags. Two questions rank it. How much of the query does the head cover,
+rare words counting more than common ones? And how much of the head does the query cover: ``issues_create`` is a better
+answer to "create an issue" than ``issues_create_comment``. The description and the arguments count for words that the
+head lacks, and less, since long texts have every word.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from math import log
+from threading import Lock
+from typing import Any
 
 from msgspec import Struct
 
-__all__ = ["MAX_QUERY_WORDS", "IndexedTool", "ToolIndex", "words_of"]
+from ferrule.app.search.words import STOP_WORDS, meanings_of
+
+__all__ = ["MAX_QUERY_CHARS", "MAX_QUERY_WORDS", "IndexedTool", "ToolIndex", "words_of"]
+
+MAX_QUERY_CHARS = 2000
+"""Characters of a query that are read; more are left aside."""
 
 MAX_QUERY_WORDS = 32
 """Words of a query that are looked for; more are left aside."""
 
 _WORD = re.compile(r"[^\W_]+")
 _CASE_CHANGE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
 
-_COLUMNS = ("name", "title", "tags", "description", "arguments")
-_WEIGHTS = (8.0, 6.0, 3.0, 3.0, 1.0)
+_HEAD = 1.0
+_SENTENCE = 0.35
+_ARGUMENT = 0.3
+_TEXT = 0.1
+_TEXT_FIELDS = {"sentence": _SENTENCE, "arguments": _ARGUMENT, "description": _TEXT}
+"""What a word counts by where it stands, whole in the head."""
 
-_STOP_WORDS = frozenset(
-    _WORD.findall(
-        "a an and are as at be by can do does for from get give has have how i if in into is it its me my of on or "
-        "our please so some tell that the their them there these this to us want was we what when where which who "
-        "will with you your"
-    )
-)
-"""Words that say nothing of what is looked for. ``get`` is one of them: too many names have it."""
+_PREFIX = 0.7
+"""What a longer word that begins like the word of the query counts."""
 
-_SAME = (
-    "create add new make open post insert register",
-    "delete remove destroy drop erase",
-    "update edit change modify set patch rename",
-    "list show all every browse enumerate",
-    "search find query lookup",
-    "send deliver submit publish",
-    "cancel stop abort revoke",
-    "user member account people person",
-    "repo repository repositories",
-    "org organization organisation",
-    "picture image photo",
-    "download fetch export",
-    "upload import",
-)
-_SYNONYMS: dict[str, tuple[str, ...]] = {}
-for _group in _SAME:
-    _words = tuple(_group.split())
-    for _word in _words:
-        _SYNONYMS[_word] = (*_SYNONYMS.get(_word, ()), *(other for other in _words if other != _word))
+_MIN_PREFIX = 4
+"""Characters of a word that longer ones are looked for with."""
+
+_PRECISION = 0.7
+"""How much a head without further words is better than one with nothing but further words."""
+
+_TOKENIZER = "tokenize = 'porter unicode61 remove_diacritics 2'"
 
 
 class IndexedTool(Struct, frozen=True, kw_only=True):
@@ -62,7 +59,8 @@ class IndexedTool(Struct, frozen=True, kw_only=True):
         name: of the tool.
         title, description: for people and models.
         tags: free words.
-        arguments: their names and descriptions, as one text.
+        arguments: their names, as one text.
+        argument_texts: their descriptions, as one text.
     """
 
     name: str
@@ -70,10 +68,11 @@ class IndexedTool(Struct, frozen=True, kw_only=True):
     description: str = ""
     tags: str = ""
     arguments: str = ""
+    argument_texts: str = ""
 
 
 class ToolIndex:
-    """Tools, found by words.
+    """Tools, found by words; safe to use from several threads.
 
     Args:
         tools: what is indexed.
@@ -83,41 +82,117 @@ class ToolIndex:
     """
 
     def __init__(self, tools: Iterable[IndexedTool]) -> None:
-        # Used by one thread at a time, though not always by the one that made it.
+        self._lock = Lock()
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)
         try:
-            self._connection.execute(
-                f"CREATE VIRTUAL TABLE tools USING fts5(tool UNINDEXED, {', '.join(_COLUMNS)}, "
-                "tokenize = 'porter unicode61 remove_diacritics 2')"
-            )
+            self._make_tables()
         except sqlite3.OperationalError as error:
             raise RuntimeError("searching tools needs SQLite with FTS5, which this Python's lacks") from error
-        self._connection.executemany(
-            "INSERT INTO tools VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                (
-                    tool.name,
-                    words_of(tool.name),
-                    words_of(tool.title),
-                    words_of(tool.tags),
-                    words_of(tool.description),
-                    words_of(tool.arguments),
-                )
-                for tool in tools
-            ),
-        )
+        self._names: list[str] = []
+        for number, tool in enumerate(tools):
+            self._names.append(tool.name)
+            self._add(number, tool)
+        self._heads = [set[str]() for _ in self._names]
+        rows: Iterator[Any] = self._connection.execute("SELECT term, doc FROM head_words")
+        for term, number in rows:
+            self._heads[number].add(term)
+        self._uses = Counter(term for head in self._heads for term in head)
+        self._sizes = [sum(map(self._rarity, head)) for head in self._heads]
 
     def search(self, query: str) -> list[str]:
         """Return the names of the tools that have some word of the query, the best first."""
-        expression = _expression(query)
-        if expression is None:
+        words = _query_words(query)
+        if not words or not self._names:
             return []
-        weights = ", ".join(str(weight) for weight in (0.0, *_WEIGHTS))
-        rows = self._connection.execute(
-            f"SELECT tool FROM tools WHERE tools MATCH ? ORDER BY bm25(tools, {weights}), length(tool), tool",
-            (expression,),
+        with self._lock:
+            scores = self._scores(words)
+        names = self._names
+        ranked = sorted(scores, key=lambda number: (-scores[number], len(names[number]), names[number]))
+        return [names[number] for number in ranked]
+
+    # -- making ----------------------------------------------------------------------------------------------------
+
+    def _make_tables(self) -> None:
+        run = self._connection.execute
+        run(f"CREATE VIRTUAL TABLE heads USING fts5(head, content='', {_TOKENIZER})")
+        run(f"CREATE VIRTUAL TABLE texts USING fts5({', '.join(_TEXT_FIELDS)}, content='', {_TOKENIZER})")
+        run(f"CREATE VIRTUAL TABLE queries USING fts5(word, {_TOKENIZER})")
+        for table in ("head", "text"):
+            run(f"CREATE VIRTUAL TABLE {table}_words USING fts5vocab({table}s, 'instance')")
+        run("CREATE VIRTUAL TABLE query_words USING fts5vocab(queries, 'instance')")
+
+    def _add(self, number: int, tool: IndexedTool) -> None:
+        words = words_of(f"{tool.name} {tool.title} {tool.tags}").split()
+        head = [word for word in words if _tells(word)] or words
+        sentence = _SENTENCE_END.split(tool.description.strip(), maxsplit=1)
+        rest = sentence[1] if len(sentence) > 1 else ""
+        self._connection.execute("INSERT INTO heads (rowid, head) VALUES (?, ?)", (number, " ".join(head)))
+        self._connection.execute(
+            f"INSERT INTO texts (rowid, {', '.join(_TEXT_FIELDS)}) VALUES (?, ?, ?, ?)",
+            (number, words_of(sentence[0]), words_of(tool.arguments), words_of(f"{rest} {tool.argument_texts}")),
         )
-        return [name for (name,) in rows]
+
+    # -- ranking ---------------------------------------------------------------------------------------------------
+
+    def _scores(self, words: list[str]) -> dict[int, float]:
+        meanings = [{word: 1.0, **meanings_of(word)} for word in words]
+        stems = self._stems({variant for meaning in meanings for variant in meaning})
+        covered: dict[int, float] = {}
+        matched: dict[int, set[str]] = {}
+        for word, meaning in zip(words, meanings, strict=True):
+            hits, found = self._hits(word, meaning, stems)
+            weight = self._rarity_of(len(hits))
+            for number, strength in hits.items():
+                covered[number] = covered.get(number, 0.0) + weight * strength
+            for number, terms in found.items():
+                matched.setdefault(number, set()).update(terms)
+        return {
+            number: score * (1.0 - _PRECISION + _PRECISION * self._precision(number, matched.get(number, ())))
+            for number, score in covered.items()
+        }
+
+    def _hits(
+        self, word: str, meaning: dict[str, float], stems: dict[str, str]
+    ) -> tuple[dict[int, float], dict[int, set[str]]]:
+        """Return how well each tool has a word of the query, and the words of its head that did."""
+        hits: dict[int, float] = {}
+        found: dict[int, set[str]] = {}
+        for variant, strength in meaning.items():
+            stem = stems[variant]
+            for term, number in self._postings("head_words", "term, doc", stem, variant == word):
+                found.setdefault(number, set()).add(term)
+                counted = strength if term == stem else strength * _PREFIX
+                hits[number] = max(hits.get(number, 0.0), counted)
+        for term, number, field in self._postings("text_words", "term, doc, col", stems[word], True):
+            counted = _TEXT_FIELDS[field] if term == stems[word] else _TEXT_FIELDS[field] * _PREFIX
+            hits[number] = max(hits.get(number, 0.0), counted)
+        return hits, found
+
+    def _postings(self, table: str, columns: str, stem: str, with_longer: bool) -> Iterator[Any]:
+        select = f"SELECT DISTINCT {columns} FROM {table} WHERE term "
+        if with_longer and len(stem) >= _MIN_PREFIX:
+            return self._connection.execute(select + ">= ? AND term < ?", (stem, f"{stem}\U0010ffff"))
+        return self._connection.execute(select + "= ?", (stem,))
+
+    def _stems(self, words: set[str]) -> dict[str, str]:
+        """Return words as the index has them."""
+        ordered = sorted(words)
+        run = self._connection.execute
+        run("DELETE FROM queries")
+        self._connection.executemany("INSERT INTO queries (rowid, word) VALUES (?, ?)", enumerate(ordered))
+        found = dict(run("SELECT doc, term FROM query_words").fetchall())
+        return {word: found.get(number, word) for number, word in enumerate(ordered)}
+
+    def _precision(self, number: int, matched: Iterable[str]) -> float:
+        size = self._sizes[number]
+        return sum(map(self._rarity, matched)) / size if size else 0.0
+
+    def _rarity(self, term: str) -> float:
+        return self._rarity_of(self._uses[term])
+
+    def _rarity_of(self, uses: int) -> float:
+        """Return what a word that so many tools have tells (the inverse document frequency of BM25)."""
+        return log(1.0 + (len(self._names) - uses + 0.5) / (uses + 0.5))
 
 
 def words_of(text: str) -> str:
@@ -125,15 +200,11 @@ def words_of(text: str) -> str:
     return " ".join(_WORD.findall(_CASE_CHANGE.sub(" ", text)))
 
 
-def _expression(query: str) -> str | None:
-    """Return an FTS5 expression for a query in words of any kind; ``None`` for one without a word."""
-    words = [word.lower() for word in words_of(query[:2000]).split()]
-    wanted = [word for word in words if word not in _STOP_WORDS] or words
-    terms: dict[str, None] = {}
-    for word in wanted[:MAX_QUERY_WORDS]:
-        terms[f'"{word}"'] = None
-        if len(word) > 3:
-            terms[f'"{word}"*'] = None
-        for other in _SYNONYMS.get(word, ()):
-            terms[f'"{other}"'] = None
-    return " OR ".join(terms) or None
+def _tells(word: str) -> bool:
+    return word.lower() not in STOP_WORDS
+
+
+def _query_words(query: str) -> list[str]:
+    """Return the words of a query that are looked for, each once."""
+    words = list(dict.fromkeys(words_of(query[:MAX_QUERY_CHARS]).lower().split()))
+    return ([word for word in words if _tells(word) or meanings_of(word)] or words)[:MAX_QUERY_WORDS]

@@ -6,23 +6,27 @@ and call without search: each tool's own guard decides, for the sender of the re
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from ferrule.app.components.options import ToolOptions
-from ferrule.app.errors import ToolError
+from ferrule.app.errors import SignatureError, ToolError
 from ferrule.app.execution.context import Context
 from ferrule.app.search.index import IndexedTool, ToolIndex
 from ferrule.app.signatures.fields import Field
 from ferrule.protocol.errors import InvalidParams
 from ferrule.wire.codec import to_builtins
-from ferrule.wire.json_types import is_object
+from ferrule.wire.json_types import is_mapping, is_object
 
 if TYPE_CHECKING:
     from ferrule.app.components.tools import ToolComponent, ToolSet
     from ferrule.kernel.server import ServerRequestContext
 
 __all__ = ["ALWAYS_LISTED", "MAX_LISTED", "ToolSearch", "ToolSearchMode"]
+
+logger = logging.getLogger(__name__)
 
 ToolSearchMode: TypeAlias = Literal["auto"] | bool
 """Whether a server offers search in place of its list; ``"auto"``: when it has more than `MAX_LISTED` tools."""
@@ -38,7 +42,7 @@ MAX_FOUND = 50
 
 _SUMMARY_CHARS = 200
 
-_FIRST_NUMBER = 1 << 60
+_FIRST_NUMBER = 10**16
 """Position of the first of the three tools in the list, behind all others: cursors are positions."""
 
 
@@ -75,6 +79,25 @@ class ToolSearch:
         # Straight to the tool, past a body of its own: questions, steps and tasks are those of the tool.
         self.components["call_tool"].run = self._call
         tools.index.followers.append(self._forget)
+
+    def unwrap(self, ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
+        """Return a call of ``call_tool`` as the call of the tool in it, for middleware; any other request as it is.
+
+        Middleware that refuses, counts or records calls by name must see the tool that runs. A call that is wrong, or
+        of a tool that its sender may not see, stays a call of ``call_tool``, whose result says what is wrong.
+
+        Args:
+            ctx: with raw params.
+        """
+        params: Any = ctx.params
+        if ctx.method != "tools/call" or not is_mapping(params) or params.get("name") != "call_tool":
+            return ctx
+        if self.find("call_tool") is None or "call_tool" in self._tools.index.live:
+            return ctx
+        found = _inner_call(params.get("arguments"))
+        if found is None or self._visible_tool(ctx, found[0]) is None:
+            return ctx
+        return replace(ctx, params={**params, "name": found[0], "arguments": found[1] or {}})
 
     @property
     def is_on(self) -> bool:
@@ -113,9 +136,9 @@ class ToolSearch:
 
     async def describe_tool(self, ctx: Context[Any], name: str) -> dict[str, Any]:
         """Return the description and the arguments (JSON Schema) of a tool that search_tools found."""
-        tool = self._visible(ctx.request).get(name)
+        tool = self._visible_tool(ctx.request, name)
         if tool is None:
-            raise ToolError(str(self._tools.index.unknown(name, ctx.request)))
+            raise ToolError(self._tools.index.unknown(name, ctx.request).message)
         described: dict[str, Any] = to_builtins(tool.definition(ctx.request.session.connection.revision))
         return described
 
@@ -126,27 +149,34 @@ class ToolSearch:
     async def _call(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
         from ferrule.app.results.result_plan import error_result
 
-        given: dict[str, Any] = arguments or {}
-        name, inner = given.get("name"), given.get("arguments")
-        if not isinstance(name, str) or not (inner is None or is_object(inner)) or given.keys() - {"name", "arguments"}:
+        found = _inner_call(arguments)
+        if found is None:
             return error_result(
                 "Invalid arguments for tool `call_tool`: give `name` (a text) and `arguments` (an object)"
             )
+        name, inner = found
         if name in self.components and name not in self._tools.index.live:
             return error_result(f"`{name}` is called directly, not through `call_tool`")
         try:
             return await self._tools.call_as(ctx, name, inner)
         except InvalidParams as error:
-            return error_result(str(error))
+            return error_result(error.message)
 
     # -- what there is ---------------------------------------------------------------------------------------------
 
     def _visible(self, ctx: ServerRequestContext[Any]) -> dict[str, ToolComponent]:
         """Return the tools that the sender of a request may list."""
+        if self._tools.index.before_read is not None:
+            self._tools.index.before_read()
         live = self._tools.index.live
         if not self._tools.index.is_guarded:
             return live
         return {name: tool for name, tool in live.items() if tool.guard is None or tool.guard.is_visible(ctx)}
+
+    def _visible_tool(self, ctx: ServerRequestContext[Any], name: str) -> ToolComponent | None:
+        index = self._tools.index
+        tool = index.live.get(name) or index.look_again(name)
+        return tool if tool is None or tool.guard is None or tool.guard.is_visible(ctx) else None
 
     def _indexed(self) -> ToolIndex:
         if self._index is None:
@@ -158,12 +188,27 @@ class ToolSearch:
         self._index = None
 
 
+def _inner_call(arguments: Any) -> tuple[str, dict[str, Any] | None] | None:
+    """Return name and arguments of the tool that ``call_tool`` is asked to call; ``None`` for other arguments."""
+    given: Any = arguments or {}
+    if not is_object(given) or given.keys() - {"name", "arguments"}:
+        return None
+    name, inner = given.get("name"), given.get("arguments")
+    if not isinstance(name, str) or not (inner is None or is_object(inner)):
+        return None
+    return name, inner
+
+
 def _summary(tool: ToolComponent) -> dict[str, Any]:
     text = " ".join((tool.description or tool.options.title or "").split())
     if len(text) > _SUMMARY_CHARS:
         text = f"{text[: _SUMMARY_CHARS - 1]}…"
-    required, optional = _argument_names(tool)
     made: dict[str, Any] = {"name": tool.name}
+    try:
+        required, optional = _argument_names(tool)
+    except SignatureError as error:  # registered while the server runs, when no start checks it
+        logger.error("Tool %r cannot be described: %s", tool.name, error)
+        required = optional = []
     if text:
         made["description"] = text
     if required:
@@ -183,15 +228,15 @@ def _argument_names(tool: ToolComponent) -> tuple[list[str], list[str]]:
 def _indexed_tool(tool: ToolComponent) -> IndexedTool:
     if tool.has_own_schema:  # a schema made of a signature costs more than the words in it are worth
         properties: dict[str, Any] = tool.input_schema().get("properties", {})
-        arguments = " ".join(
-            f"{name} {part.get('description', '')}" if is_object(part) else name for name, part in properties.items()
-        )
+        names = list(properties)
+        texts = [str(part.get("description", "")) for part in properties.values() if is_object(part)]
     else:
-        arguments = " ".join(part.name for part in tool.spec.parameters)
+        names, texts = [part.name for part in tool.spec.parameters], []
     return IndexedTool(
         name=tool.name,
         title=tool.options.title or "",
         description=tool.description or "",
         tags=" ".join(tool.tags),
-        arguments=arguments,
+        arguments=" ".join(names),
+        argument_texts=" ".join(texts),
     )
