@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from math import log
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -89,12 +89,13 @@ class ToolIndex:
         except sqlite3.OperationalError as error:
             raise RuntimeError("searching tools needs SQLite with FTS5, which this Python's lacks") from error
         self._names: list[str] = []
+        self._heads: list[set[str]] = []
         for number, tool in enumerate(tools):
             self._names.append(tool.name)
+            self._heads.append(set())
             self._add(number, tool)
-        self._heads = [set[str]() for _ in self._names]
-        rows: Iterator[Any] = self._connection.execute("SELECT term, doc FROM head_words")
-        for term, number in rows:
+        rows = self._connection.execute("SELECT term, doc FROM head_words")
+        for term, number in cast("Iterator[tuple[str, int]]", rows):
             self._heads[number].add(term)
         self._uses = Counter(term for head in self._heads for term in head)
         self._sizes = [sum(map(self._rarity, head)) for head in self._heads]
