@@ -37,6 +37,7 @@ class BlobStore(Protocol):
         ...
 
 
+# Larger than a page of the file systems in use: a full disk may still have room for a few bytes.
 _PROBE: Final = bytes(16 * 1024)
 
 
@@ -76,7 +77,9 @@ class MemoryBlobs:
 
     async def put(self, key: str, value: bytes, *, ttl_s: float) -> None:
         """Store a value, in place of an older one; see `BlobStore.put`."""
+        # Characters of the key, not bytes: keys are ASCII here, and encoding each would cost a copy.
         size = len(key) + len(value)
+        # Checked before the old value is deleted: see `ValueTooLarge`.
         if size > self._max_bytes:
             raise ValueTooLarge(f"A value of {len(value)} bytes is more than the {self._max_bytes} of this store")
         self._drop(key)
@@ -85,9 +88,11 @@ class MemoryBlobs:
             _, old = heappop(self._expiry)
             if old in self._blobs and self._blobs[old][0] <= now:
                 self._drop(old)
+        # After the sweep and the deletion of the old value, which happen in any case.
         if ttl_s <= 0:
             return
         while self._blobs and (self._size + size > self._max_bytes or len(self._blobs) >= self._max_blobs):
+            # The oldest: a dict iterates in the order of insertion.
             self._drop(next(iter(self._blobs)))
         self._blobs[key] = (now + ttl_s, value)
         self._size += size
@@ -114,4 +119,5 @@ class MemoryBlobs:
 
 def most_entries(max_bytes: int) -> int:
     """Return the maximum number of entries in a store of ``max_bytes``, because an empty value needs memory too."""
+    # An entry takes about 256 bytes in addition to its value: tuple, key, place in the dict and in the heap.
     return max(64, max_bytes // 256)

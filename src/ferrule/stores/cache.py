@@ -17,6 +17,7 @@ from ferrule.stores.blobs import most_entries
 
 __all__ = ["DEFAULT_MAX_CACHE_BYTES", "CacheStore", "MemoryCacheStore"]
 
+# A cache is never needed for correctness, so that it may be small.
 DEFAULT_MAX_CACHE_BYTES: Final = 32 << 20
 
 
@@ -75,6 +76,7 @@ class MemoryCacheStore:
     async def put(self, group: str, key: str, value: bytes, *, ttl_s: float) -> None:
         """Store a value for at most ``ttl_s`` seconds; see `CacheStore.put`."""
         self._forget((group, key))
+        # A value that does not fit must not push all others out.
         size = _size(group, key, value)
         if size > self._max_bytes or ttl_s <= 0:
             return

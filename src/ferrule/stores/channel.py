@@ -50,6 +50,7 @@ class MemoryChannel:
 
     async def send(self, message: bytes) -> None:
         """Send a message to all other processes, and to the subscribers of this one; see `Channel.send`."""
+        # A copy: a subscriber may stop to listen while it is called.
         for peer in list(self._peers):
             peer(message)
 

@@ -14,6 +14,7 @@ __all__ = ["boot_id", "steady_time", "uptime_s"]
 
 _BOOT_CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", -1)  # exists on Linux only
 
+# Read once: only the difference of monotonic times is used afterwards.
 _STARTED_AT: Final = time.time() - time.monotonic()
 
 

@@ -98,6 +98,7 @@ class MemoryEventStore:
         self._max_session_streams = max_session_streams
         self._max_bytes = max_bytes
         self._sessions: dict[str, OrderedDict[str, _StreamLog]] = {}
+        # Over all sessions, so that a full store finds the oldest stream without a search.
         self._recency: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._size_bytes = 0
         self._events = 0
@@ -129,6 +130,7 @@ class MemoryEventStore:
             self._drop_event(log)
         if len(streams) > self._max_session_streams:
             self._drop_stream(session_id, next(iter(streams)))
+        # Other streams first: the event that was just added is the one that a client may need next.
         while self._held_bytes() > self._max_bytes and len(self._recency) > 1:
             self._drop_stream(*next(iter(self._recency)))
         while self._size_bytes > self._max_bytes and len(log.events) > 1:
@@ -140,6 +142,7 @@ class MemoryEventStore:
         stream_id, _, number = last_event_id.rpartition("-")
         streams = self._sessions.get(session_id)
         log = None if streams is None else streams.get(stream_id)
+        # The id is untrusted: `int` of a very long number takes long, and `isdigit` alone accepts other scripts.
         if log is None or not (number.isascii() and number.isdigit()) or len(number) > 18:
             return None
         seen = int(number)
@@ -167,6 +170,7 @@ class MemoryEventStore:
         log = streams.pop(stream_id)
         self._size_bytes -= log.size_bytes
         self._events -= len(log.events)
+        # One number for all streams: remembering one for each dropped stream would be unbounded.
         self._floor = max(self._floor, log.first + len(log.events))
         del self._recency[session_id, stream_id]
         if not streams:

@@ -75,6 +75,7 @@ class OneTimeMarks(Protocol):
         ...
 
 
+# What a mark takes without its key and outcome, so that many small ones are bounded too.
 _FLOOR_BYTES: Final = 256
 
 
@@ -122,11 +123,13 @@ class MemoryMarks:
         """Record the outcome of a key that was ``"mine"``; a later outcome replaces it; see `OneTimeMarks.finish`."""
         now = self._clock()
         self._sweep(now)
+        # A running mark has its room already: its effect has happened, and the outcome must be recorded.
         if key not in self._marks:
             self._check_room()
         self._keep(key, now + ttl_s, value)
 
     def _check_room(self) -> None:
+        # Refused and not evicted: see the module.
         if len(self._marks) >= self._max_marks or self._size_bytes >= self._max_bytes:
             raise TooManyMarks(
                 f"This process has {len(self._marks)} one-time marks, and none of them has expired; "
@@ -151,6 +154,7 @@ class MemoryMarks:
         while self._expiry and self._expiry[0][0] <= now:
             _, key = heappop(self._expiry)
             found = self._marks.get(key)
+            # The heap may have an older entry of a mark that was renewed since.
             if found is not None and found[0] <= now:
                 self._forget(key)
         if not self._marks:  # a dict keeps the memory of its largest size until `clear`

@@ -73,6 +73,7 @@ class MemoryRateLimits:
         """Take one token from a bucket; see `RateLimitStore.take`."""
         now = self._clock()
         self._full_at[key], wait = next_full_at(self._full_at.get(key, now), now, size=size, per_s=per_s)
+        # In the order of use, so that the oldest buckets, which are most likely full, are found at the front.
         self._full_at.move_to_end(key)
         while self._full_at and (
             len(self._full_at) > self._max_keys or self._full_at[next(iter(self._full_at))] <= now

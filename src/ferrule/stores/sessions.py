@@ -51,6 +51,7 @@ class MemorySessions:
     async def put(self, session_id: str, value: bytes, *, idle_s: float) -> None:
         """Store a value and restart its idle time; see `SessionStore.put`."""
         now = self._clock()
+        # At each write and without a heap: this store is for tests and one process, which has few sessions.
         for old in [key for key, (expiry, _) in self._values.items() if expiry <= now]:
             del self._values[old]
         self._values[session_id] = (now + idle_s, value)

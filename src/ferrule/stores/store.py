@@ -37,6 +37,7 @@ async def nothing_is_open() -> None:
     """Close a store without connections: do nothing."""
 
 
+# As for Redis: it may be started after the server.
 def _nothing_to_check() -> None:
     """Check a store that may be unreachable when a server starts: do nothing."""
 
@@ -88,6 +89,7 @@ _schemes: dict[str, OpenStore | str] = {
     "rediss+cluster": "ferrule.stores.redis.store:open_redis",
 }
 
+# For the hint in the error: the name of the extra differs from that of the scheme.
 _EXTRAS: Final = {
     "redis": "redis",
     "rediss": "redis",
@@ -112,6 +114,7 @@ def open_store(url: str) -> Store:
     Raises:
         StoreUrlError: the scheme is unknown, its module is not installed, or the rest of the URL is invalid.
     """
+    # Without `urlsplit`: a path without a colon must not be taken for a scheme.
     scheme, colon, _ = url.partition(":")
     opens = _schemes.get(scheme) if colon else None
     if opens is None:
@@ -119,6 +122,7 @@ def open_store(url: str) -> Store:
     if isinstance(opens, str):
         module, _, name = opens.partition(":")
         try:
+            # Imported only now: a server without Redis must not need its library.
             opens = _schemes[scheme] = getattr(import_module(module), name)
         except ModuleNotFoundError as error:
             raise _missing(scheme, error) from error

@@ -148,6 +148,7 @@ def as_added(task: StoredTask, now: float) -> StoredTask:
         task: the new record.
         now: the time of the store's clock, in seconds since the epoch.
     """
+    # The life as a duration: the clock of the caller may be wrong.
     return replace(task, version=1, is_open=True, expires_at=task.expires_at + (now - task.created_at))
 
 
@@ -157,13 +158,14 @@ def same_or_refused(found: StoredTask, task: StoredTask) -> StoredTask:
     Raises:
         ValueError: it is another record with the same id.
     """
+    # Version 1: a record that has changed since was not added by the repeated call.
     if found.version != 1 or (found.owner, found.created_at, found.body) != (task.owner, task.created_at, task.body):
         raise ValueError(f"There is another task {task.task_id!r}")
     return found
 
 
 class _Kept:
-    """A record, and its place among those of its owner."""
+    """A record, and its neighbours in the linked list of its owner."""
 
     __slots__ = ("leased_until", "newer", "older", "task")
 
@@ -175,7 +177,7 @@ class _Kept:
 
 
 class _Owned:
-    """The records of one owner, linked in the order in which they were added: any of them leaves in one step."""
+    """The records of one owner, linked in the order in which they were added, so that removing one costs one step."""
 
     __slots__ = ("count", "newest")
 
@@ -187,8 +189,8 @@ class _Owned:
 class MemoryTasks:
     """A `TaskStore` in the memory of one process.
 
-    No operation looks at more records than it gives; adding and leasing also keep two heaps in order, of the ends of
-    lives and of leases.
+    The cost of an operation depends on the number of records that it returns, not on the number of all; adding and
+    leasing also update two heaps: of the expiries and of the ends of leases.
 
     Args:
         clock: returns seconds since the epoch; for tests. The default ignores changes of the system's clock.
@@ -218,6 +220,7 @@ class MemoryTasks:
             raise TooManyTasks(owner=True)
         now = self._clock()
         stored = as_added(task, now)
+        # After the bounds, so that a call with no life is refused as any other.
         if stored.expires_at <= now:
             return stored
         kept = _Kept(stored, now + lease_s, None if owned is None else owned.newest)
@@ -245,6 +248,7 @@ class MemoryTasks:
         if kept is None or kept.task.expires_at <= now:
             return None
         found = kept.task
+        # Compare-and-swap: the caller reads the record again and decides anew.
         if found.version != task.version or not found.is_open:
             return None
         kept.task = replace(found, version=found.version + 1, is_open=task.is_open, body=task.body)
@@ -261,6 +265,7 @@ class MemoryTasks:
         kept = None if owned is None else owned.newest
         if after is not None:
             last = self._tasks.get(after)
+            # The same error for all three, or a client could find out which ids of others exist.
             if last is None or not owner or last.task.owner != owner:
                 raise KeyError(after)
             kept = last.older
@@ -314,6 +319,7 @@ class MemoryTasks:
             newer.older = older
         else:
             owned.newest = older
+        # Otherwise a kept reference to one old record would keep all its neighbours alive.
         kept.older = kept.newer = None
         owned.count -= 1
         if not owned.count:

@@ -55,6 +55,7 @@ T = TypeVar("T")
 MAX_REFUSED_ANSWERS: Final = 3
 """Number of answers to one question that do not fit after which `InvalidAnswer` is raised."""
 
+# Stores have no wake-up for marks. The wait is rare: two processes run the same step at the same time.
 _MARK_POLL_S: Final = 0.05
 
 
@@ -157,10 +158,12 @@ class Rounds(ABC):
             RoundsError: ``name`` is no valid key.
         """
         check_key(name)
+        # 128 bits; a digest, because third parties limit the length of such keys and must not learn the id of the call.
         return hashlib.sha256(f"{self.journal.call_id}/{current_scope()}{name}".encode()).hexdigest()[:32]
 
     def next_page(self) -> str:
         """Return a name for the next page that the user is asked to open; the same in each round."""
+        # `check_key` allows no `#`.
         return self._pages.next("elicit_url").replace("#", "-")
 
     def random(self) -> random.Random:
@@ -191,7 +194,7 @@ class Rounds(ABC):
         """Raise a cancellation if the round has ended; all async methods of ``Context`` call this first."""
 
     def let_go(self) -> None:  # noqa: B027 - not every engine holds itself
-        """The round has ended: forget what makes a cycle."""
+        """Remove the references that make a cycle with the request; called when the round has ended."""
 
     def _refuse_when_over(self, what: str) -> None:
         """Refuse questions and steps of a task that still runs after the body has returned.
@@ -217,11 +220,13 @@ class Rounds(ABC):
         await self.check_open()
         self._refuse_when_over(question.method)
         self._refuse_in_step(question.method)
+        # Before the question counts as an occurrence: a body that catches the error gets the same keys in each round.
         self._check_declared(question)
         digest = question.content_digest()
         base = current_scope() + question_base(question.key, question.method, digest)
         if question.shared and base in self._asking:
             return await self._join(base)
+        # The order in which branches run may differ between rounds: `#2` would then be another branch's question.
         if base in self._asking:
             raise AmbiguousKey(f"Two branches ask {base!r} at once; give key=, or use ctx.scope or ctx.gather")
         self._asking.add(base)
@@ -335,6 +340,7 @@ class Rounds(ABC):
         """
         mark = f"{self.journal.call_id}/{call.key}"
         marks = self.settings.marks if call.once else None
+        # Claimed before the step runs: after a crash in between, the mark says that the effect may have happened.
         outcome = None if marks is None else await self._claim(marks, mark)
         if outcome is None:
             outcome = await self._outcome(call)
@@ -343,6 +349,7 @@ class Rounds(ABC):
                     await marks.finish(mark, encode(outcome), ttl_s=self.mark_ttl_s)
                 except Exception:  # the step ran: this chain of rounds has its outcome, other forks stay in doubt
                     logger.exception("The outcome of the step %r could not be marked in the store", call.name)
+        # Checked after the step: the caller may have been cancelled while it ran.
         if call.abandoned_after_s is not None:
             return self.record_abandoned(call)
         entry = Entry(self.journal.next_sequence(), outcome[0], call.digest, outcome[1])
@@ -353,6 +360,7 @@ class Rounds(ABC):
         """Record that the body continued without the outcome of a step, and return the entry."""
         known = self.journal.entries.get(call.key)
         sequence = self.journal.next_sequence() if known is None else known.sequence
+        # Consumed, so that each later round waits for the body to abandon it again before it continues.
         entry = Entry(sequence, "abandoned", call.digest, call.abandoned_after_s, consumed=True)
         self.journal.entries[call.key] = entry
         return entry
@@ -367,6 +375,7 @@ class Rounds(ABC):
             failure = failure_of(error, watch)
             logger.error("The step %r failed", call.name, exc_info=failure)
             is_exit = isinstance(failure, BodyExit)  # its text names the original exception
+            # Text only: the state passes through the client sealed as JSON, and an exception cannot be rebuilt from it.
             text = str(failure) if is_exit else f"{type(failure).__name__}: {failure}"
             del failure  # its traceback holds this frame
             return "step_failed", text
@@ -376,6 +385,7 @@ class Rounds(ABC):
 
     async def _claim(self, marks: OneTimeMarks, mark: str) -> tuple[EntryKind, Any] | None:
         """Return the outcome of another process, or ``("in_doubt", None)``; ``None`` to run the step here."""
+        # The other process may have died; its mark stays until it expires.
         deadline = anyio.current_time() + self.settings.step_wait_s
         while True:
             found = await marks.begin(mark, ttl_s=self.mark_ttl_s)
@@ -460,6 +470,7 @@ class PushRounds(Rounds):
 
     async def _push(self, question: Question) -> Any:
         options: CallOptions = {"timeout_s": question.timeout_s}
+        # Bounded, because a client could return the same wrong answer for ever.
         for refused in range(1, MAX_REFUSED_ANSWERS + 1):
             try:
                 raw = await self._send(question, options)
@@ -477,6 +488,7 @@ class PushRounds(Rounds):
         with anyio.CancelScope() as scope:  # cancelled when the body ends, so that the client is notified
             self._asked.add(scope)
             try:
+                # The user's time does not count against the tool's `timeout_s`.
                 with paused_time():
                     return await self.request.session.send_request(question.method, question.params, options)
             finally:
@@ -492,6 +504,7 @@ class PushRounds(Rounds):
 
     async def _step(self, call: StepCall) -> Any:
         await yield_to_loop(self.request.session)  # the step itself may never yield
+        # Shielded: an effect whose outcome is not recorded would be repeated.
         entry = await (self.run_step(call) if call.is_check else _shielded(self.run_step(call)))
         return self.outcome_of(call.name, entry)
 
@@ -500,6 +513,7 @@ class PushRounds(Rounds):
         if self._is_over:
             close_all(awaitables)
         self._refuse_when_over("gather")
+        # Taken before the branches run, in the order of the body.
         scope = self.next_gather()
         results: list[Any] = [None] * len(awaitables)
         errors: dict[int, BaseException] = {}
@@ -537,7 +551,9 @@ class PushRounds(Rounds):
             del error  # its traceback holds this frame
 
     def _end(self) -> None:
+        # First: a withdrawn question then raises `NotSupportedHere` in its task (`_send`).
         self._is_over = True
+        # A copy: each cancelled question removes its scope.
         for scope in list(self._asked):
             scope.cancel()
 
@@ -582,6 +598,7 @@ async def _call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], settings: RoundsSettings
 ) -> Any:
     """Call a function and return its result: a sync function in a thread, an async one in this task."""
+    # Imported here: `inspect` takes milliseconds at the start, and few servers use steps.
     from inspect import iscoroutinefunction
 
     if iscoroutinefunction(function):
@@ -598,6 +615,7 @@ async def _shielded(coroutine: Coroutine[Any, Any, T]) -> T:
     """
     from ferrule.kernel.concurrency.spawner import is_asyncio
 
+    # `asyncio.shield` needs a task; on trio a shielded scope does the same.
     if not is_asyncio():
         with anyio.CancelScope(shield=True):
             return await coroutine

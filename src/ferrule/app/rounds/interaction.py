@@ -30,6 +30,7 @@ __all__ = ["InteractionMixin"]
 
 T = TypeVar("T")
 
+# Otherwise a client that accepts each time without opening the page would keep the call running for ever.
 MAX_VISITS = 20
 """How often ``elicit_url`` asks the user to open a page that is not ``done``."""
 
@@ -127,7 +128,9 @@ class InteractionMixin:
         from ferrule.app.rounds.questions import elicit_url_question
 
         rounds = self._rounds
+        # `elicitationId` exists in 2025-11-25 only, where it names the page in a later notification.
         needs_id = self.request.revision.has_url_elicitation_error
+        # Derived and not random: it must be the same in each round.
         elicitation_id = rounds.idempotency_key(rounds.next_page()) if needs_id else None
         for _ in range(MAX_VISITS):
             question = elicit_url_question(message, url, elicitation_id=elicitation_id, key=key, timeout_s=timeout_s)

@@ -1,8 +1,7 @@
 """What the rounds of one call have settled so far, as a value that can be sealed.
 
-An `Entry` is one answer, one expiry, one refusal for good or one step's outcome, with the sequence number of the batch
-in which it became known; replay hands entries out in that order. An `Outstanding` is a question asked and not yet
-answered.
+An `Entry` is an answer, an expiry, a final refusal or the outcome of a step, with the sequence number of its batch;
+replay delivers entries in this order. An `Outstanding` is a question without an answer.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ EntryKind: TypeAlias = Literal["answer", "expired", "invalid", "step", "step_fai
 
 @dataclass(slots=True)
 class Entry:
-    """One settled key.
+    """What is recorded under one key.
 
     Attributes:
-        sequence: number of its batch; equal for answers that came together.
-        kind: what it is.
+        sequence: number of its batch; equal for answers that arrived together.
+        kind: one of `EntryKind`.
         digest: of the question's content or the step's arguments when it was recorded.
         value: the raw answer, the step's result, the text of a failure, or the seconds that the caller of an abandoned
             step waited before it was cancelled.
-        consumed: whether a round has handed it to the body already.
+        consumed: whether a round has delivered it to the body.
     """
 
     sequence: int
@@ -43,9 +42,9 @@ class Outstanding:
 
     Attributes:
         digest: of its content.
-        asked_at: seconds since the epoch, of the first time it was asked.
-        refused: how many answers did not fit.
-        timeout_s: its own limit, ``None`` for none.
+        asked_at: time at which it was asked first, in seconds since the epoch.
+        refused: number of answers that did not fit.
+        timeout_s: seconds after which it expires; ``None`` for no limit.
     """
 
     digest: str
@@ -60,10 +59,10 @@ class Journal:
 
     Attributes:
         call_id: a random id, made in the first round.
-        started_at: seconds since the epoch, of the first round.
-        round: counts from 1.
-        sequence: the last batch number given out.
-        idle_rounds: rounds in a row without a newly used answer.
+        started_at: time of the first round, in seconds since the epoch.
+        round: number of this round, from 1.
+        sequence: number of the last batch.
+        idle_rounds: number of successive rounds without a newly used answer.
         entries, outstanding: by key.
         manual: the state of a returned `InputRequired`.
     """
@@ -84,6 +83,7 @@ class Journal:
 
     def to_json(self) -> list[Any]:
         """Return a compact JSON form."""
+        # A list without names: the state is sent to the client and back in each round.
         return [
             self.call_id,
             self.started_at,

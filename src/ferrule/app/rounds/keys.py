@@ -50,6 +50,7 @@ def content_digest(content: Any) -> str:
 
 def digest_of_texts(*texts: str) -> str:
     """Return a digest of some texts and their lengths: 16 hexadecimal digits; cheaper than `content_digest`."""
+    # With lengths, or `("ab", "c")` and `("a", "bc")` would be equal. "replace": texts may contain lone surrogates.
     return hashlib.sha256("".join([f"{len(text)}:{text}" for text in texts]).encode("utf-8", "replace")).hexdigest()[
         :16
     ]
@@ -59,6 +60,7 @@ def question_base(key: str | None, method: str, digest: str) -> str:
     """Return the base of a question's key: the explicit one, or the method with the content's digest."""
     if key is not None:
         return check_key(key)
+    # `/` separates scopes.
     return f"{method.replace('/', '-')}:{digest}"
 
 

@@ -34,6 +34,7 @@ class InputRequired:
         state: any JSON value; the next call has it in ``ctx.input_state``. It passes through the client sealed.
     """
 
+    # By this marker `run_body` finds it without importing this module.
     is_input_required: ClassVar[bool] = True
 
     questions: Mapping[str, Question | Mapping[str, Any]] = field(default_factory=dict[str, Any])
@@ -100,6 +101,7 @@ async def answer_manually(
         RoundLimitExceeded: the function returned questions too often.
     """
     connection = request.session.connection
+    # All of them before the first is sent: half of the questions would be useless to the function.
     missing = missing_for_requests(connection.client_capabilities_raw, asked.requests())
     if missing is not None:
         raise ClientLacks(missing) if connection.revision.has_rounds else connection.capability_error(missing)
@@ -111,6 +113,7 @@ async def answer_manually(
 async def _modern(request: ServerRequestContext[Any], asked: InputRequired) -> InputRequiredResult:
     settings = settings_of(request.server)
     rounds = request.session.rounds
+    # The same journal in each round, so that `max_rounds` counts the whole call.
     journal = Rounds.new_journal(settings) if rounds is None else rounds.journal
     journal.round += 1
     if journal.round > settings.max_rounds:
@@ -133,6 +136,7 @@ async def _legacy(
     for _ in range(settings_of(request.server).max_rounds):
         answers: dict[str, Any] = {}
         for key, question in asked.requests().items():
+            # One after the other, in the author's order: many clients show one form at a time.
             answers[key] = await session.send_request(question["method"], question["params"])
         session.manual_answers = answers, asked.state
         value = await function(**kwargs)

@@ -34,6 +34,7 @@ __all__ = [
 
 DataT = TypeVar("DataT")
 
+# Forms are flat objects of these ("Elicitation").
 _PRIMITIVES: Final = frozenset({"string", "number", "integer", "boolean"})
 
 
@@ -146,6 +147,7 @@ def form_for(wanted: Any) -> Form:
         TypeError: a field is not text, a number, a truth value or a choice (the author's mistake).
     """
     if isinstance(wanted, Mapping):
+        # A copy: the author may change the mapping later, and the digest must stay.
         schema: dict[str, Any] = to_builtins(wanted)
         return _form_of(schema, _checked_by(schema))
     try:
@@ -167,6 +169,7 @@ def _in_order(schema: Any) -> Any:
     made = {name: _in_order(value) for name, value in cast("dict[str, Any]", cast("object", schema)).items()}
     for name in ("enum", "oneOf", "anyOf", "required"):
         if isinstance(made.get(name), list):
+            # By digest, since members may be of any JSON type and cannot be compared.
             made[name] = sorted(made[name], key=content_digest)
     return made
 
@@ -182,6 +185,7 @@ def _make_form(wanted: Any) -> Form:
     whole = model_profile(exact, formats=FORM_FORMATS)
     is_class = whole.get("type") == "object" and "properties" in whole
     if not is_class:
+        # A form is an object; a scalar becomes its only field.
         whole = {"type": "object", "properties": {"value": whole}, "required": ["value"]}
     form, nullable = _form(whole, wanted)
     fillable = form["properties"].keys() - whole.get("required", ())
@@ -193,6 +197,7 @@ def _make_form(wanted: Any) -> Form:
         given = cast("Mapping[str, Any]", content)
         # As for arguments: null means that the field is absent, if its type forbids null and it has a default.
         made = {name: value for name, value in given.items() if value is not None or name not in fillable - takes_null}
+        # Clients leave out fields that the user has not filled in; the author's type needs null for them.
         made |= {name: None for name in nullable if name not in made}
         if not is_class and "value" not in made:
             raise MisfitAnswer("the field value is missing")
@@ -257,6 +262,7 @@ def _checked_by(schema: dict[str, Any]) -> Callable[[Any], Any]:
     def read(content: Any) -> Any:
         if not isinstance(content, Mapping):
             raise MisfitAnswer("the content is no object")
+        # Compiled at the first answer: most forms are answered once, and the validator is a large import.
         if not made:
             from ferrule.app.signatures.validation import problems_by
 
@@ -338,6 +344,7 @@ def roots_question(*, key: str | None = None, timeout_s: float | None = None) ->
     def read(raw: Any) -> list[Root]:
         return _read(raw, ListRootsResult).roots
 
+    # Shared: roots are the same for all branches, and the question has no content that could differ.
     return Question("roots/list", None, read, key, timeout_s, shared=True, digest="roots")
 
 

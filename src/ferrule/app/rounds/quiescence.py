@@ -19,6 +19,7 @@ from typing import Final
 
 __all__ = ["QUIET_PASSES", "Quiescence"]
 
+# The longest chain from an answer to the next question: future, task, `gather`, `wait_for`, body, with some reserve.
 QUIET_PASSES: Final = 8
 """Iterations of the event loop without activity after which the body is quiescent."""
 
@@ -85,7 +86,7 @@ class Quiescence:
                 self._handle = self._loop.call_later(timeout_s, self._wake, context=self._context)
 
     def let_go(self) -> None:
-        """Forget, after `close`, what leads back to the request."""
+        """Remove the references to the request; called after `close`."""
         self._handle = None
         self._context = contextvars.Context()
         self._working, self._on_quiescent = (), _nothing
@@ -113,6 +114,7 @@ class Quiescence:
 
     def _pass(self) -> None:
         self._handle = None
+        # The end of the work calls `touch`, which starts the counting again.
         if self._working:
             self._is_resting = True
             return
@@ -127,4 +129,4 @@ class Quiescence:
 
 
 def _nothing() -> None:
-    """What is called when nothing is left to call."""
+    """Do nothing; replaces the callback of a closed `Quiescence`."""

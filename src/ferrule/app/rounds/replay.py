@@ -50,6 +50,7 @@ logger = logging.getLogger("ferrule.app.rounds")
 IDLE_ROUNDS: Final = 3
 """Maximum number of successive rounds without a newly used answer; after it the call fails."""
 
+# A loop that catches its cancellation would otherwise use the processor without end.
 _CALLS_AFTER_SUSPENSION: Final = 1000
 """Calls on the context that a body may make after it has ignored its cancellation; later ones never return."""
 
@@ -101,6 +102,7 @@ class ReplayRounds(Rounds):
         self._late_calls = 0
         self._reply: InputRequiredResult | None = None
         self._reply_error: Exception | None = None
+        # The first round cannot have an answer, so that it does not count as idle.
         self._used_new_answer = journal.round == 1
         self._abandoned: set[asyncio.Future[NoReturn]] = set()
         self._lost: str | None = None
@@ -132,6 +134,7 @@ class ReplayRounds(Rounds):
             if not expired and key not in responses:
                 continue
             sequence = sequence or self.journal.next_sequence()
+            # Expired wins: the body may have promised that a late answer has no effect.
             kind, value = ("expired", asked.timeout_s) if expired else ("answer", responses[key])
             entry = Entry(sequence, cast("Any", kind), asked.digest, value)
             self.journal.entries[key] = self._due[key] = entry
@@ -161,6 +164,7 @@ class ReplayRounds(Rounds):
             del self.journal.outstanding[key]
             asked = None
         parked = _Parked(key, digest, self._loop.create_future(), question=question)
+        # Counted over all rounds, since each round refuses one answer at most.
         parked.refused = 0 if asked is None else asked.refused
         self._by_base[base] = parked
         try:
@@ -181,6 +185,7 @@ class ReplayRounds(Rounds):
     async def _wait_for(self, parked: _Parked) -> Any:
         is_shared = parked.question is not None and parked.question.shared
         try:
+            # Shielded if shared: the cancellation of one branch must not cancel the future of the others.
             return await (asyncio.shield(parked.future) if is_shared else parked.future)
         finally:
             parked.waiters -= 1
@@ -203,6 +208,7 @@ class ReplayRounds(Rounds):
         self._late_calls += 1
         if self._late_calls > _CALLS_AFTER_SUSPENSION:
             logger.error("A body ignores its cancellation; its next call on the context waits for ever")
+            # Never done; the cancellation of the request still ends it.
             await self._loop.create_future()
         await asyncio.sleep(0)
         raise asyncio.CancelledError
@@ -229,6 +235,7 @@ class ReplayRounds(Rounds):
         task.add_done_callback(self._step_done)
         self._quiescence.touch()  # or a round that ends in this iteration of the loop would miss the step
         try:
+            # Shielded: an effect that has begun must be recorded, even if its caller is cancelled.
             entry = await asyncio.shield(task)
         except asyncio.CancelledError:
             if call.is_check:
@@ -287,6 +294,7 @@ class ReplayRounds(Rounds):
         error = NonDeterminismError(
             f"The round before continued without the step {call.name!r}, and this one waits for it"
         )
+        # A body without its time-out would wait here for ever.
         late = self._loop.call_later(self._patience_s(), _set_exception, future, error)
         self._abandoned.add(future)
         self._quiescence.touch()
@@ -481,7 +489,9 @@ class ReplayRounds(Rounds):
         if carrier is not None:
             self._foreign_before = carrier.foreign_cancels
             carrier.foreign_cancels -= 1  # the `cancel()` below is not one from outside
+        # Once: a body may handle its cancellation, for example to roll back a transaction.
         self._body_task.cancel()
+        # The body first: callers that were cancelled before it would look like failed branches to its `gather`.
         self._unwinding = self._loop.call_soon(self._release_after, QUIET_PASSES)
 
     def _release_after(self, passes: int) -> None:
@@ -508,12 +518,14 @@ class ReplayRounds(Rounds):
         """
         journal, settings = self.journal, self.settings
         journal.idle_rounds = 0 if self._used_new_answer else journal.idle_rounds + 1
+        # A body that asks another question in each round, such as one with the time in its text, would never end.
         if journal.idle_rounds >= IDLE_ROUNDS:
             raise NonDeterminismError(f"{IDLE_ROUNDS} rounds in a row used no new answer")
         journal.round += 1
         if journal.round > settings.max_rounds:
             raise RoundLimitExceeded(f"A call may take {settings.max_rounds} rounds")
         now = settings.clock()
+        # Questions that the body no longer asks are removed; answers to them are then ignored.
         before, journal.outstanding = journal.outstanding, {}
         requests: dict[str, Any] = {}
         for parked in self._parked.values():
@@ -588,9 +600,9 @@ class ReplayRounds(Rounds):
         return found if isinstance(found, asyncio.CancelledError) else asyncio.CancelledError()
 
     def let_go(self) -> None:
-        """Forget the request, and what waited for the end of the body, which holds the request by its context.
+        """Remove the references to the request, also those of the callbacks, whose context references it.
 
-        Nothing that still calls gets further than `check_open`.
+        Later calls of the body end in `check_open`.
         """
         self.request = cast("Any", None)
         self._unwinding = None
@@ -635,6 +647,8 @@ class ReplayRounds(Rounds):
                 except (KeyboardInterrupt, SystemExit) as error:  # raised by a task, it would end the event loop
                     exits[index] = error
 
+        # Not a `TaskGroup`: it cancels the other branches after the first failure, whose steps must end and be
+        # recorded.
         tasks = [self._loop.create_task(branch(index, awaitable)) for index, awaitable in enumerate(awaitables)]
         if not tasks:
             return []
@@ -648,6 +662,7 @@ class ReplayRounds(Rounds):
         try:
             if exits:
                 raise exits[min(exits)]
+            # The lowest index and not the first in time, so that each round raises the same.
             failures = [task for task in tasks if task.cancelled() or task.exception() is not None]
             return failures[0].result() if failures else [task.result() for task in tasks]
         finally:

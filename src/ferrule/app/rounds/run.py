@@ -44,11 +44,13 @@ async def run_body(
             return await session.rounds.ask_manually(value, function, kwargs)
         return value
     try:
+        # The task is recorded even if the body never asks: an engine that is made later must know which task to cancel.
         session.body_task = _look(session.loop) or _NO_TASK
     except RuntimeError:  # no asyncio here
         session.body_task = _NO_TASK
     if session.connection.revision.has_rounds:
         params = request.params
+        # Before the body runs: an invalid state must be refused without running anything.
         if params.request_state is not None or params.input_responses is not None:
             await _resume(request)
     try:
@@ -73,7 +75,7 @@ async def run_body(
 async def _settled(
     request: ServerRequestContext[Any], function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any], value: Any
 ) -> Any:
-    """The answer of a body that has asked, or that returns its questions."""
+    """Return the result of a body that has asked questions, or that returns them."""
     session = request.session
     try:
         if session.rounds is not None:
@@ -88,7 +90,7 @@ async def _settled(
 
 
 def _leave(session: ServerSession) -> None:
-    """The call has ended. Its engine holds the request and is held by it: a cycle, unless one lets go of the other."""
+    """Mark the call as ended, and break the reference cycle between its engine and its request."""
     session.body_task = _ENDED
     rounds = session.rounds
     if rounds is not None:
@@ -186,6 +188,7 @@ async def _resume(request: ServerRequestContext[Any]) -> None:
 
 def _first_look(loop: Any) -> Any:
     """Return the current task; replace `_look` with asyncio's function, if asyncio is imported."""
+    # The function of asyncio instead of this one saves a call for each request; asyncio may not be imported yet.
     global _look
     asyncio_module = sys.modules.get("asyncio")
     if asyncio_module is None:

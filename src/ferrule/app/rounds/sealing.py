@@ -26,8 +26,11 @@ from ferrule.wire.faults import DecodeError
 
 __all__ = ["AeadSealer", "InMemorySealer", "Sealer", "StateKey", "sealer_for"]
 
+# 96 bits, the length that AES-GCM uses without hashing it first (NIST SP 800-38D, section 5.2.1.1).
 _NONCE_BYTES: Final = 12
+# Distinguishes the few keys of a rotation; not a secret.
 _KEY_ID_BYTES: Final = 6
+# The form of the token; another one could not be read by processes of an older release.
 _VERSION: Final = b"\x01"
 _CONTEXT: Final = b"ferrule request state 1"
 MAX_TOKEN_CHARS: Final = 4 * 1024 * 1024
@@ -51,6 +54,7 @@ class StateKey:
         raw = secret.encode() if isinstance(secret, str) else secret
         if len(raw) < 32:
             raise ValueError("A state key has at least 32 bytes")
+        # A key of exactly 32 bytes for AES-256, and another one than that of any other use of the same secret.
         self._secret = hashlib.sha256(b"ferrule state key" + raw).digest()
         self.id = hashlib.sha256(b"ferrule state key id" + self._secret).digest()[:_KEY_ID_BYTES]
         self.opens_only = opens_only
@@ -107,6 +111,7 @@ class AeadSealer:
         # Random nonces of 96 bits are safe for 2^32 tokens of one key (NIST SP 800-38D, section 8.3).
         nonce = secrets.token_bytes(_NONCE_BYTES)
         sealed = self._ciphers[self._seals.id].encrypt(nonce, encode(payload), _CONTEXT + head)
+        # The head is authenticated too (associated data), so that the id of the key cannot be exchanged.
         return base64.urlsafe_b64encode(head + nonce + sealed).decode().rstrip("=")
 
     def open(self, token: str) -> Any:
@@ -121,6 +126,7 @@ class AeadSealer:
         raw = _decode_token(token)
         head, rest = raw[: 1 + _KEY_ID_BYTES], raw[1 + _KEY_ID_BYTES :]
         cipher = self._ciphers.get(head[1:])
+        # 16 bytes: the tag of GCM.
         if head[:1] != _VERSION or cipher is None or len(rest) < _NONCE_BYTES + 16:
             raise StateUnknownKey("The request state was not issued by this server")
         try:
@@ -165,6 +171,7 @@ class InMemorySealer:
             len(self._states) >= self._max_states or self._bytes > self._max_bytes or self._oldest() <= now
         ):
             self._bytes -= len(self._states.popitem(last=False)[1][1])
+        # Random, because the handle is the only protection of the state here.
         handle = f"held.{secrets.token_urlsafe(24)}"
         self._states[handle] = (now + self._ttl_s, state)
         return handle

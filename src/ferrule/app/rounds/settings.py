@@ -77,6 +77,7 @@ class RoundsSettings:
         self.uses_process_key = self.state.keys is None
         self.used_states: OneTimeMarks | None = None
         if self.state.is_single_use:
+            # Without a store a state could be opened once in each process; with one worker that is enough.
             self.used_states = MemoryMarks() if marks is None else marks
         self.max_rounds = max_rounds
         self.marks = marks
@@ -84,6 +85,7 @@ class RoundsSettings:
         self.grace_s = grace_s
         self.replay_wait_s = replay_wait_s
         self.step_wait_s = step_wait_s
+        # Another pool than that of sync tools, which keep their threads while they wait for steps.
         self.threads = WorkerThreads(max_step_threads)
         self._has_warned_of_keys = False
         self.clock = clock

@@ -64,6 +64,7 @@ async def seal_state(request: ServerRequestContext[Any], settings: RoundsSetting
         raise StateTooLarge(
             f"The state of this call has {len(body)} bytes, more than inline_state_bytes; configure a store"
         )
+    # A new key in each round: a client may still send the state of an earlier one again.
     key = secrets.token_urlsafe(24)
     try:
         await settings.blobs.put(key, body, ttl_s=max(_expires_at(settings, journal) - settings.clock(), 0))
@@ -77,6 +78,7 @@ def _sealed(request: ServerRequestContext[Any], settings: RoundsSettings, journa
 
 
 def _expires_at(settings: RoundsSettings, journal: Journal) -> float:
+    # Each round extends the life of the state, but not for ever: it may contain permissions of its first round.
     return min(settings.clock() + settings.state.ttl_s, journal.started_at + settings.state.max_s)
 
 
@@ -98,6 +100,7 @@ async def open_state(request: ServerRequestContext[Any], settings: RoundsSetting
     if not isinstance(payload, list) or len(cast("list[Any]", cast("object", payload))) != 4:
         raise StateTampered("The request state has an unknown form")
     expires_at, principal, binding, content = cast("list[Any]", cast("object", payload))
+    # 2026-07-28, "Multi Round-Trip Requests": a state is bound to the principal, the request and a short time.
     if settings.clock() >= expires_at:
         raise StateExpired("The request state has expired; begin the call again")
     if principal != _principal(request):
@@ -116,5 +119,6 @@ async def open_state(request: ServerRequestContext[Any], settings: RoundsSetting
         if body is None:
             raise StateExpired("The request state is no longer kept; begin the call again")
         content = decode(body)
+    # For middleware: results of a resumed call must not be cached (2026-07-28, "Caching").
     request.session.notes |= {"resumed"}
     return Journal.from_json(content)

@@ -30,6 +30,7 @@ from ferrule.wire.codec import to_builtins
 
 __all__ = ["Answer", "AskedQuestion", "JournalWriter", "WaitingRounds"]
 
+# A task lives for `max_ttl_s`, which is a day by default; the rest is for servers that allow more.
 _TASK_MARK_TTL_S: Final = 7 * 24 * 3600.0
 
 Answer: TypeAlias = tuple[Literal["answer", "invalid"], Any]
@@ -129,6 +130,7 @@ class WaitingRounds(ReplayRounds):
     def _record(self, settled: Mapping[str, tuple[str, Any]]) -> None:
         if not settled:
             return
+        # One batch: answers that arrived together are delivered together, as in a round.
         sequence = self.journal.next_sequence()
         for key, (kind, value) in settled.items():
             entry = Entry(sequence, cast("Any", kind), self.journal.outstanding[key].digest, value)
@@ -170,6 +172,7 @@ class WaitingRounds(ReplayRounds):
                 return await answer_manually(self.request, value, function, kwargs)
             questions = value.requests()
             answers = await asyncio.gather(
+                # All at once, as the questions of one round.
                 *(
                     self.ask(Question(question["method"], question["params"], lambda raw: raw, key=_valid_key(key)))
                     for key, question in questions.items()
@@ -196,6 +199,7 @@ class WaitingRounds(ReplayRounds):
             else:
                 super()._end_round()
             return
+        # The write takes time; if the body continued meanwhile, the saved questions are out of date (`_saved`).
         seen = self._quiescence.activity
         self._saving = self._loop.create_task(writer.save(self.journal, self._questions()))
         self._saving.add_done_callback(lambda saving: self._saved(saving, seen))
@@ -219,6 +223,7 @@ class WaitingRounds(ReplayRounds):
         asked: list[AskedQuestion] = []
         for parked in self._parked.values():
             question = parked.question
+            # A done future has its answer; its caller has just not run yet.
             if question is None or parked.future.done():
                 continue
             known = before.get(parked.key)

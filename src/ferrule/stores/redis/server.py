@@ -27,8 +27,10 @@ T = TypeVar("T")
 DEFAULT_PREFIX: Final = "ferrule"
 _RETRY_S: Final = 0.05
 _PROBE_S: Final = 1.0
+# For each process: a server with many workers must not use up the 10,000 clients that Redis accepts by default.
 _MAX_CONNECTIONS: Final = 64
 
+# Error codes of Redis: no memory left, no disk for a snapshot, fewer replicas than required.
 _NOT_WRITABLE: Final = ("OOM ", "MISCONF ", "NOREPLICAS ")
 
 NOW: Final = """
@@ -46,6 +48,7 @@ def milliseconds(seconds: float) -> int:
 
 def digest(text: str) -> str:
     """Return 32 hexadecimal digits for a text that is long or private, for use in a key."""
+    # "surrogatepass": owners and keys may contain lone surrogates, which strict UTF-8 refuses.
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
@@ -103,6 +106,7 @@ class RedisServer:
         return self._both()[1]
 
     def _both(self) -> tuple[Any, Any]:
+        # A socket must not be used by two processes, nor by two event loops.
         owner = (os.getpid(), asyncio.get_running_loop())
         if self._clients is None or self._owner != owner:
             self._owner = owner
@@ -117,6 +121,7 @@ class RedisServer:
         options = {"socket_timeout": self._timeout_s, "socket_connect_timeout": self._timeout_s}
         # `run` retries: retries of redis-py would add its timeouts up to half a minute. In a cluster redis-py must
         # retry after a slot has moved.
+        # 30 seconds: firewalls close idle connections without notice; a ping finds that before a command does.
         single = redis.Redis.from_url(self.url, health_check_interval=30, retry=retries(at_once, 0), **options)
         if not self._is_cluster:
             return single, single
@@ -131,6 +136,7 @@ class RedisServer:
         """
         clock = asyncio.get_running_loop().time
         self._both()  # the first time this imports redis-py, which must not use up the patience
+        # No patience while Redis is known to be away: see the module.
         retry_until = clock() if self._is_away else clock() + self._patience_s
         timeout_s = min(self._timeout_s, _PROBE_S) if self._is_away else self._timeout_s
         try:
@@ -171,9 +177,9 @@ class RedisServer:
         except _away(exceptions) as error:
             raise ConnectionError(f"Redis cannot be reached: {error}") from error
         except exceptions.ResponseError as error:
-            # By the code in the text: where it comes from inside a script, it is not at the begin.
+            # By the code in the text: if it comes from inside a script, it is not at the beginning.
             if isinstance(error, exceptions.ReadOnlyError) or "READONLY" in str(error):
-                await self.aclose()  # a replica now; whoever is asked next may be the new primary
+                await self.aclose()  # a replica now: a new connection may reach the new primary
                 raise _IsReplica(f"Redis cannot be written to: {error}") from error
             if isinstance(error, exceptions.OutOfMemoryError) or any(code in str(error) for code in _NOT_WRITABLE):
                 raise _Refuses(f"Redis cannot be written to: {error}") from error
@@ -181,11 +187,12 @@ class RedisServer:
         except AttributeError as error:
             if not self._is_cluster or error.obj is not None:
                 raise
-            # While redis-py looks a cluster up anew, it closes connections that others are opening (seen in 8.1).
-            raise ConnectionError(f"A connection was closed from under its user: {error}") from error
+            # While redis-py loads the nodes of a cluster again, it closes connections that other tasks are opening
+            # (seen in 8.1).
+            raise ConnectionError(f"A connection was closed while it was in use: {error}") from error
 
     async def _know_the_nodes(self) -> None:
-        """The first look at a cluster, by one alone: redis-py breaks the connections of those who look together."""
+        """Load the nodes of a cluster, in one task at a time: redis-py breaks connections if several tasks do it."""
         async with self._looks_up:
             await self._both()[0].initialize()
 
@@ -197,7 +204,9 @@ class RedisServer:
     async def aclose(self) -> None:
         """Close the connections of the running loop."""
         if self._clients is not None and self._owner == (os.getpid(), asyncio.get_running_loop()):
+            # Taken first: a call that arrives while this closes must open new connections.
             clients, self._clients, self._owner = self._clients, None, None
+            # Both are the same object unless it is a cluster.
             for client in dict.fromkeys(clients):
                 await client.aclose()
 

@@ -16,6 +16,7 @@ from ferrule.stores.redis.server import NOW, RedisServer, milliseconds
 __all__ = ["RedisChannel", "RedisEvents", "RedisSessions"]
 
 _RETRY_S: Final = 0.2
+# A subscription without messages is checked by a ping after this time: a lost connection is not noticed otherwise.
 _QUIET_S: Final = 30.0
 
 
@@ -130,6 +131,7 @@ class RedisEvents:
         number: int
         number, *dropped = await self._server.run(lambda client: client.eval(_APPEND, 3, *keys, *values))
         if dropped:
+            # In a second command: a script may only touch keys that it was given, and these were not known before.
             logs = [self._log(session_id, name.decode()) for name in dropped]
             await self._server.run(lambda client: client.delete(*logs))
         return f"{stream_id}-{number}"
@@ -137,6 +139,7 @@ class RedisEvents:
     async def replay(self, session_id: str, last_event_id: str) -> Replay | None:
         """Return the events after ``last_event_id`` on its stream; see `EventStore.replay`."""
         stream_id, _, number = last_event_id.rpartition("-")
+        # Untrusted. Lua's numbers are exact up to 2^53, which has 16 digits.
         if not stream_id or not (number.isascii() and number.isdigit()) or len(number) > 15:
             return None
         keys, seen = (self._log(session_id, stream_id), self._streams(session_id)[0]), int(number)
@@ -170,6 +173,7 @@ class RedisChannel:
             try:
                 await self._server.translated(lambda _: self._listen(on_message, on_ready))
             except (ConnectionError, TimeoutError):
+                # Otherwise an unreachable server would make this loop use the whole processor.
                 await asyncio.sleep(_RETRY_S)
 
     async def _listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None) -> None:
@@ -180,7 +184,7 @@ class RedisChannel:
             while not _is_cancelled():
                 message: Any = await pubsub.get_message(timeout=_QUIET_S)
                 if message is None:
-                    if is_pinged:  # no reply to the ping in the same time: the connection is dead
+                    if is_pinged:  # no reply to the ping in the same time: the connection is lost
                         raise TimeoutError("Redis does not answer")
                     is_pinged = True
                     await pubsub.ping()

@@ -180,6 +180,7 @@ def open_redis(url: str) -> Store:
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
     prefix = options.pop("prefix", DEFAULT_PREFIX)
+    # `{}` would change the hash tag, `:` the parts of a key, and `*` a pattern.
     if not parts.hostname or not prefix or any(character in prefix for character in "{}:* "):
         raise StoreUrlError(f"{_shown(url)!r} is not redis://host:port/database?prefix=name")
     scheme, _, kind = parts.scheme.partition("+")

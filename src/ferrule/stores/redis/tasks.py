@@ -1,6 +1,6 @@
-"""Task records in Redis. Leases and lives are counted by the clock of Redis, so that workers whose clocks differ agree.
+"""Task records in Redis, whose clock measures leases and lifetimes, so that workers with different clocks agree.
 
-All records of one prefix share a slot of a cluster: the bounds on their number are of all of them together.
+All records of one prefix share a slot of a cluster, because the bounds on their number hold for all of them together.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _OWNER_IS_FULL: Final = 2
 _EXISTS: Final = 3
 
 # Scripts get the names of all keys that they touch, so that a cluster can route them. ``all`` and ``leases`` are sorted
-# sets of task ids, by expiry and by the end of the lease, both in milliseconds. ``owned`` and ``lives`` hold those of
-# one owner, by the order of adding and by expiry: the second counts the first and tells which of them have expired.
-# These sets live as long as the record in them that lives longest. What takes memory is written before anything is
-# cleaned up: a full Redis refuses the first write of a script that needs memory, and no later one.
+# sets of task ids, by expiry and by the end of the lease, both in milliseconds. ``owned`` and ``lives`` contain those
+# of one owner, by the order of adding and by expiry: ``lives`` gives their number, and those that have expired. Each
+# set expires with the last of its records. A script first writes what takes memory and then deletes: a full Redis
+# refuses the first write of a script that needs memory, and no later one.
 
 _FORGET_EXPIRED: Final = """
 local function forget_expired(owned, lives, all)
@@ -203,6 +203,8 @@ class RedisTasks:
                 raise KeyError(after)
             ids = found[::2]
             read = await self._found(ids)
+            # Fewer than were asked for if some expired between the two round trips: the page is then filled from older
+            # ones.
             tasks += read
             if len(read) == len(ids):
                 return tasks
@@ -222,6 +224,7 @@ class RedisTasks:
         names = [task_id.decode() for task_id in ids]
 
         async def read(client: Any) -> list[Any]:
+            # No transaction: each record is read on its own, and `replace` checks its version.
             pipeline = client.pipeline(transaction=False)
             for task_id in names:
                 pipeline.hmget(self._task(task_id), *_FACTS)

@@ -37,9 +37,11 @@ __all__ = ["SqliteFile", "transaction"]
 
 T = TypeVar("T")
 
+# Another process may be deleting many expired rows; requests wait rather than fail.
 _BUSY_TIMEOUT_S: Final = 30.0
 _SWEEP_EVERY_S: Final = 60.0
 
+# Two clocks that are read one after the other differ a little; a restart or a wrong clock differs by more.
 _CLOCK_TOLERANCE_S: Final = 2.0
 
 _NOT_WRITABLE: Final = frozenset(
@@ -152,10 +154,13 @@ class SqliteFile:
     ) -> None:
         self.path = path
         self._clock = uptime_s if clock is None else clock
-        self._tells_the_time = clock is not None
+        self._has_own_clock = clock is not None
         self._shift_s = 0.0
         self.max_cache_bytes = max_cache_bytes
+        # In addition to the limiter, which does not count calls of other event loops and of `close`.
         self._lock = threading.Lock()
+        # A limiter belongs to one event loop, and one file may be used by several; `id` keeps the names of two files
+        # apart.
         self._turn: RunVar[anyio.CapacityLimiter] = RunVar(f"ferrule.sqlite.{id(self)}")
         self._held = _ProcessConnection()
         self._is_durable = True
@@ -247,6 +252,7 @@ class SqliteFile:
 
     def _open(self) -> sqlite3.Connection:
         connection = self._held.connection
+        # After a fork: the parent's connection is left open, since closing it would drop the locks of the parent.
         if connection is None or self._held.pid != os.getpid():
             connection = self._new(_BUSY_TIMEOUT_S)
             try:
@@ -261,17 +267,20 @@ class SqliteFile:
     def _agreed_shift_s(self, connection: sqlite3.Connection) -> float:
         """Return the seconds to add to the clock to get the time of the file; set that time if it is not set."""
         boot, uptime, clock = boot_id(), uptime_s(), self._clock()
-        own = clock if self._tells_the_time else time.time()
+        # In a transaction, so that two processes that open a new file at the same time agree on one time.
+        own = clock if self._has_own_clock else time.time()
         with transaction(connection):
             row: Any = connection.execute("SELECT boot_id, started_at, seen_at FROM ferrule_clock").fetchone()
             if row is not None and row[0] == boot and row[1] + uptime >= row[2] - _CLOCK_TOLERANCE_S:
                 started_at: float = row[1]
             else:
+                # After a restart of the machine the clock may be behind: time must not go back, or expired rows would
+                # come to life.
                 now = own if row is None else max(own, row[2])
                 started_at = now - uptime
                 connection.execute("INSERT OR REPLACE INTO ferrule_clock VALUES (1, ?, ?, ?)", (boot, started_at, now))
         shift_s = started_at + uptime - clock
-        return 0.0 if self._tells_the_time and abs(shift_s) <= _CLOCK_TOLERANCE_S else shift_s
+        return 0.0 if self._has_own_clock and abs(shift_s) <= _CLOCK_TOLERANCE_S else shift_s
 
     def _new(self, timeout_s: float) -> sqlite3.Connection:
         if not self.path.startswith(":"):
@@ -280,10 +289,13 @@ class SqliteFile:
             # process closes any descriptor of it.
             with suppress(OSError):
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        # `isolation_level=None`: transactions are explicit here. Threads: any of the pool may run a call, one at a
+        # time.
         connection = sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         try:
             self._begin_wal(connection)
             connection.execute("PRAGMA synchronous=FULL")
+            # Immediate: a transaction that begins with a read cannot wait for another writer and would fail as locked.
             connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
             connection.execute(f"PRAGMA busy_timeout={round(timeout_s * 1000)}")
         except BaseException:
@@ -308,7 +320,7 @@ class SqliteFile:
     def _sweep(self, connection: sqlite3.Connection, now: float) -> None:
         for statement in _SWEEPS:
             connection.execute(statement, (now,))
-        if not self._tells_the_time:
+        if not self._has_own_clock:
             connection.execute("UPDATE ferrule_clock SET seen_at = max(seen_at, ?)", (now,))
         rows: Any = connection.execute(
             "SELECT bundle, key, length(bundle) + length(key) + length(value) FROM ferrule_cache "

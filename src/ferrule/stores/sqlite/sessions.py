@@ -21,8 +21,10 @@ from ferrule.stores.sqlite.file import SqliteFile, transaction
 
 __all__ = ["SqliteChannel", "SqliteEvents", "SqliteSessions"]
 
+# Longer than any process may be busy without polling.
 _MESSAGE_LIFE_S: Final = 60.0
 _RETRY_S: Final = 0.2
+# The rows are handled on the event loop, which must not be blocked for long.
 _MOST_AT_ONCE: Final = 256
 
 
@@ -56,6 +58,7 @@ class SqliteSessions:
             ).fetchone()
             if found is None:
                 return None
+            # Written only when the tenth is used up, or when another idle time was configured meanwhile.
             if not now + idle_s <= found[1] <= now + idle_s * 1.1:
                 connection.execute(
                     "UPDATE ferrule_sessions SET expires_at = ? WHERE session_id = ?", (now + idle_s * 1.1, session_id)
@@ -210,6 +213,7 @@ class SqliteChannel:
                 ).fetchall()
             except sqlite3.OperationalError:  # locked by a writer: poll again
                 continue
+            # Otherwise more rows are waiting, and the version must still look changed at the next poll.
             if len(rows) < _MOST_AT_ONCE:
                 version = now
             for number, message in rows:

@@ -156,6 +156,7 @@ class SqliteRateLimits:
                 row: Any = connection.execute("SELECT expires_at FROM ferrule_rates WHERE key = ?", (key,)).fetchone()
                 before = now if row is None else row[0]
                 full_at, wait = next_full_at(before, now, size=size, per_s=per_s)
+                # A refused request changes nothing, so that a flood of them does not write.
                 if full_at != before:
                     connection.execute(
                         "INSERT OR REPLACE INTO ferrule_rates (key, expires_at) VALUES (?, ?)", (key, full_at)
@@ -173,6 +174,7 @@ def open_sqlite(url: str) -> Store:
     """
     parts = urlsplit(url)
     path = unquote(parts.path.removeprefix("/"))
+    # `sqlite://jobs.db` (two slashes) has a host and no path: a frequent mistake.
     if not path or parts.netloc or parts.query or parts.fragment:
         raise StoreUrlError(f"{url!r} is not sqlite:///path")
     file = SqliteFile(path)
@@ -184,6 +186,7 @@ def open_sqlite(url: str) -> Store:
         if os.path.isdir(path):
             raise StoreUrlError(f"{url!r}: {path} is a folder, and not a file")
         exists = os.path.exists(path)
+        # A new file needs a folder in which files can be created.
         if not os.access(path, os.R_OK | os.W_OK) if exists else not os.access(folder, os.W_OK | os.X_OK):
             raise StoreUrlError(f"{url!r}: this user may not write to {path if exists else folder}")
 

@@ -29,6 +29,7 @@ class SqliteTasks:
         def work(connection: sqlite3.Connection, now: float) -> StoredTask:
             stored = as_added(task, now)
             with transaction(connection):
+                # First, because the counts include expired rows until they are deleted.
                 connection.execute("DELETE FROM ferrule_tasks WHERE expires_at <= ?", (now,))
                 found = _find(connection, task.task_id, now)
                 if found is not None:
@@ -74,12 +75,14 @@ class SqliteTasks:
         def work(connection: sqlite3.Connection, now: float) -> list[StoredTask]:
             if not owner and after is None:
                 return []
+            # Above all numbers, so that both cases use one statement.
             before = 2**62
             if after is not None:
                 found: Any = connection.execute(
                     "SELECT number FROM ferrule_tasks WHERE task_id = ? AND owner = ? AND expires_at > ?",
                     (after, owner, now),
                 ).fetchone()
+                # One error for both, or a client could find out which ids of others exist.
                 if found is None or not owner:
                     raise KeyError(after)
                 before = found[0]
@@ -119,7 +122,7 @@ def _find(connection: sqlite3.Connection, task_id: str, now: float) -> StoredTas
 
 
 def _count(connection: sqlite3.Connection, owner: str) -> int:
-    """How many records an owner has; of ``""`` all."""
+    """Return the number of an owner's records; ``""`` for the number of all."""
     row: Any = connection.execute("SELECT tasks FROM ferrule_task_counts WHERE owner = ?", (owner,)).fetchone()
     return 0 if row is None else row[0]
 
