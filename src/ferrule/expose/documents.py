@@ -1,29 +1,49 @@
 """OpenAPI documents from files, URLs and values.
 
-A document is foreign data: its size, its nesting and what its YAML aliases expand to are bounded.
+A document is foreign data: its size, its nesting and what its YAML aliases expand to are bounded. So are the documents
+that it refers to, and where they may be: see `ReferencedDocuments`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urljoin, urlsplit
 
 from ferrule.expose.description.reader import NotADescription
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
 from ferrule.wire.json_types import is_list, is_object
 
-__all__ = ["MAX_DOCUMENT_BYTES", "MAX_DOCUMENT_NODES", "Source", "load_document"]
+__all__ = [
+    "MAX_DOCUMENT_BYTES",
+    "MAX_REFERENCED_BYTES",
+    "MAX_REFERENCED_DOCUMENTS",
+    "ReferencedDocuments",
+    "Source",
+    "load_document",
+]
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 """Of one document."""
 
-MAX_DOCUMENT_NODES = 5_000_000
-"""Values of one document, with YAML aliases counted as often as they are used."""
+MAX_REFERENCED_DOCUMENTS = 100
+"""Documents that one document may refer to, directly or through others."""
+
+MAX_REFERENCED_BYTES = 64 * 1024 * 1024
+"""Of all of them together."""
+
+MAX_YAML_NESTING = 200
+"""Levels of a document in YAML."""
+
+_FEW_VALUES = 100_000
+"""Values that any document may have; a larger one may have as many as it has bytes, aliases counted as often as used."""
 
 _FETCH_TIMEOUT_S = 30
+_MAX_REDIRECTS = 5
+_SUFFIXES = (".json", ".yaml", ".yml")
 
 Source = Mapping[str, Any] | str | bytes | PathLike[str]
 """A decoded document, its text, the path of a file, or an ``http`` or ``https`` URL."""
@@ -41,44 +61,155 @@ def load_document(source: Source) -> tuple[dict[str, Any], str]:
         OSError: the file cannot be read.
     """
     if isinstance(source, Mapping):
-        return dict(source), ""
+        return _plain(dict(source), "the document", MAX_DOCUMENT_BYTES // 16), ""
     if isinstance(source, bytes):
         return _decoded(source, ""), ""
     text = fspath(source)
     if isinstance(source, str):
         if text.startswith(("http://", "https://")):
-            return _decoded(_fetched(text), text), text
+            data, url = _fetched(text, MAX_DOCUMENT_BYTES, lambda target: None)
+            return _decoded(data, text), url
         if text.lstrip()[:1] == "{" or "\n" in text:
-            return _decoded(text.encode(), ""), ""
+            return _decoded(text.encode("utf-8", "replace"), ""), ""
     path = Path(text)
     if path.stat().st_size > MAX_DOCUMENT_BYTES:
         raise NotADescription(f"{text} is larger than {MAX_DOCUMENT_BYTES >> 20} MB")
     return _decoded(path.read_bytes(), text), path.resolve().as_uri()
 
 
-def _fetched(url: str) -> bytes:
-    from urllib.error import URLError
-    from urllib.request import Request, urlopen
+class ReferencedDocuments:
+    """Reads the documents that a document refers to, within bounds.
 
-    request = Request(url, headers={"Accept": "application/json, application/yaml;q=0.9, */*;q=0.5"})
-    try:
-        with urlopen(request, timeout=_FETCH_TIMEOUT_S) as response:
-            data: bytes = response.read(MAX_DOCUMENT_BYTES + 1)
-    except (URLError, OSError, ValueError) as error:
-        raise NotADescription(f"{url} cannot be fetched: {error}") from error
-    if len(data) > MAX_DOCUMENT_BYTES:
-        raise NotADescription(f"{url} is larger than {MAX_DOCUMENT_BYTES >> 20} MB")
-    return data
+    * A document that was read from a file may refer to JSON and YAML files in its own folder and below it.
+    * Over HTTP nothing is fetched unless ``allow_remote``. Then the rules are those of URLs in authorization: a
+      document on the public internet must not lead to a private network or to this machine, by name, by the address
+      that a name has, or by a redirect; plain ``http`` is for loopback.
+
+    Args:
+        base_uri: of the document.
+        allow_remote: fetch documents over HTTP.
+    """
+
+    def __init__(self, base_uri: str, *, allow_remote: bool) -> None:
+        self._base_uri = base_uri
+        self._allow_remote = allow_remote
+        self._documents = 0
+        self._bytes = 0
+
+    def __call__(self, uri: str) -> Any:
+        """Return the document of a URI, decoded.
+
+        Raises:
+            PermissionError: it may not be read.
+            NotADescription: it is neither JSON nor YAML, too large, or cannot be fetched.
+            OSError: the file cannot be read.
+        """
+        scheme = urlsplit(uri).scheme
+        if self._documents == MAX_REFERENCED_DOCUMENTS:
+            raise PermissionError(f"more than {MAX_REFERENCED_DOCUMENTS} documents are not read")
+        room = MAX_REFERENCED_BYTES - self._bytes
+        if scheme == "file":
+            path = self._path(uri)
+            if path.stat().st_size > room:
+                raise NotADescription(f"more than {MAX_REFERENCED_BYTES >> 20} MB of other documents are not read")
+            data, name = path.read_bytes(), path.name
+        elif scheme in ("http", "https"):
+            if not self._allow_remote:
+                raise PermissionError("it is not fetched unless remote references are allowed")
+            data, name = _fetched(uri, room, self._check_url)[0], uri
+        else:
+            raise PermissionError("only files and http URLs are read")
+        self._documents += 1
+        self._bytes += len(data)
+        return _decoded(data, name)
+
+    def _path(self, uri: str) -> Path:
+        base = urlsplit(self._base_uri)
+        parts = urlsplit(uri)
+        if base.scheme != "file" or parts.netloc not in ("", base.netloc):
+            raise PermissionError("files are read beside a document that is a file itself")
+        folder = _file_of(base.path).parent.resolve()
+        path = _file_of(parts.path).resolve()  # a symbolic link is judged by where it leads
+        if not path.is_relative_to(folder) or path.suffix.lower() not in _SUFFIXES:
+            raise PermissionError("only JSON and YAML files in the folder of the document and below are read")
+        return path
+
+    def _check_url(self, url: str) -> None:
+        """Raise `NotADescription` for a URL that may not be fetched."""
+        from socket import gaierror, getaddrinfo
+
+        from ferrule.auth.errors import UnsafeUrl
+        from ferrule.auth.urls import HostClass, UrlPolicy, class_of_address
+
+        policy = UrlPolicy()
+        is_url = self._base_uri.startswith(("http://", "https://"))
+        allowed = policy.class_for(self._base_uri) if is_url else HostClass.PUBLIC
+        try:
+            policy.check(url, allowed)
+            parts = urlsplit(url)
+            for *_, address in getaddrinfo(parts.hostname, parts.port or 443, type=1):
+                if class_of_address(str(address[0])) > allowed:
+                    raise UnsafeUrl(url, "its name resolves to an address that is more private than the document's")
+        except gaierror as error:
+            raise NotADescription(f"the host of {url[:200]} is not known") from error
+        except (UnsafeUrl, ValueError) as error:
+            raise NotADescription(str(error)) from error
+
+
+def _file_of(path: str) -> Path:
+    from urllib.request import url2pathname
+
+    return Path(url2pathname(path)) if "%" in path or Path("/").anchor != "/" else Path(unquote(path))
+
+
+def _fetched(url: str, max_bytes: int, check: Callable[[str], None]) -> tuple[bytes, str]:
+    """Return what a URL holds, and the URL that it came from after redirects, each of which is checked."""
+    from urllib.error import HTTPError
+    from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+    class _NoRedirects(HTTPRedirectHandler):
+        def redirect_request(self, *arguments: Any, **more: Any) -> None:
+            return None
+
+    opener = build_opener(_NoRedirects)
+    shown = url.partition("?")[0][:200]
+    for _ in range(_MAX_REDIRECTS + 1):
+        check(url)
+        request = Request(url, headers={"Accept": "application/json, application/yaml;q=0.9, */*;q=0.5"})
+        try:
+            with opener.open(request, timeout=_FETCH_TIMEOUT_S) as response:
+                data: bytes = response.read(max_bytes + 1)
+        except HTTPError as error:
+            with error:
+                location = error.headers.get("location")
+                if error.code not in (301, 302, 303, 307, 308) or not location:
+                    raise NotADescription(f"{shown} cannot be fetched: it answered {error.code}") from error
+            url = urljoin(url, location)
+            if not url.startswith(("http://", "https://")):
+                raise NotADescription(f"{shown} cannot be fetched: it leads to another kind of URL") from error
+            continue
+        except (OSError, ValueError) as error:
+            raise NotADescription(f"{shown} cannot be fetched: {str(error)[:200]}") from error
+        if len(data) > max_bytes:
+            raise NotADescription(f"{shown} is larger than {max_bytes:,} bytes")
+        return data, url
+    raise NotADescription(
+        f"{shown} cannot be fetched: it leads from one URL to another more than {_MAX_REDIRECTS} times"
+    )
 
 
 def _decoded(data: bytes, name: str) -> dict[str, Any]:
     where = name or "the document"
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    found: Any = None
     if data.lstrip()[:1] == b"{":
         try:
             found = decode(data)
         except DecodeError as error:
-            raise NotADescription(f"{where} is no JSON: {error}") from error
-    else:
+            reason = f"{where} is no JSON: {error}"
+            if data.rstrip()[-1:] == b"}" and b'"' in data[:200]:  # otherwise it may be YAML in its flow style
+                raise NotADescription(reason) from error
+    if found is None:
         found = _yaml(data, where)
     if not is_object(found):
         raise NotADescription(f"{where} is no OpenAPI description, which is an object")
@@ -90,40 +221,68 @@ def _yaml(data: bytes, where: str) -> Any:
         import yaml  # type: ignore[import-untyped]
     except ImportError as error:
         raise ImportError("reading a description in YAML needs PyYAML: pip install 'ferrule[openapi]'") from error
-    # Dates stay text, as they are in JSON. The C parser is much faster, and not on every platform.
+    most = max(_FEW_VALUES, len(data))
+    try:
+        found = yaml.load(data, _loader(yaml, data, most))
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError, LookupError) as error:
+        raise NotADescription(f"{where} is neither JSON nor YAML: {str(error)[:300]}") from error
+    return _plain(found, where, most)
+
+
+def _loader(yaml: Any, data: bytes, most: int) -> Any:
+    """Return a loader of YAML for data that has a bounded nesting.
+
+    Raises:
+        YAMLError: it is nested too deeply, or is no YAML.
+    """
+    # The C parser is much faster, and not on every platform. Building nested values, it recurses without a bound.
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    depth = 0
+    for event in yaml.parse(data, base):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_YAML_NESTING:
+                raise yaml.YAMLError(f"it is nested more than {MAX_YAML_NESTING} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    merged = 0
+
+    def flatten_mapping(self: Any, node: Any) -> None:
+        nonlocal merged
+        base.flatten_mapping(self, node)
+        merged += len(node.value)
+        if merged > most:  # merges of merges
+            raise yaml.YAMLError("it expands to too many values")
+
+    # Dates stay text, as they are in JSON.
     resolvers = {
         first: [(tag, pattern) for tag, pattern in known if tag != "tag:yaml.org,2002:timestamp"]
         for first, known in base.yaml_implicit_resolvers.items()
     }
-    loader: Any = type("JsonLoader", (base,), {"yaml_implicit_resolvers": resolvers})
-    try:
-        found = yaml.load(data, loader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise NotADescription(f"{where} is neither JSON nor YAML: {str(error)[:300]}") from error
-    return _plain(found, where)
+    return type("JsonLoader", (base,), {"yaml_implicit_resolvers": resolvers, "flatten_mapping": flatten_mapping})
 
 
-def _plain(value: Any, where: str) -> Any:
-    """Return a YAML value as JSON has it: names are texts; aliases that make it too large are refused."""
+def _plain(value: Any, where: str, most: int) -> Any:
+    """Return a value of YAML or of Python as JSON has it: names are texts, and nothing is shared or contains itself."""
     nodes = 0
 
     def convert(part: Any, depth: int) -> Any:
         nonlocal nodes
         nodes += 1
-        if nodes > MAX_DOCUMENT_NODES or depth > 500:
+        if nodes > most or depth > MAX_YAML_NESTING:
             raise NotADescription(f"{where} expands to too many values, or refers to itself")
+        if isinstance(part, str):
+            return part if part.isascii() else part.encode("utf-8", "replace").decode()
         if is_object(part):
             return {_name(key): convert(member, depth + 1) for key, member in part.items()}
-        if is_list(part):
+        if is_list(part) or isinstance(part, tuple):
             return [convert(member, depth + 1) for member in part]
-        return part if isinstance(part, str | int | float | bool | None) else str(part)
+        return part if isinstance(part, int | float | bool | None) else str(part)
 
-    try:
-        return convert(value, 0)
-    except RecursionError as error:
-        raise NotADescription(f"{where} is nested too deeply, or refers to itself") from error
+    return convert(value, 0)
 
 
 def _name(key: Any) -> str:
-    return {True: "true", False: "false", None: "null"}.get(key, str(key)) if not isinstance(key, str) else key
+    if isinstance(key, str):
+        return key if key.isascii() else key.encode("utf-8", "replace").decode()
+    return {True: "true", False: "false", None: "null"}.get(key, str(key)) if isinstance(key, bool | None) else str(key)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Unpack, cast
-from urllib.parse import urlsplit
 
 from ferrule._options import check_options
 from ferrule.app.server import MCPServer
 from ferrule.expose.callers.http import HTTPCaller
 from ferrule.expose.credentials import Credentials, WithCredentials
 from ferrule.expose.description.reader import Description, read_description
-from ferrule.expose.documents import Source, load_document
+from ferrule.expose.documents import ReferencedDocuments, Source, load_document
 from ferrule.expose.exchange import Caller
 from ferrule.expose.exposure import Exposure
 from ferrule.expose.settings import ExposeKeywords, ExposeSettings
@@ -27,23 +26,16 @@ def read_openapi(
 
     Args:
         source: the document, its path or its URL; see `load_document`.
-        allow_remote_references: fetch other documents that it refers to, over HTTP; files only beside the document.
-        documents: other documents, by URI.
+        allow_remote_references: fetch other documents that it refers to over HTTP; see `ReferencedDocuments`. Files
+            beside a document that is a file are read without it.
+        documents: other documents, by URI; relative to that of the document, which is empty for a value.
 
     Raises:
         NotADescription: it is none that can be read.
         OSError: the file cannot be read.
     """
     document, uri = load_document(source)
-    fetch: Callable[[str], Any] | None = None
-    if allow_remote_references:
-
-        def fetch_document(target: str) -> Any:
-            if not target.startswith(("http://", "https://")) or urlsplit(uri).scheme == "file":
-                raise PermissionError(target)
-            return load_document(target)[0]
-
-        fetch = fetch_document
+    fetch = ReferencedDocuments(uri, allow_remote=allow_remote_references)
     return read_description(document, base_uri=uri, documents=documents, fetch=fetch)
 
 
@@ -71,7 +63,7 @@ def from_openapi(
         headers: sent with every request.
         client: an ``aiohttp.ClientSession`` of your own.
         caller: sends the requests in place of HTTP.
-        allow_remote_references: fetch other documents that this one refers to.
+        allow_remote_references: fetch other documents that this one refers to over HTTP.
         documents: other documents, by URI.
         name: of the server; the API's title without.
         server: further options of `MCPServer`; ``tool_search`` is ``"auto"`` unless it says otherwise.

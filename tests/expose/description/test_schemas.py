@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from ferrule.expose.description.bounds import complete
 from ferrule.expose.description.references import References, UnresolvedReference
 from ferrule.expose.description.schemas import SchemaConverter
 
@@ -19,12 +20,16 @@ def convert(
     converter = SchemaConverter(References(document), has_nullable=version == "3.0", direction=direction)
     notes: list[str] = []
     schema, used = converter.convert(raw, "", notes)
-    definitions = converter.definitions(used, notes)
-    if definitions:
-        schema = {**schema, "$defs": definitions} if isinstance(schema, dict) else schema
+    if isinstance(schema, dict):
+        schema = complete(schema, used, converter, 100_000, notes)
     if isinstance(schema, dict):
         jsonschema_rs.validator_for(schema)
     return schema, notes
+
+
+def definitions(converter: SchemaConverter, used: list[str], notes: list[str]) -> dict[str, Any]:
+    """Return the ``$defs`` of a schema that uses these definitions."""
+    return complete({}, used, converter, 100_000, notes).get("$defs", {})
 
 
 @pytest.mark.parametrize(
@@ -108,7 +113,7 @@ def test_definitions_of_the_same_last_name_stay_apart() -> None:
     raw = {"anyOf": [{"$ref": "#/components/schemas/Pet"}, {"$ref": "#/components/x-other/Pet"}]}
     schema, used = converter.convert(raw, "", [])
     assert schema == {"anyOf": [{"$ref": "#/$defs/Pet"}, {"$ref": "#/$defs/Pet_2"}]}
-    assert converter.definitions(used, [])["Pet_2"] == {"type": "object", "properties": {"b": {}}}
+    assert definitions(converter, used, [])["Pet_2"] == {"type": "object", "properties": {"b": {}}}
 
 
 @pytest.mark.parametrize(("direction", "kept"), [("input", "secret"), ("output", "id")])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 from ferrule.wire.json_types import is_list, is_object
@@ -20,6 +21,7 @@ __all__ = [
     "plain_keywords",
     "says_the_name",
     "type_names",
+    "without_keywords",
 ]
 
 MAX_EXAMPLES = 5
@@ -27,6 +29,9 @@ MAX_EXAMPLES = 5
 
 SMALL_ENUM = 20
 """Values of an enumeration that is put in place of its references."""
+
+SMALL_BYTES = 1000
+"""Characters of a definition that is put in place of its references."""
 
 ANNOTATIONS = frozenset({"title", "description", "default", "examples", "deprecated"})
 """Keywords that say nothing of which values fit."""
@@ -50,6 +55,8 @@ _MISSPELT = {
     "nil": "null",
 }  # fmt: skip
 
+_NAMED = MAPS | {"$defs"}
+_VALUES = frozenset({"enum", "const", "required", "dependentRequired"})
 _NESTING = MAPS | LISTS | PLACES | {"discriminator"}
 _COMBINED = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "$ref", "const"})
 _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
@@ -187,11 +194,44 @@ def or_null(schema: dict[str, Any] | bool) -> dict[str, Any] | bool:
 
 
 def is_small(raw: dict[str, Any]) -> bool:
-    """Return whether a definition is that of a plain value, so that it can stand in place of its references."""
-    if raw.keys() & _NESTING:
+    """Return whether a definition is that of a plain, short value, so that it can stand in place of its references."""
+    if raw.keys() & _NESTING or "$ref" in raw:
         return False
-    values = raw.get("enum")
-    return not is_list(values) or len(values) <= SMALL_ENUM
+    size = 0
+    for keyword, value in raw.items():
+        members: list[Any] = value if is_list(value) else [value]
+        if len(members) > SMALL_ENUM or any(is_list(member) or is_object(member) for member in members):
+            if keyword in ("example", "examples") or keyword.startswith("x-"):
+                return False
+            if keyword == "enum":
+                return False
+        size += sum(len(member) for member in members if isinstance(member, str))
+    return size <= SMALL_BYTES
+
+
+def without_keywords(value: Any, keywords: frozenset[str], *, of_names: bool = False) -> Any:
+    """Return a schema without some keywords in it or in its inner schemas.
+
+    Args:
+        value: a schema, or a list or a map of schemas.
+        keywords: to leave out.
+        of_names: ``value`` is a map of schemas by name; names are no keywords.
+    """
+    if is_list(value):
+        return [without_keywords(part, keywords) for part in value]
+    if not is_object(value):
+        return value
+    if of_names:
+        return {name: without_keywords(part, keywords) for name, part in value.items()}
+    made: dict[str, Any] = {}
+    for name, part in value.items():
+        if name in _NAMED:
+            made[name] = without_keywords(part, keywords, of_names=True)
+        elif name in _VALUES:
+            made[name] = part
+        elif name not in keywords:
+            made[name] = without_keywords(part, keywords)
+    return made
 
 
 def says_the_name(title: Any, name: str) -> bool:
@@ -204,7 +244,7 @@ def _letters(text: str) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def _number_in(text: str) -> Any:

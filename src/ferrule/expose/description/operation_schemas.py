@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ferrule.expose.description.keywords import says_the_name
+from ferrule.expose.description.bounds import complete
+from ferrule.expose.description.keywords import says_the_name, without_keywords
 from ferrule.expose.description.schemas import SchemaConverter
 from ferrule.expose.files import file_schema
 from ferrule.expose.operations import Operation, OperationSchemas, Parameter, Schema, UnusableOperation
-from ferrule.wire.codec import encode
-from ferrule.wire.json_types import is_list, is_object
+from ferrule.wire.codec import decode, encode
+from ferrule.wire.json_types import is_object
 
 __all__ = ["MAX_SCHEMA_BYTES", "SchemaMaker"]
 
 MAX_SCHEMA_BYTES = 24 * 1024
 """Of one schema, as JSON: about 6,000 tokens. A larger one is simplified."""
 
-MAX_ARGUMENT_DESCRIPTION = 200
-"""Characters of an argument's description in a schema that is simplified."""
+MAX_NOTES = 50
+"""Repairs that are noted for one operation."""
 
 
 class SchemaMaker:
@@ -42,13 +43,15 @@ class SchemaMaker:
             UnusableOperation: they refer to a document that may not be fetched, or cannot be enforced.
         """
         notes: list[str] = []
-        made = self._input(operation, notes)
-        output = self._output(operation, notes)
-        return OperationSchemas(
-            input=_enforceable(_bounded(made, self._max_bytes, "input", notes), notes),
-            output=None if output is None else _bounded(output, self._max_bytes, "output", notes),
-            notes=tuple(dict.fromkeys(notes)),
-        )
+        made = _enforceable(self._input(operation, notes), notes)
+        output: dict[str, Any] | None
+        try:
+            output = self._output(operation, notes)
+            output = None if output is None else _enforceable(output, notes)
+        except UnusableOperation as error:
+            notes.append(f"there is no output schema: {error}")
+            output = None
+        return OperationSchemas(input=made, output=output, notes=tuple(dict.fromkeys(notes))[:MAX_NOTES])
 
     def _input(self, operation: Operation, notes: list[str]) -> dict[str, Any]:
         properties: dict[str, Any] = {}
@@ -96,10 +99,7 @@ class SchemaMaker:
         if required:
             made["required"] = required
         made["additionalProperties"] = False
-        definitions = self._inputs.definitions(used, notes)
-        if definitions:
-            made["$defs"] = definitions
-        return made
+        return complete(made, used, self._inputs, self._max_bytes, notes)
 
     def _output(self, operation: Operation, notes: list[str]) -> dict[str, Any] | None:
         successful = [response for response in operation.responses if response.status.startswith("2")]
@@ -117,19 +117,14 @@ class SchemaMaker:
         made = alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives}
         if isinstance(made, bool) or not made:
             return None
-        definitions = self._outputs.definitions(used, notes)
-        return _with_definitions(made, definitions) if definitions else made
-
-
-def _with_definitions(schema: dict[str, Any], definitions: dict[str, Schema]) -> dict[str, Any]:
-    """Return a schema with its ``$defs``; one that is only a reference is replaced by what it refers to."""
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        target = definitions[reference.rsplit("/", 1)[-1]]
-        if is_object(target):
-            schema = {**target, **{name: part for name, part in schema.items() if name != "$ref"}}
-            definitions = _reachable(schema, definitions)
-    return {**schema, "$defs": definitions} if definitions else schema
+        if isinstance(made.get("$ref"), str) and len(used) == 1:  # not a reference alone, but what it leads to
+            (absolute,) = used
+            definition = self._outputs.definition(absolute)
+            if is_object(definition.schema):
+                made = {**definition.schema, **{name: part for name, part in made.items() if name != "$ref"}}
+                used = dict.fromkeys(definition.references)
+                notes += definition.notes
+        return complete(made, used, self._outputs, self._max_bytes, notes)
 
 
 def _place(parameter: Parameter) -> str | None:
@@ -153,87 +148,6 @@ def _described(schema: Schema, description: str | None) -> Schema:
     return {**schema, "description": description}
 
 
-def _bounded(schema: dict[str, Any], max_bytes: int, which: str, notes: list[str]) -> dict[str, Any]:
-    """Return a schema of at most ``max_bytes``.
-
-    What a larger one loses, until it fits: examples; descriptions of inner members; its largest definitions, which then
-    accept anything of their type.
-    """
-    size = len(encode(schema))
-    if size <= max_bytes:
-        return schema
-    for drop in ({"examples", "deprecated"}, {"examples", "deprecated", "description", "title", "default"}):
-        smaller = _shortened(schema, drop)
-        if len(encode(smaller)) <= max_bytes:
-            notes.append(f"the {which} schema was shortened: inner descriptions and examples are left out")
-            return smaller
-        schema = smaller
-    definitions: dict[str, Any] = dict(schema.get("$defs", {}))
-    by_size = sorted(definitions, key=lambda name: -len(encode(definitions[name])))
-    for name in by_size:
-        part = definitions[name]
-        kind = part.get("type") if is_object(part) else None
-        definitions[name] = {"type": kind} if isinstance(kind, str) else {}
-        reduced = {**schema, "$defs": _reachable(schema, definitions)}
-        if len(encode(reduced)) <= max_bytes:
-            notes.append(f"the {which} schema was simplified: some nested objects accept any members")
-            return reduced
-    notes.append(f"the {which} schema was simplified: arguments accept any value of their type")
-    properties: dict[str, Any] = schema.get("properties", {})
-    plain = {
-        name: {keyword: part[keyword] for keyword in ("type", "enum") if keyword in part} if is_object(part) else part
-        for name, part in properties.items()
-    }
-    made = {name: part for name, part in schema.items() if name not in ("$defs", "properties")}
-    return {**made, "properties": plain} if which == "input" else {"type": "object"}
-
-
-def _shortened(schema: dict[str, Any], keywords: set[str]) -> dict[str, Any]:
-    """Return a schema whose inner schemas lack some keywords; descriptions of the arguments themselves stay."""
-    made = cast("dict[str, Any]", _without(schema, keywords, 1))
-    for name, part in schema.get("properties", {}).items():
-        if is_object(part) and isinstance(part.get("description"), str) and is_object(made["properties"][name]):
-            made["properties"][name]["description"] = part["description"][:MAX_ARGUMENT_DESCRIPTION]
-    return made
-
-
-def _reachable(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    todo: list[Any] = [{name: part for name, part in schema.items() if name != "$defs"}]
-    found: dict[str, Any] = {}
-    while todo:
-        part = todo.pop()
-        if is_list(part):
-            todo.extend(part)
-        elif is_object(part):
-            reference = part.get("$ref")
-            if isinstance(reference, str):
-                name = reference.rsplit("/", 1)[-1]
-                if name in definitions and name not in found:
-                    found[name] = definitions[name]
-                    todo.append(definitions[name])
-            todo.extend(part.values())
-    return dict(sorted(found.items()))
-
-
-def _without(value: Any, keywords: set[str], level: int) -> Any:
-    """Return a schema without some keywords; names of members, which stand at every second level, are kept."""
-    if is_list(value):
-        return [_without(part, keywords, level) for part in value]
-    if not is_object(value):
-        return value
-    made: dict[str, Any] = {}
-    for name, part in value.items():
-        if level == 0:  # the names of a map of schemas
-            made[name] = _without(part, keywords, 1)
-        elif name in ("properties", "patternProperties", "dependentSchemas", "$defs"):
-            made[name] = _without(part, keywords, 0)
-        elif name in ("enum", "const", "required", "dependentRequired"):
-            made[name] = part
-        elif name not in keywords:
-            made[name] = _without(part, keywords, 1)
-    return made
-
-
 def _enforceable(schema: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     """Return a schema that the validator takes: without patterns, if one of them is none that it knows.
 
@@ -242,10 +156,12 @@ def _enforceable(schema: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     """
     import jsonschema_rs
 
+    # As JSON has it: jsonschema-rs ends the process on a lone surrogate, which values of Python may have.
+    schema = cast("dict[str, Any]", decode(encode(schema)))
     try:
         jsonschema_rs.validator_for(schema)
     except ValueError:
-        smaller = _without(schema, {"pattern", "format"}, 1)
+        smaller = without_keywords(schema, frozenset({"pattern", "patternProperties", "format"}))
         try:
             jsonschema_rs.validator_for(smaller)
         except ValueError as error:

@@ -6,6 +6,7 @@ Only a document that is no OpenAPI 3 description is refused.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 from urllib.parse import unquote
@@ -34,8 +35,13 @@ from ferrule.wire.json_types import is_list, is_object
 
 __all__ = ["Description", "NotADescription", "read_description"]
 
+logger = logging.getLogger(__name__)
+
 MAX_DESCRIPTION = 2048
 """Characters of a description that a model sees."""
+
+MAX_RESPONSES = 100
+"""Answers of one operation that are read."""
 
 MAX_PARAMETERS = 256
 """Parameters, and members of a body, of one operation."""
@@ -121,6 +127,16 @@ def _version(document: Any) -> str:
     return version
 
 
+class _Found(Struct, frozen=True, kw_only=True):
+    """An operation as described, the document it stands in, and the parameters of all operations of its path."""
+
+    method: str
+    path: str
+    raw: dict[str, Any]
+    base: str
+    shared: list[Any]
+
+
 class _Reader:
     def __init__(self, document: dict[str, Any], openapi: str, references: References, max_schema_bytes: int) -> None:
         self.document = document
@@ -132,18 +148,20 @@ class _Reader:
         self.make_schemas = SchemaMaker(self.inputs, outputs, references.base_uri, max_schema_bytes).make
         self.skipped: list[Skipped] = []
         self.security_schemes = _object(_object(document.get("components")).get("securitySchemes"))
+        self.credentials = self._credentials()
 
     def read(self) -> Description:
         found = list(self._found())
-        names = operation_names([(method, path, _text(raw.get("operationId"))) for method, path, raw, _ in found])
+        names = operation_names([(each.method, each.path, _text(each.raw.get("operationId"))) for each in found])
         operations: list[Operation] = []
-        for (method, path, raw, shared), name in zip(found, names, strict=True):
+        for each, name in zip(found, names, strict=True):
             try:
-                operations.append(self._operation(method, path, raw, shared, name))
+                operations.append(self._operation(each, name))
             except UnusableOperation as error:
-                self._skip(method, path, str(error))
-            except (TypeError, ValueError, AttributeError, KeyError, RecursionError) as error:
-                self._skip(method, path, f"its description cannot be read ({type(error).__name__})")
+                self._skip(each.method, each.path, str(error))
+            except Exception as error:  # a mistake of the reader's: the other operations can be used all the same
+                logger.warning("%s %s cannot be read", each.method, each.path, exc_info=True)
+                self._skip(each.method, each.path, f"its description cannot be read ({type(error).__name__})")
         info = _object(self.document.get("info"))
         servers: list[Any] = self.document["servers"] if is_list(self.document.get("servers")) else []
         return Description(
@@ -156,19 +174,32 @@ class _Reader:
             skipped=tuple(self.skipped),
         )
 
+    def _credentials(self) -> frozenset[tuple[str, str]]:
+        """Return place and name of the parameters that security schemes describe: a model never gives them."""
+        found: set[tuple[str, str]] = set()
+        for given in self.security_schemes.values():
+            try:
+                scheme = _object(self.references.follow(given, self.references.base_uri)[0])
+            except UnresolvedReference:
+                continue
+            place, name = scheme.get("in"), scheme.get("name")
+            if scheme.get("type") == "apiKey" and isinstance(place, str) and isinstance(name, str):
+                found.add((place, name.lower() if place == "header" else name))
+        return frozenset(found)
+
     def _skip(self, method: str, path: str, reason: str) -> None:
         self.skipped.append(Skipped(method=method, path=path, reason=reason))
 
-    def _found(self) -> list[tuple[str, str, dict[str, Any], list[Any]]]:
-        """Return method, path, operation and the parameters of its path, of all operations."""
-        found: list[tuple[str, str, dict[str, Any], list[Any]]] = []
+    def _found(self) -> list[_Found]:
+        """Return all operations, each method and path once."""
+        found: dict[tuple[str, str], _Found] = {}
         for path, given in _object(self.document.get("paths")).items():
             if not path.startswith("/"):
                 if not path.startswith("x-"):
                     self._skip("*", path, "a path begins with a slash")
                 continue
             try:
-                item, _ = self.references.follow(given, self.references.base_uri)
+                item, base = self._path_item(given)
             except UnresolvedReference as error:
                 self._skip("*", path, str(error))
                 continue
@@ -179,19 +210,32 @@ class _Reader:
             others = _object(item.get("additionalOperations"))
             for method, raw in [*((method, item.get(method)) for method in _METHODS), *others.items()]:
                 if is_object(raw):
-                    found.append((method.upper(), path, raw, shared))
+                    each = _Found(method=method.upper(), path=path, raw=raw, base=base, shared=shared)
+                    if found.setdefault((each.method, path), each) is not each:
+                        self._skip(each.method, path, "it is described twice")
                 elif raw is not None:
                     self._skip(method.upper(), path, "its description is no object")
-        return found
+        return list(found.values())
+
+    def _path_item(self, given: Any) -> tuple[Any, str]:
+        """Return a path item and the document that it stands in; what stands beside a reference is added to it."""
+        item, base = self.references.follow(given, self.references.base_uri)
+        beside = {name: value for name, value in given.items() if name != "$ref"} if is_object(given) else {}
+        if item is given or not beside or not is_object(item):
+            return item, base
+        if base != self.references.base_uri:
+            return item, base  # the members of one object cannot have two bases; the target says more
+        return {**item, **beside}, base
 
     # -- one operation ---------------------------------------------------------------------------------------------
 
-    def _operation(self, method: str, path: str, raw: dict[str, Any], shared: list[Any], name: str) -> Operation:
+    def _operation(self, each: _Found, name: str) -> Operation:
+        method, path, raw, base = each.method, each.path, each.raw, each.base
         if method == "TRACE" or not method.isalpha():
             raise UnusableOperation(f"a request with the method {method[:20]} is not made")
         notes: list[str] = []
-        parameters = self._parameters(path, raw, shared, notes)
-        body = self._body(raw.get("requestBody"), notes)
+        parameters = self._parameters(each, notes)
+        body = self._body(raw.get("requestBody"), base, notes)
         parameters, body = _with_arguments(parameters, body)
         if len(parameters) + (0 if body is None else len(body.fields)) > MAX_PARAMETERS:
             raise UnusableOperation(f"it has more than {MAX_PARAMETERS} parameters")
@@ -207,19 +251,23 @@ class _Reader:
             deprecated=raw.get("deprecated") is True,
             parameters=parameters,
             body=body,
-            responses=self._responses(raw.get("responses")),
+            responses=self._responses(raw.get("responses"), base),
             security=self._security(raw),
             notes=tuple(notes),
             make_schemas=self.make_schemas,
         )
 
-    def _parameters(self, path: str, raw: dict[str, Any], shared: list[Any], notes: list[str]) -> tuple[Parameter, ...]:
+    def _parameters(self, each: _Found, notes: list[str]) -> tuple[Parameter, ...]:
         made: dict[tuple[str, str], Parameter] = {}
-        for given in [*shared, *_list(raw.get("parameters"))]:  # those of the operation win
-            described, base = self.references.follow(given, self.references.base_uri)
+        path = each.path
+        every = [*each.shared, *_list(each.raw.get("parameters"))]  # those of the operation win
+        if len(every) > 2 * MAX_PARAMETERS:
+            raise UnusableOperation(f"it has more than {MAX_PARAMETERS} parameters")
+        for given in every:
+            described, base = self.references.follow(given, each.base)
             if not is_object(described):
                 raise UnusableOperation("a parameter is no object")
-            parameter = self._parameter(described, base, notes)
+            parameter = self._parameter(path, described, base, notes)
             if parameter is not None:
                 made[parameter.location, parameter.name] = parameter
         in_path = {name for location, name in made if location == "path"}
@@ -239,13 +287,18 @@ class _Reader:
             del made["path", name]
         return tuple(sorted(made.values(), key=lambda parameter: _LOCATIONS[parameter.location]))
 
-    def _parameter(self, raw: dict[str, Any], base: str, notes: list[str]) -> Parameter | None:
+    def _parameter(self, path: str, raw: dict[str, Any], base: str, notes: list[str]) -> Parameter | None:
         name, location = raw.get("name"), raw.get("in")
         if not isinstance(name, str) or not name:
             raise UnusableOperation("a parameter has no name")
-        if location not in _LOCATIONS:
+        if location is None and name in _path_names(path):
+            notes.append(f"the parameter {name[:60]!r} does not say that it stands in the path")
+            location = "path"
+        if not isinstance(location, str) or location not in _LOCATIONS:
             raise UnusableOperation(f"the parameter {name[:60]!r} stands in {str(location)[:20]!r}")
         if location == "header" and name.lower() in _IGNORED_HEADERS:
+            return None
+        if (location, name.lower() if location == "header" else name) in self.credentials:
             return None
         content = raw.get("content")
         content_type = next(iter(content), None) if is_object(content) else None
@@ -275,10 +328,10 @@ class _Reader:
             raw_schema=_at(schema, base, self.references),
         )
 
-    def _body(self, given: Any, notes: list[str]) -> Body | None:
+    def _body(self, given: Any, base: str, notes: list[str]) -> Body | None:
         if given is None:
             return None
-        raw, base = self.references.follow(given, self.references.base_uri)
+        raw, base = self.references.follow(given, base)
         content = raw.get("content") if is_object(raw) else None
         content_type = media_types.choose(content) if is_object(content) else None
         if content_type is None or not is_object(raw):
@@ -295,7 +348,15 @@ class _Reader:
             or media_types.is_form(content_type)
             or media_types.is_multipart(content_type)
         ):
-            fields = self._fields(schema, media, is_json=media_types.is_json(content_type))
+            try:
+                fields = self._fields(schema, media, is_json=media_types.is_json(content_type))
+            except UnresolvedReference as error:
+                if error.is_remote:
+                    raise
+                notes.append(f"{error}; the body accepts anything now")
+                fields, schema = None, True
+            if fields is not None and media_types.plain(content_type) == "application/merge-patch+json":
+                fields = tuple(_removable(member) for member in fields)
             if fields is not None:
                 if not required:  # a body that may be left out asks for nothing
                     fields = tuple(_optional(member) for member in fields)
@@ -343,11 +404,13 @@ class _Reader:
             )
         return tuple(fields)
 
-    def _responses(self, given: Any) -> tuple[Response, ...]:
+    def _responses(self, given: Any, origin: str) -> tuple[Response, ...]:
         made: list[Response] = []
-        for status, response in _object(given).items():
+        for status, response in list(_object(given).items())[:MAX_RESPONSES]:
+            if status.startswith("x-"):
+                continue
             try:
-                raw, base = self.references.follow(response, self.references.base_uri)
+                raw, base = self.references.follow(response, origin)
             except UnresolvedReference:
                 raw, base = None, ""
             content = _object(raw.get("content")) if is_object(raw) else {}
@@ -410,6 +473,13 @@ def _replace(value: Any, **changes: Any) -> Any:
     from msgspec.structs import replace
 
     return replace(value, **changes)
+
+
+def _removable(member: Field) -> Field:
+    """Return a member of a merge patch, in which null removes what is there (RFC 7396)."""
+    if member.required:
+        return member
+    return cast("Field", _replace(member, raw_schema={"anyOf": [member.raw_schema, {"type": "null"}]}))
 
 
 def _optional(member: Field) -> Field:

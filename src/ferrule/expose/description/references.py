@@ -1,19 +1,22 @@
-"""``$ref``s of a description, resolved by the `referencing` library, each one once.
+"""``$ref``s of a description: JSON Pointers (RFC 6901), ``$anchor`` and ``$id``, each one looked up once.
 
 Local references, and those into other documents that the caller gives, always work. A document that would have to be
 fetched is refused: a description is foreign data, and what it names is no reason to open a connection.
+
+The `referencing` library is not used: it indexes a whole document again for each anchor that it looks up, does not find
+anchors below ``components``, and raises errors of its own kinds for pointers through plain values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import unquote, urldefrag, urljoin
 
 from ferrule.expose.operations import UnusableOperation
-from ferrule.wire.json_types import is_object
+from ferrule.wire.json_types import is_list, is_object
 
-__all__ = ["MAX_HOPS", "References", "UnresolvedReference"]
+__all__ = ["MAX_HOPS", "References", "UnresolvedReference", "resolved"]
 
 MAX_HOPS = 32
 """References that may follow each other before something else than a reference comes."""
@@ -51,15 +54,19 @@ class References:
     ) -> None:
         self.base_uri = base_uri
         self._document = document
-        self._documents = documents
+        self._documents = documents or {}
         self._fetch = fetch
-        self._resolvers: dict[str, Any] = {}
         self._found: dict[str, Any] = {}
-        self._registry: Any = None
+        self._others: dict[str, Any] = {}
+        self._refused: dict[str, str] = {}
+        self._anchors: dict[str, dict[str, Any]] = {}
 
     def absolute(self, reference: str, base: str) -> str:
         """Return the absolute form of a reference that stands in the document ``base``."""
-        return f"{base}{reference}" if reference.startswith("#") else urljoin(base, reference)
+        if reference.startswith("#"):
+            return f"{base}{reference}"
+        _, _, fragment = reference.partition("#")
+        return f"{resolved(reference, base)}#{fragment}"
 
     def lookup(self, absolute: str) -> Any:
         """Return what an absolute reference leads to.
@@ -88,37 +95,90 @@ class References:
         raise UnresolvedReference(str(value)[:200], "leads in a circle")
 
     def _lookup(self, absolute: str) -> Any:
-        from referencing.exceptions import Unresolvable
+        document, _, fragment = absolute.partition("#")
+        root = self._document_at(document, absolute)
+        fragment = unquote(fragment)
+        if fragment and not fragment.startswith("/"):
+            anchors = self._index(document)
+            if fragment not in anchors:
+                raise UnresolvedReference(absolute, "leads to nothing")
+            return anchors[fragment]
+        found = root
+        for step in fragment.split("/")[1:]:
+            try:
+                found = _member(found, step.replace("~1", "/").replace("~0", "~"))
+            except LookupError as error:
+                raise UnresolvedReference(absolute, "leads to nothing") from error
+        return found
 
-        document, _ = urldefrag(absolute)
-        is_remote = document != self.base_uri
-        if is_remote and self._fetch is None and document not in (self._documents or {}):
+    def _document_at(self, uri: str, absolute: str) -> Any:
+        if uri == self.base_uri:
+            return self._document
+        if uri in self._others:
+            return self._others[uri]
+        if uri in self._documents:
+            return self._documents[uri]
+        for known in (self.base_uri, *self._documents, *self._others):
+            self._index(known)
+        if uri in self._others:  # the `$id` of a schema
+            return self._others[uri]
+        if uri in self._refused:
+            raise UnresolvedReference(absolute, self._refused[uri], is_remote=True)
+        if self._fetch is None or not uri:
             reason = "leads to another document, which is not fetched unless remote references are allowed"
             raise UnresolvedReference(absolute, reason, is_remote=True)
-        resolver = self._resolvers.get(document)
-        if resolver is None:
-            resolver = self._resolvers[document] = self._registry_of_documents().resolver(document)
         try:
-            return resolver.lookup(absolute).contents
-        except Unresolvable as error:
-            raise UnresolvedReference(absolute, "leads to nothing", is_remote=is_remote) from error
+            fetched = self._fetch(uri)
+        except (OSError, ValueError, RecursionError) as error:
+            reason = self._refused[uri] = f"leads to another document, which is not read: {str(error)[:200]}"
+            raise UnresolvedReference(absolute, reason, is_remote=True) from error
+        self._others[uri] = fetched
+        return fetched
 
-    def _registry_of_documents(self) -> Any:
-        if self._registry is None:
-            from referencing import Registry
-            from referencing.jsonschema import DRAFT202012
+    def _index(self, document: str) -> dict[str, Any]:
+        """Return what has a name in a document, by ``$anchor``; schemas with an ``$id`` become documents."""
+        found = self._anchors.get(document)
+        if found is not None:
+            return found
+        found = self._anchors[document] = {}
+        todo: list[tuple[Any, str]] = [(self._document_at(document, document), document)]
+        seen: set[int] = set()  # values of YAML and of Python may be shared, or contain themselves
+        while todo:
+            value, base = todo.pop()
+            if id(value) in seen:
+                continue
+            if is_list(value):
+                seen.add(id(value))
+                todo.extend((part, base) for part in value)
+            if not is_object(value):
+                continue
+            seen.add(id(value))
+            identifier, anchor = value.get("$id"), value.get("$anchor")
+            if isinstance(identifier, str) and value is not self._document:
+                base = resolved(identifier, base)
+                self._others.setdefault(base, value)
+            if isinstance(anchor, str):
+                self._anchors.setdefault(base, {}).setdefault(anchor, value)
+            todo.extend((part, base) for part in value.values())
+        return found
 
-            make: Any = Registry
-            registry = make(retrieve=self._retrieve)
-            resources = [(self.base_uri, DRAFT202012.create_resource(self._document))]
-            for uri, document in (self._documents or {}).items():
-                resources.append((uri, DRAFT202012.create_resource(document)))
-            self._registry = registry.with_resources(resources)
-        return self._registry
 
-    def _retrieve(self, uri: str) -> Any:
-        from referencing.jsonschema import DRAFT202012
+def resolved(reference: str, base: str) -> str:
+    """Return the absolute URI of a document that ``reference`` names, without a fragment (RFC 3986, section 5)."""
+    try:
+        return urldefrag(urljoin(base, reference)).url
+    except ValueError:  # brackets in the place of a host
+        return reference.partition("#")[0]
 
-        if self._fetch is None:
-            raise PermissionError(uri)
-        return DRAFT202012.create_resource(self._fetch(uri))
+
+def _member(value: Any, step: str) -> Any:
+    """Return the member of a value that one step of a JSON Pointer names.
+
+    Raises:
+        LookupError: there is none.
+    """
+    if is_object(value):
+        return value[step]
+    if is_list(value) and step.isascii() and step.isdigit() and len(step) < 10:
+        return value[int(step)]
+    raise LookupError(step)

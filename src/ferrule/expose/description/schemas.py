@@ -11,7 +11,6 @@ wrong type is dropped, a misspelt type is corrected, a reference to nothing acce
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote, urldefrag
 
@@ -27,18 +26,29 @@ from ferrule.expose.description.keywords import (
     plain_keywords,
     says_the_name,
     type_names,
+    without_keywords,
 )
 from ferrule.expose.description.names import clean
-from ferrule.expose.description.references import References, UnresolvedReference
+from ferrule.expose.description.references import References, UnresolvedReference, resolved
 from ferrule.expose.operations import Schema
+from ferrule.wire.codec import encode
 from ferrule.wire.json_types import is_list, is_object
 
-__all__ = ["Direction", "Flat", "Member", "SchemaConverter"]
+__all__ = ["Definition", "Direction", "Flat", "Member", "SchemaConverter"]
 
 Direction: TypeAlias = Literal["input", "output"]
 
 MAX_NESTING = 60
 """Levels of a schema; what is nested deeper accepts anything."""
+
+MAX_FLAT_MEMBERS = 1000
+"""Members of an object, and parts of its ``allOf``, that are looked at before it stays one argument."""
+
+MAX_HIDDEN_NAMES = 2000
+"""Read-only or write-only members of one object that are taken out of ``required``."""
+
+MAX_DEFINITION_NAME = 80
+"""Characters of the name of a definition."""
 
 MAX_NOTES = 20
 """Repairs that are noted for one schema."""
@@ -58,13 +68,36 @@ class Flat(Struct, frozen=True, kw_only=True):
     required: frozenset[str]
 
 
-class _Definition(Struct, frozen=True, kw_only=True):
-    """One entry of ``$defs``, and the absolute references of those that it uses."""
+class Definition:
+    """One entry of ``$defs``.
 
-    name: str
-    schema: Schema
-    references: tuple[str, ...]
-    notes: tuple[str, ...]
+    Args:
+        name: in ``$defs``.
+        schema: converted.
+        references: absolute references of the definitions that it uses.
+        notes: what was repaired in it.
+        is_inexact: it accepts more than was described, because something was repaired or left out.
+    """
+
+    __slots__ = ("_forms", "is_inexact", "name", "notes", "references", "schema")
+
+    def __init__(
+        self, name: str, schema: Schema, references: tuple[str, ...], notes: tuple[str, ...], *, is_inexact: bool
+    ) -> None:
+        self.name = name
+        self.schema = schema
+        self.references = references
+        self.notes = notes
+        self.is_inexact = is_inexact
+        self._forms: dict[frozenset[str], tuple[Schema, int]] = {}
+
+    def form(self, without: frozenset[str]) -> tuple[Schema, int]:
+        """Return the schema without some keywords, and its size as an entry of ``$defs`` in bytes; made once."""
+        made = self._forms.get(without)
+        if made is None:
+            schema: Schema = without_keywords(self.schema, without) if without else self.schema
+            made = self._forms[without] = schema, len(encode(schema)) + len(self.name) + 4
+        return made
 
 
 class SchemaConverter:
@@ -80,11 +113,13 @@ class SchemaConverter:
         self._references = references
         self._has_nullable = has_nullable
         self._hidden_flag = "readOnly" if direction == "input" else "writeOnly"
-        self._definitions: dict[str, _Definition] = {}
+        self._definitions: dict[str, Definition] = {}
         self._names: dict[str, str] = {}
-        self._taken: set[str] = set()
+        self._taken: dict[str, int] = {}
+        self._hidden: dict[str, frozenset[str]] = {}
         self._notes: list[str] = []
         self._used: dict[str, None] = {}
+        self._losses = 0
 
     def convert(self, raw: Any, base: str, notes: list[str]) -> tuple[Schema, list[str]]:
         """Return a schema, and the absolute references of the definitions that it uses.
@@ -104,21 +139,22 @@ class SchemaConverter:
         finally:
             self._notes, self._used = outer
 
-    def definitions(self, used: Iterable[str], notes: list[str]) -> dict[str, Schema]:
-        """Return the ``$defs`` of a schema that uses these definitions, with all that they use in turn.
+    def definition(self, absolute: str) -> Definition:
+        """Return the definition that an absolute reference leads to; it is converted once.
 
         Raises:
             UnresolvedReference: as `convert`.
         """
-        made: dict[str, Schema] = {}
-        todo = list(used)
-        while todo:
-            definition = self._definition(todo.pop())
-            if definition.name not in made:
-                made[definition.name] = definition.schema
-                notes.extend(definition.notes)
-                todo.extend(definition.references)
-        return dict(sorted(made.items()))
+        found = self._definitions.get(absolute)
+        if found is None:
+            notes: list[str] = []
+            before = self._losses
+            schema, used = self.convert(self._references.lookup(absolute), urldefrag(absolute).url, notes)
+            found = Definition(
+                self._name(absolute), schema, tuple(used), tuple(notes), is_inexact=self._losses != before
+            )
+            self._definitions[absolute] = found
+        return found
 
     def is_hidden(self, raw: Any, base: str) -> bool:
         """Whether a member is read-only (input) or write-only (output), itself or by what it refers to."""
@@ -148,13 +184,17 @@ class SchemaConverter:
         """
         members: dict[str, Member] = {}
         required: set[str] = set()
-        if not self._flatten(raw, base, members, required, 0) or not members:
+        if not self._flatten(raw, base, members, required, [MAX_FLAT_MEMBERS], 0) or not members:
             return None
         shown = {name: member for name, member in members.items() if not self.is_hidden(member.raw, member.base)}
         return Flat(members=shown, required=frozenset(required & shown.keys()))
 
-    def _flatten(self, raw: Any, base: str, members: dict[str, Member], required: set[str], depth: int) -> bool:
-        if depth > 16:
+    def _flatten(
+        self, raw: Any, base: str, members: dict[str, Member], required: set[str], room: list[int], depth: int
+    ) -> bool:
+        """Collect the members of an object; ``room`` holds how many members and parts may still be looked at."""
+        room[0] -= 1
+        if depth > 16 or room[0] < 0:
             return False
         raw, base = self._references.follow(raw, base)
         if not is_object(raw):
@@ -166,10 +206,13 @@ class SchemaConverter:
         if raw.get("additionalProperties") not in (None, False):
             return False
         parts = raw.get("allOf")
-        if is_list(parts) and not all(self._flatten(part, base, members, required, depth + 1) for part in parts):
+        if is_list(parts) and not all(self._flatten(part, base, members, required, room, depth + 1) for part in parts):
             return False
         properties = raw.get("properties")
         if is_object(properties):
+            room[0] -= len(properties)
+            if room[0] < 0:
+                return False
             for name, value in properties.items():
                 if name in members and members[name].raw != value:  # both hold, which one member cannot say
                     value = {"allOf": [members[name].raw, value]}
@@ -190,6 +233,9 @@ class SchemaConverter:
         if depth > MAX_NESTING:
             self._note(f"schemas nested more than {MAX_NESTING} levels deep accept anything")
             return True
+        identifier = raw.get("$id")
+        if isinstance(identifier, str):
+            base = resolved(identifier, base)
         reference = raw.get("$ref")
         if isinstance(reference, str):
             return self._reference(raw, reference, base, depth)
@@ -231,29 +277,23 @@ class SchemaConverter:
     def _target(self, absolute: str, depth: int) -> Schema:
         """Return what stands for a reference: a small definition itself, else a reference into ``$defs``."""
         raw = self._references.lookup(absolute)
-        if not is_object(raw) or "$ref" in raw or is_small(raw):
+        is_alias = is_object(raw) and "$ref" in raw and not raw.keys() - ANNOTATIONS - {"$ref"}
+        if not is_object(raw) or is_alias or is_small(raw):
             return self._schema(raw, urldefrag(absolute).url, depth + 1)
         self._used[absolute] = None
         return {"$ref": f"#/$defs/{self._name(absolute)}"}
-
-    def _definition(self, absolute: str) -> _Definition:
-        found = self._definitions.get(absolute)
-        if found is None:
-            notes: list[str] = []
-            schema, used = self.convert(self._references.lookup(absolute), urldefrag(absolute).url, notes)
-            found = _Definition(name=self._name(absolute), schema=schema, references=tuple(used), notes=tuple(notes))
-            self._definitions[absolute] = found
-        return found
 
     def _name(self, absolute: str) -> str:
         """Return the name of a definition: the last step of its reference, and a number where that is taken."""
         known = self._names.get(absolute)
         if known is None:
-            base = clean(unquote(absolute.rsplit("/", 1)[-1])) or "Schema"
-            known, number = base, 2
+            base = clean(unquote(absolute.rsplit("/", 1)[-1]))[:MAX_DEFINITION_NAME] or "Schema"
+            known, number = base, self._taken.get(base, 0)
             while known in self._taken:
-                known, number = f"{base}_{number}", number + 1
-            self._taken.add(known)
+                number += 1
+                known = f"{base}_{number + 1}"
+            self._taken[base] = number
+            self._taken.setdefault(known, 0)
             self._names[absolute] = known
         return known
 
@@ -271,13 +311,19 @@ class SchemaConverter:
                 made[keyword] = {name: self._schema(part, base, depth + 1) for name, part in value.items()}
         elif keyword in LISTS:
             if is_list(value) and value:
+                before = self._losses
                 made[keyword] = [self._schema(part, base, depth + 1) for part in value]
+                if keyword == "oneOf" and self._losses != before and "anyOf" not in raw:
+                    made["anyOf"] = made.pop("oneOf")  # more than one may fit what was loosened
             else:
                 self._note(f"{keyword!r} was no list of schemas")
         elif keyword == "items" and is_list(value):  # the form of drafts before 2020-12
             made["prefixItems"] = [self._schema(part, base, depth + 1) for part in value]
         elif keyword in PLACES:
+            before = self._losses
             made[keyword] = self._schema(value, base, depth + 1)
+            if keyword in ("not", "if") and self._losses != before:  # what accepts more would refuse more here
+                del made[keyword]
         else:
             made.update(plain_keywords(raw, keyword, value, self._note, has_nullable=self._has_nullable))
 
@@ -285,6 +331,7 @@ class SchemaConverter:
         made: dict[str, Schema] = {}
         for name, part in value.items():
             if self.is_hidden(part, base):
+                self._losses += 1
                 continue
             schema = self._schema(part, base, depth + 1)
             if not isinstance(schema, bool) and says_the_name(schema.get("title"), name):
@@ -302,31 +349,39 @@ class SchemaConverter:
         if not made["required"]:
             del made["required"]
 
-    def _hidden_names(self, raw: Any, base: str, depth: int) -> set[str]:
+    def _hidden_names(self, raw: Any, base: str, depth: int) -> frozenset[str]:
         """Return the members that are left out of an object, ``allOf`` and references included."""
+        reference = raw.get("$ref") if is_object(raw) else None
+        if not isinstance(reference, str):
+            return self._hidden_of(raw, base, depth)
+        absolute = self._references.absolute(reference, base)
+        found = self._hidden.get(absolute)
+        if found is None:
+            self._hidden[absolute] = frozenset()  # for a reference in a circle
+            try:
+                target, inner = self._references.follow(raw, base)
+            except UnresolvedReference:
+                return frozenset()
+            found = self._hidden[absolute] = self._hidden_of(target, inner, depth)
+        return found
+
+    def _hidden_of(self, raw: Any, base: str, depth: int) -> frozenset[str]:
+        if depth > MAX_NESTING or not is_object(raw):
+            return frozenset()
         found: set[str] = set()
-        if depth > 8:
-            return found
-        try:
-            raw, base = self._references.follow(raw, base)
-        except UnresolvedReference:
-            return found
-        if not is_object(raw):
-            return found
         properties = raw.get("properties")
         if is_object(properties):
             found.update(name for name, part in properties.items() if self.is_hidden(part, base))
         parts = raw.get("allOf")
-        if is_list(parts):
-            for part in parts:
-                found |= self._hidden_names(part, base, depth + 1)
-        return found
+        for part in parts if is_list(parts) else ():
+            found |= self._hidden_names(part, base, depth + 1)
+        return frozenset(found) if len(found) <= MAX_HIDDEN_NAMES else frozenset()
 
     def _finish_all_of(self, made: dict[str, Any], raw: dict[str, Any], base: str) -> None:
         """Take from the members of ``allOf`` the names that another member of it has left out."""
         parts: list[Any] = made.get("allOf", [])
         named = [part for part in parts if is_object(part) and part.get("required")]
-        hidden = self._hidden_names(raw, base, 0) if named else set[str]()
+        hidden = self._hidden_names(raw, base, 0) if named else frozenset[str]()
         for part in named if hidden else ():
             part["required"] = [name for name in part["required"] if name not in hidden]
             if not part["required"]:
@@ -374,5 +429,6 @@ class SchemaConverter:
         return is_object(part) and ("const" in part or bool(part.get("enum")))
 
     def _note(self, text: str) -> None:
+        self._losses += 1
         if len(self._notes) < MAX_NOTES and text not in self._notes:
             self._notes.append(text)
