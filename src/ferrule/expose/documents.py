@@ -15,7 +15,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 from ferrule.expose.description.reader import NotADescription
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
-from ferrule.wire.json_types import is_list, is_object
+from ferrule.wire.json_types import is_array, is_object
 
 __all__ = [
     "MAX_DOCUMENT_BYTES",
@@ -39,7 +39,7 @@ MAX_YAML_NESTING = 200
 """Levels of a document in YAML."""
 
 _FEW_VALUES = 100_000
-"""Values that any document may have; a larger one may have as many as it has bytes, aliases counted as often as used."""
+"""Values that any document may have. A larger one may have as many as it has bytes; aliases count at each use."""
 
 _FETCH_TIMEOUT_S = 30
 _MAX_REDIRECTS = 5
@@ -67,7 +67,12 @@ def load_document(source: Source) -> tuple[dict[str, Any], str]:
     text = fspath(source)
     if isinstance(source, str):
         if text.startswith(("http://", "https://")):
-            data, url = _fetched(text, MAX_DOCUMENT_BYTES, lambda target: None)
+
+            def check(target: str) -> None:
+                if target != text:  # a redirect
+                    _check_url(target, text)
+
+            data, url = _fetched(text, MAX_DOCUMENT_BYTES, check)
             return _decoded(data, text), url
         if text.lstrip()[:1] == "{" or "\n" in text:
             return _decoded(text.encode("utf-8", "replace"), ""), ""
@@ -116,7 +121,7 @@ class ReferencedDocuments:
         elif scheme in ("http", "https"):
             if not self._allow_remote:
                 raise PermissionError("it is not fetched unless remote references are allowed")
-            data, name = _fetched(uri, room, self._check_url)[0], uri
+            data, name = _fetched(uri, room, lambda target: _check_url(target, self._base_uri))[0], uri
         else:
             raise PermissionError("only files and http URLs are read")
         self._documents += 1
@@ -134,26 +139,36 @@ class ReferencedDocuments:
             raise PermissionError("only JSON and YAML files in the folder of the document and below are read")
         return path
 
-    def _check_url(self, url: str) -> None:
-        """Raise `NotADescription` for a URL that may not be fetched."""
-        from socket import gaierror, getaddrinfo
 
-        from ferrule.auth.errors import UnsafeUrl
-        from ferrule.auth.urls import HostClass, UrlPolicy, class_of_address
+def _check_url(url: str, base_uri: str) -> None:
+    """Check a URL that a document, or a redirect, names.
 
-        policy = UrlPolicy()
-        is_url = self._base_uri.startswith(("http://", "https://"))
-        allowed = policy.class_for(self._base_uri) if is_url else HostClass.PUBLIC
-        try:
-            policy.check(url, allowed)
-            parts = urlsplit(url)
-            for *_, address in getaddrinfo(parts.hostname, parts.port or 443, type=1):
-                if class_of_address(str(address[0])) > allowed:
-                    raise UnsafeUrl(url, "its name resolves to an address that is more private than the document's")
-        except gaierror as error:
-            raise NotADescription(f"the host of {url[:200]} is not known") from error
-        except (UnsafeUrl, ValueError) as error:
-            raise NotADescription(str(error)) from error
+    Args:
+        url: to check.
+        base_uri: of the document, which a person chose: no URL may be more private than this one.
+
+    Raises:
+        NotADescription: it may not be fetched.
+    """
+    from socket import gaierror, getaddrinfo
+
+    from ferrule.auth.errors import UnsafeUrl
+    from ferrule.auth.urls import HostClass, UrlPolicy, class_of_address
+
+    is_url = base_uri.startswith(("http://", "https://"))
+    insecure = [urlsplit(base_uri).hostname or ""] if base_uri.startswith("http://") else []
+    policy = UrlPolicy(insecure_hosts=insecure)
+    allowed = policy.class_for(base_uri) if is_url else HostClass.PUBLIC
+    try:
+        policy.check(url, allowed)
+        parts = urlsplit(url)
+        for *_, address in getaddrinfo(parts.hostname, parts.port or 443, type=1):
+            if class_of_address(str(address[0])) > allowed:
+                raise UnsafeUrl(url, "its name resolves to an address that is more private than the document's")
+    except gaierror as error:
+        raise NotADescription(f"the host of {url[:200]} is not known") from error
+    except (UnsafeUrl, ValueError) as error:
+        raise NotADescription(str(error)) from error
 
 
 def _file_of(path: str) -> Path:
@@ -275,11 +290,14 @@ def _plain(value: Any, where: str, most: int) -> Any:
             return part if part.isascii() else part.encode("utf-8", "replace").decode()
         if is_object(part):
             return {_name(key): convert(member, depth + 1) for key, member in part.items()}
-        if is_list(part) or isinstance(part, tuple):
+        if is_array(part):
             return [convert(member, depth + 1) for member in part]
         return part if isinstance(part, int | float | bool | None) else str(part)
 
-    return convert(value, 0)
+    try:
+        return convert(value, 0)
+    except RecursionError as error:
+        raise NotADescription(f"{where} is nested too deeply") from error
 
 
 def _name(key: Any) -> str:
