@@ -115,6 +115,7 @@ class OperationCall:
             query=target.query,
             headers=tuple(pair for pair in request.headers if pair[0] not in keeps),
             body=b"" if changed else request.body,
+            route="",
         )
 
     def _compare(self, answer: Any) -> None:
@@ -178,8 +179,10 @@ def origin_of(ctx: Context[Any], forward: tuple[str, ...]) -> Origin:
     """
     transport = ctx.transport
     headers = transport.headers
+    # The host has decided whether a proxy's word about the scheme counts; over stdio there is no scope.
+    scope: Mapping[str, Any] = getattr(transport, "scope", {})
     return Origin(
-        scheme="https" if headers.get("x-forwarded-proto") == "https" else "http",
+        scheme=str(scope.get("scheme", "http")),
         host=headers.get("host", "localhost"),
         client=transport.client,
         headers=tuple((name, headers[name]) for name in forward if name in headers),
