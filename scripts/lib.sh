@@ -27,6 +27,11 @@ TYPESCRIPT_SDK_VERSION=1.32.2
 TYPESCRIPT_TASKS_VERSION=0.2.2
 AJV_VERSION=8.20.0
 AJV_FORMATS_VERSION=3.0.1
+FLASK_NEWEST="flask==3.1.3 apiflask==3.1.2 flask-smorest==0.47.0 flask-restx==1.3.2 connexion[flask]==3.3.0"
+# The lowest versions that are supported; what they need beside in the versions that they still work with.
+FLASK_LOWEST="flask==2.2.5 werkzeug==2.2.3 apiflask==2.0.0 flask-smorest==0.42.0 flask-restx==1.1.0
+  connexion[flask]==3.0.0 marshmallow<4 setuptools<81"
+FLASK_CONNEXION2="connexion==2.14.2 setuptools<81"
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
@@ -160,6 +165,26 @@ _install_server_peers() {
     pip_install "$dir" "mcp-server-time==$SERVERS_PYTHON_VERSION" "mcp-server-git==$SERVERS_PYTHON_VERSION"
 }
 
+# _install_flask_set NAME PACKAGE...: an environment flask-NAME with what ferrule stands on, without ferrule itself.
+_install_flask_set() {
+  local dir=$CACHE/flask-$1
+  say "installing Flask and its extensions ($1) into an environment of their own"
+  shift
+  make_venv "$dir" &&
+    pip_install "$dir" "$ROOT[openapi]" "pytest>=8.4" "pytest-timeout>=2.4" "$@" &&
+    "$dir/$BIN/python" -m pip uninstall --quiet --yes ferrule
+}
+
+# The newest and the lowest versions of Flask's extensions that are supported, and Connexion 2, which wants an old Flask.
+_ensure_flask_sets() {
+  local needs
+  needs=$(sed -n '/^dependencies = /,/^]/p' "$ROOT/pyproject.toml")
+  once "$CACHE/stamps/flask-newest" "$(stamp_of "$FLASK_NEWEST" "$needs")" _install_flask_set newest $FLASK_NEWEST
+  once "$CACHE/stamps/flask-lowest" "$(stamp_of "$FLASK_LOWEST" "$needs")" _install_flask_set lowest $FLASK_LOWEST
+  once "$CACHE/stamps/flask-connexion2" "$(stamp_of "$FLASK_CONNEXION2" "$needs")" \
+    _install_flask_set connexion2 $FLASK_CONNEXION2
+}
+
 _install_node_peers() {
   local dir=$CACHE/node
   say "installing the inspector $INSPECTOR_VERSION, the conformance suite $CONFORMANCE_VERSION, Ajv and the TypeScript clients (npm)"
@@ -192,6 +217,7 @@ ensure_peers() {
     once "$CACHE/stamps/peer-mcp-$version" "$version" _install_old_mcp_peer "$version"
   done
   once "$CACHE/stamps/peer-servers" "$(stamp_of "$SERVERS_PYTHON_VERSION")" _install_server_peers
+  _ensure_flask_sets
   once "$CACHE/stamps/node" "$(stamp_of "$INSPECTOR_VERSION" "$CONFORMANCE_VERSION" "$SERVERS_NODE_VERSION" \
     "$OIDC_PROVIDER_VERSION" "$TYPESCRIPT_CLIENT_VERSION" "$TYPESCRIPT_SDK_VERSION" "$TYPESCRIPT_TASKS_VERSION" \
     "$AJV_VERSION" "$AJV_FORMATS_VERSION")" \

@@ -21,6 +21,8 @@ class ApiRequest(Struct, frozen=True, kw_only=True):
         query: percent-encoded, without the question mark; empty for none.
         headers: names and values; ``content-type`` is among them where there is a body.
         body: its bytes.
+        route: path of the operation, with the names of its parameters in braces; empty where the API itself decided
+            about the path, as after a redirect.
     """
 
     method: str
@@ -28,6 +30,7 @@ class ApiRequest(Struct, frozen=True, kw_only=True):
     query: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
+    route: str = ""
 
     @property
     def target(self) -> str:

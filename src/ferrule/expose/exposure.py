@@ -13,7 +13,7 @@ from ferrule.app.server import MCPServer
 from ferrule.expose.calls import OperationCall
 from ferrule.expose.choice import choose_operations, matcher
 from ferrule.expose.exchange import Caller
-from ferrule.expose.operations import Operation, Parameter, Skipped, UnusableOperation
+from ferrule.expose.operations import Body, Field, Operation, Parameter, Skipped, UnusableOperation
 from ferrule.expose.settings import ExposeSettings
 from ferrule.wire.json_types import is_object
 
@@ -92,6 +92,12 @@ class Exposure:
             self.operations[name] = operation
             return
         schema, operation, constants = self._input(operation)
+        if operation.reads and not settings.of(settings.add_parameters, operation):
+            logger.warning(
+                "%s reads %s, which its description lacks: say with add_parameters= what a model may give",
+                operation.label,
+                ", ".join(operation.reads),
+            )
         call = OperationCall(operation, self.caller, settings, constants=constants, base_url=self._base_url)
 
         async def run(**arguments: Any) -> Any:  # without a parameter for the context: an argument may have any name
@@ -130,11 +136,7 @@ class Exposure:
                 schema["required"] = required
         added: Mapping[str, Any] = settings.of(settings.add_parameters, operation) or {}
         if added:
-            from msgspec.structs import replace
-
-            schema["properties"].update(added)
-            more = [Parameter(name=name, argument=name, location="query", explode=True) for name in added]
-            operation = replace(operation, parameters=(*operation.parameters, *more))
+            operation = _with_added(operation, schema, added)
         return schema, operation, constants
 
     def _description(self, operation: Operation) -> str:
@@ -176,6 +178,45 @@ def annotations_of(operation: Operation) -> dict[str, Any]:
         "idempotentHint": operation.is_idempotent,
         "openWorldHint": False,
     }
+
+
+def _with_added(operation: Operation, schema: dict[str, Any], added: Mapping[str, Any]) -> Operation:
+    """Return an operation with parameters that its description lacks; they are put into its input schema, too.
+
+    Raises:
+        UnusableOperation: a parameter stands in no place that can be added to.
+    """
+    from msgspec.structs import replace
+
+    parameters = list(operation.parameters)
+    body = operation.body
+    required: list[str] = list(schema.get("required", ()))
+    for name, given in added.items():
+        place, is_required, own = "query", False, given
+        if is_object(given) and "in" in given:
+            place, is_required, own = str(given["in"]), given.get("required") is True, given.get("schema", True)
+        if place in ("query", "header", "cookie"):
+            location: Any = place
+            parameters.append(
+                Parameter(name=name, argument=name, location=location, required=is_required, explode=True)
+            )
+        elif place in _BODY_TYPES and (body is None or body.form == "fields"):
+            field = Field(name=name, argument=name, required=is_required)
+            if body is None:
+                body = Body(content_type=_BODY_TYPES[place], form="fields")
+            body = replace(body, required=body.required or is_required, fields=(*body.fields, field))
+        else:
+            raise UnusableOperation(f"the added parameter {name!r} cannot stand in {place!r}")
+        schema["properties"][name] = own
+        if is_required:
+            required.append(name)
+    if required:
+        schema["required"] = required
+    return replace(operation, parameters=tuple(parameters), body=body)
+
+
+_BODY_TYPES = {"body": "application/json", "form": "application/x-www-form-urlencoded"}
+"""Media type of a body that has added members only, by the place that is said of them."""
 
 
 def _resource_variables(operation: Operation) -> list[str]:

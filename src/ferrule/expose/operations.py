@@ -57,7 +57,8 @@ class Parameter(Struct, frozen=True, kw_only=True):
         required: whether the request needs it.
         style: how it is written.
         explode: whether each member of a list or object stands alone.
-        allow_reserved: whether reserved characters are left as they are in a query value (RFC 6570, ``+``).
+        allow_reserved: whether reserved characters are left as they are in a query value (RFC 6570, ``+``), and slashes
+            in a path value.
         content_type: of its value, where ``style`` is ``content``.
         description: for the model.
         raw_schema: as the description has it; `OperationSchemas` converts it.
@@ -190,6 +191,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         responses: successful ones first.
         security: alternatives, each a tuple of what is needed together; empty where nothing is needed.
         notes: what was repaired while it was read.
+        reads: what the operation reads of a request though its description does not say so: ``request.json``.
         make_schemas: makes its schemas; `schemas` keeps them.
     """
 
@@ -206,6 +208,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     responses: tuple[Response, ...] = ()
     security: tuple[tuple[ApiKey, ...], ...] = ()
     notes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
     make_schemas: Callable[[Operation], OperationSchemas] | None = None
     kept: dict[str, OperationSchemas] = field(default_factory=dict[str, OperationSchemas])
 

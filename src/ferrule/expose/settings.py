@@ -27,7 +27,9 @@ class ExposeSettings(Struct, frozen=True, kw_only=True):
         override: a function that is the tool in the place of an operation.
         parameters: values of parameters that are the same in every call, by their name in the request: versions,
             tenants. A model does not see them.
-        add_parameters: query parameters that the description lacks, by operation: name and schema.
+        add_parameters: parameters that the description lacks, by operation and name: the schema of a query parameter
+            that may be left out, or ``{"in": "body", "required": True, "schema": {…}}``, where the place is ``query``,
+            ``header``, ``cookie``, ``body`` (a member of a JSON body) or ``form`` (a field of a form).
         hints: annotations of tools, by pattern: ``{"POST /search": {"readOnlyHint": True}}``.
         forward_headers: headers of the outer request that are passed on to an API, lower case. ``authorization`` and
             ``cookie`` are credentials of the caller: they are passed on only where they stand here.

@@ -322,7 +322,7 @@ class _Reader:
             required=raw.get("required") is True or location == "path",
             style=style,
             explode=explode if isinstance(explode, bool) else style in ("form", "cookie", "deepObject"),
-            allow_reserved=raw.get("allowReserved") is True,
+            allow_reserved=raw.get("allowReserved") is True and location != "path",
             content_type=content_type,
             description=_shortened(_text(raw.get("description")), MAX_DESCRIPTION),
             raw_schema=_at(schema, base, self.references),

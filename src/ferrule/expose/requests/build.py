@@ -78,6 +78,7 @@ def build_request(
         query=written if raw_query is None else raw_query,
         headers=tuple(headers),
         body=body,
+        route=operation.path,
     )
 
 

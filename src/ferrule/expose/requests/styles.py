@@ -45,6 +45,10 @@ def path_value(parameter: Parameter, value: Any) -> str:
         made = _matrix(parameter, value)
     else:
         made = _joined(value, explode=parameter.explode)
+    if parameter.allow_reserved:
+        made = made.replace("%2F", "/")
+        if made.startswith("/") or any(step in (".", "..") for step in made.split("/")):
+            raise ValueError("must not begin with a slash or have a step '.' or '..', since it is a part of the path")
     if made in ("", ".", ".."):
         raise ValueError("must not be empty, '.' or '..', since it is a step of the path")
     return made

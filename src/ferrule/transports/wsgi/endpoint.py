@@ -33,6 +33,7 @@ _MAX_EVENT_BYTES = 256 * 1024 * 1024
 _loop = LoopThread("ferrule-wsgi")
 
 StartResponse = Callable[..., Any]
+WSGIApp = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
 
 
 class WSGIEndpoint:
@@ -50,8 +51,25 @@ class WSGIEndpoint:
             raise ValueError("a WSGI host serves without sessions: stateless=True")
         self.endpoint = endpoint
 
+    def beside(self, app: WSGIApp) -> WSGIApp:
+        """Return a WSGI application that serves the endpoint's paths and gives all other requests to ``app``.
+
+        The paths are those of ``endpoint.paths``: the endpoint, health, and with ``auth=`` the metadata of the
+        protected resource, which clients look for at the root of the site.
+        """
+        own = frozenset(self.endpoint.paths)
+
+        def serve(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+            return (self if environ.get("PATH_INFO", "") in own else app)(environ, start_response)
+
+        return serve
+
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Serve one request."""
+        if "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "") and not environ.get("wsgi.input_terminated"):
+            # Without a length nothing says where the body ends (PEP 3333, "Input and Error Streams").
+            start_response(_status(411), [("Content-Length", "0")])
+            return []
         body = _read_body(environ, self.endpoint.options.max_body_bytes)
         refusal = _listen_refusal(environ, body)
         if refusal is not None:
@@ -109,8 +127,8 @@ def _read_body(environ: dict[str, Any], max_bytes: int) -> bytes:
     """Return the body, and one byte more than is allowed of a larger one, which the endpoint then refuses."""
     length = environ.get("CONTENT_LENGTH") or ""
     source = environ["wsgi.input"]
-    if length.isdigit():
-        wanted = min(int(length), max_bytes + 1)
+    if length.isascii() and length.isdigit():
+        wanted = min(int(length[:20]), max_bytes + 1)
     elif environ.get("wsgi.input_terminated"):
         wanted = max_bytes + 1
     else:
@@ -135,7 +153,7 @@ def _scope(environ: dict[str, Any]) -> dict[str, Any]:
     root = environ.get("SCRIPT_NAME", "").encode("latin-1").decode("utf-8", "replace")
     path = environ.get("PATH_INFO", "").encode("latin-1").decode("utf-8", "replace")
     address = environ.get("REMOTE_ADDR")
-    port = str(environ.get("REMOTE_PORT", "0"))
+    port, own_port = str(environ.get("REMOTE_PORT", "")), str(environ.get("SERVER_PORT", ""))  # none on a Unix socket
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -148,7 +166,7 @@ def _scope(environ: dict[str, Any]) -> dict[str, Any]:
         "query_string": environ.get("QUERY_STRING", "").encode("latin-1"),
         "headers": headers,
         "client": None if not address else (address, int(port) if port.isdigit() else 0),
-        "server": (environ.get("SERVER_NAME", ""), int(environ.get("SERVER_PORT", 80))),
+        "server": (environ.get("SERVER_NAME", ""), int(own_port) if own_port.isdigit() else 0),
     }
 
 

@@ -1,0 +1,158 @@
+"""Connexion applications, for `ferrule.expose.expose`: the description is the document that an application is made of.
+
+Connexion 3 is an ASGI application, whichever framework serves its functions, and its validation and security are
+middleware, so requests go through ASGI. Connexion 2 is a Flask application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from importlib import import_module
+from os import PathLike
+from typing import Any
+
+from ferrule.expose.applications import Exposable
+from ferrule.expose.callers.asgi import ASGICaller
+from ferrule.expose.callers.lifespan import asgi_lifespan
+from ferrule.expose.description.merge import merge_descriptions, renamed
+from ferrule.expose.description.reader import Description, NotADescription, read_description
+from ferrule.expose.documents import load_document
+from ferrule.expose.exchange import Caller
+from ferrule.expose.settings import ValidateOutput
+from ferrule.integrations.flask import exposable as flask_exposable
+
+__all__ = ["exposable"]
+
+
+def exposable(app: Any) -> Exposable:
+    """Return what the engine needs of a Connexion application."""
+    if hasattr(app, "middleware"):
+        return _Connexion(app, app.middleware)
+    return _Connexion(app, app) if hasattr(app, "middlewares") else _Connexion2(app.app)
+
+
+class _Connexion:
+    """An application of Connexion 3; its lifespan runs once, whoever starts it first."""
+
+    def __init__(self, app: Any, middleware: Any) -> None:
+        self._app = app
+        self._middleware = middleware
+        self._running = 0
+        self._lifespan = middleware.lifespan
+        if self._lifespan is not None and middleware.middleware_stack is None:
+            # The host runs the lifespan where the endpoint is mounted in the application; this shows that it does.
+            middleware.lifespan = self._counted
+
+    @property
+    def title(self) -> str | None:
+        """Name of the application for people; ``None`` where it has none."""
+        return None
+
+    @property
+    def caller(self) -> Caller:
+        """See `Exposable`."""
+        return ASGICaller(self._app)
+
+    @property
+    def validate_output(self) -> ValidateOutput:
+        """See `Exposable`. Answers are checked only where the application asks for it."""
+        return "off"
+
+    def version(self) -> object:
+        """See `Exposable`."""
+        return tuple(id(api) for api in self._middleware.apis)
+
+    def describe(self) -> Description:
+        """See `Exposable`."""
+        return merge_descriptions([_described(*_document(api)) for api in self._middleware.apis])
+
+    def started(self) -> AbstractAsyncContextManager[None]:
+        """See `Exposable`."""
+        return nullcontext() if self._lifespan is None or self._running else self._started()
+
+    @asynccontextmanager
+    async def _started(self) -> AsyncGenerator[None]:
+        async with asgi_lifespan(self._app):
+            yield
+
+    @asynccontextmanager
+    async def _counted(self, app: Any) -> AsyncGenerator[Any]:
+        async with self._lifespan(app) as state:
+            self._running += 1
+            try:
+                yield state
+            finally:
+                self._running -= 1
+
+
+class _Connexion2:
+    """The Flask application of Connexion 2, described by the documents that it serves."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._flask = flask_exposable(app)
+
+    @property
+    def title(self) -> str | None:
+        """Name of the application for people; ``None`` where it has none."""
+        return str(self._app.name)
+
+    @property
+    def caller(self) -> Caller:
+        """See `Exposable`."""
+        return self._flask.caller
+
+    @property
+    def validate_output(self) -> ValidateOutput:
+        """See `Exposable`."""
+        return "off"
+
+    def version(self) -> object:
+        """See `Exposable`."""
+        return self._flask.version()
+
+    def describe(self) -> Description:
+        """See `Exposable`.
+
+        Raises:
+            NotADescription: the application does not serve its document.
+        """
+        found = [
+            _described(self._served(rule), rule.rule.removesuffix("/openapi.json"))
+            for rule in self._app.url_map.iter_rules()
+            if rule.rule.endswith("/openapi.json")
+        ]
+        if not found:
+            raise NotADescription(
+                "this application of Connexion 2 serves no openapi.json (a Swagger 2.0 document, or serve_spec=False); "
+                "give the document to from_openapi(…, caller=WSGICaller(app.app))"
+            )
+        return merge_descriptions(found)
+
+    def started(self) -> AbstractAsyncContextManager[None]:
+        """See `Exposable`."""
+        return nullcontext()
+
+    def _served(self, rule: Any) -> dict[str, Any]:
+        with self._app.test_request_context(rule.rule):
+            # Only the view: whoever may read the document through a server is not asked here.
+            response = self._app.make_response(self._app.view_functions[rule.endpoint]())
+            document: dict[str, Any] = load_document(response.get_data())[0]
+            return document
+
+
+def _document(api: Any) -> tuple[dict[str, Any], str]:
+    """Return the document of an API of Connexion 3, and the prefix of its paths."""
+    given = api.specification
+    if isinstance(given, str | PathLike | dict):  # 3.0 keeps what it was given
+        given = import_module("connexion.spec").Specification.load(given, arguments=api.kwargs.get("arguments"))
+    prefix = api.base_path if api.base_path is not None else given.base_path
+    return dict(given.raw), str(prefix or "").rstrip("/")
+
+
+def _described(document: dict[str, Any], prefix: str) -> tuple[str, Description]:
+    """Return prefix and description; operations are named after their function, without its module."""
+    description = read_description(document)
+    ids = [operation.operation_id for operation in description.operations if operation.operation_id]
+    return prefix, renamed(description, {each: each.rpartition(".")[2] for each in ids})

@@ -1,0 +1,43 @@
+"""The tests beside this one, in environments with other versions: the newest, the lowest, and Connexion 2."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+FOLDER = Path(__file__).parent
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize(
+    ("environment", "files"),
+    [
+        ("newest", ["test_routes.py", "test_extensions.py", "test_connexion.py"]),
+        ("lowest", ["test_routes.py", "test_extensions.py", "test_connexion.py"]),
+        ("connexion2", ["test_routes.py", "test_connexion.py"]),
+    ],
+)
+def test_other_versions_do_the_same(environment: str, files: list[str]) -> None:
+    cache = Path(os.environ.get("FERRULE_CACHE", ROOT / ".cache"))
+    python = cache / f"flask-{environment}" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    if not python.exists():
+        if os.environ.get("FERRULE_REQUIRE_PEERS"):
+            pytest.fail(f"no environment {python.parent.parent.name}, though scripts/test installs it")
+        pytest.skip(f"no environment {python.parent.parent.name} (scripts/test installs it)")
+    done = subprocess.run(
+        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *(str(FOLDER / name) for name in files)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    summary = done.stdout.strip().splitlines()[-1]
+    assert "passed" in summary
+    assert ("skipped" in summary) == (environment == "connexion2"), done.stdout[-3000:]
