@@ -24,10 +24,10 @@ from ferrule.wire.codec import encode
 from tests.kernel.harness import initialize, modern, note, request
 from tests.pipes import Line, line_to
 
-MAX_STDIO_CALLS = 9
+MAX_STDIO_CALLS = 8
 """The promise: one plain call on stdio, from the frame to the pieces of its answer, the tool's function included."""
 
-MAX_ASGI_CALLS = 14
+MAX_ASGI_CALLS = 12
 """The promise: one plain call in the ASGI callable, checks of HTTP and the tool's function included."""
 
 

@@ -26,7 +26,7 @@ from ferrule.wire.types import InputRequiredResult
 if TYPE_CHECKING:
     from ferrule.kernel.server import Server
 
-__all__ = ["bad_result", "check_result", "finish_result", "has_hints"]
+__all__ = ["bad_result", "check_result", "finish_result"]
 
 logger = logging.getLogger(__name__)
 
@@ -173,11 +173,6 @@ def _check_interim(server: Server[Any], connection: Connection, method: str, kin
         missing = missing_for_requests(declared, requests)
         if missing is not None:
             raise MissingRequiredClientCapability(missing)
-
-
-def has_hints(server: Server[Any], method: str) -> bool:
-    """Whether the server's cache hints, which may change at any time, go into the results of a method."""
-    return method in server.cache_hints
 
 
 def bad_result(method: str, why: str, result: Any) -> InternalError:

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ferrule.kernel.concurrency.first_step import Begun, FirstSteps, Rest, first_steps
 from ferrule.kernel.concurrency.spawner import AsyncioSpawner, Spawner
 from ferrule.kernel.dispatch import DispatchContext, ReadStream, ShowsFrames, WritesPieces, WriteStream
-from ferrule.kernel.finish import has_hints
 from ferrule.kernel.plain_tools import PlainCall, PlainTools, WriteResult
 from ferrule.kernel.server import Handler, HandlerEntry, Server, ServerRequestContext
 from ferrule.wire.codec import decode, plain_encode
+from ferrule.wire.nesting import MAX_DEPTH
 from ferrule.wire.plain_calls import ABSENT, ANSWER_HEAD, NO_ARGUMENTS, PLAIN_METHOD, decode_plain_call, may_be_too_deep
 from ferrule.wire.revisions import Revision
 
@@ -142,7 +142,7 @@ class PlainCalls:
         write = self._write
         if state is None or entry is None or entry.handler != self._tools.handler or steps is None or write is None:
             return False
-        if not dispatcher.is_idle or write.is_congested or has_hints(server, PLAIN_METHOD):
+        if not dispatcher.is_idle or write.is_congested or PLAIN_METHOD in server.cache_hints:
             return False
         if state is not self._known_for:
             self._known.clear()
@@ -164,7 +164,7 @@ class PlainCalls:
                     meta = None if params.meta is ABSENT else bytes(params.meta)
                     origin = known.get(meta) or self._learn(meta)
                     tool = find(params.name)
-                    if origin is None or tool is None or may_be_too_deep(frame):
+                    if origin is None or tool is None or (len(frame) > MAX_DEPTH and may_be_too_deep(frame)):
                         return False
                     if in_flight and not dispatcher.may_accept(envelope.id):
                         return False

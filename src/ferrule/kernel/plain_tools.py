@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from ferrule.kernel.server import Handler, Server, ServerRequestContext
 from ferrule.protocol.correlation import progress_token
-from ferrule.protocol.inbound import LOG_LEVEL_KEY, InboundModernRoute, classify_inbound_request
+from ferrule.protocol.inbound import LOG_LEVEL_KEY, InboundModernRoute, classify_inbound_request, has_modern_envelope
 from ferrule.wire.jsonrpc import RequestId
 from ferrule.wire.plain_calls import PLAIN_METHOD
 from ferrule.wire.revisions import Revision
@@ -30,6 +30,7 @@ __all__ = [
     "PlainTool",
     "PlainTools",
     "WriteResult",
+    "is_plain_legacy",
     "plain_route",
     "plain_tools_of",
 ]
@@ -147,6 +148,13 @@ class PlainTools(Protocol):
 def plain_tools_of(server: Server[Any]) -> PlainTools | None:
     """Return the tools that the fast path may call; ``None`` if the server has no fast path."""
     return server.attachments.get(PlainTools)
+
+
+def is_plain_legacy(params: dict[str, Any]) -> bool:
+    """Judge the ``_meta`` of a legacy call by the rules of the general path; false if it makes the call unusual."""
+    if "_meta" not in params:
+        return True
+    return type(params["_meta"]) is dict and progress_token(params) is None and not has_modern_envelope(params)
 
 
 def plain_route(

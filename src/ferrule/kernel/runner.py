@@ -28,7 +28,7 @@ from ferrule.kernel.dispatch import (
 )
 from ferrule.kernel.duplex import JSONRPCDispatcher
 from ferrule.kernel.finish import bad_result, check_result, finish_result
-from ferrule.kernel.plain_tools import plain_route, plain_tools_of
+from ferrule.kernel.plain_tools import is_plain_legacy, plain_route, plain_tools_of
 from ferrule.kernel.server import (
     CallNext,
     Handler,
@@ -42,7 +42,6 @@ from ferrule.kernel.server import (
 )
 from ferrule.kernel.session import LOG_LEVELS, ServerSession
 from ferrule.protocol.capabilities import declares_extension
-from ferrule.protocol.correlation import progress_token
 from ferrule.protocol.era import Era, EraLock, MessageEra, Verdict, message_era
 from ferrule.protocol.errors import (
     InternalError,
@@ -62,7 +61,6 @@ from ferrule.protocol.inbound import (
     InboundLadderRejection,
     InboundModernRoute,
     classify_inbound_request,
-    has_modern_envelope,
 )
 from ferrule.wire.codec import convert, decode, encode, to_builtins
 from ferrule.wire.faults import ConvertError, EncodeError
@@ -702,10 +700,8 @@ class _DualEra:
     def origin(self, meta: bytes | None) -> _PlainOrigin | None:
         """Judge ``_meta``, as `on_request` does."""
         params: dict[str, Any] = {} if meta is None else {"_meta": decode(meta)}
-        if progress_token(params) is not None or (meta is not None and type(params["_meta"]) is not dict):
-            return None
         if self.lock.state is not Era.MODERN:
-            return None if has_modern_envelope(params) else _PlainOrigin(self.connection.revision, None)
+            return _PlainOrigin(self.connection.revision, None) if is_plain_legacy(params) else None
         route = plain_route(self.server, params)
         if route is None:
             return None

@@ -105,6 +105,80 @@ def test_both_paths_answer_call_and_log_alike(messages: list[Any], odd_header: i
     assert general[3] == 0
 
 
+@settings(max_examples=40)
+@given(
+    st.lists(plain_call() | plain_call() | odd_call(), min_size=1, max_size=6),
+    st.sampled_from(["2025-03-26", "2025-06-18", "2025-11-25"]),
+    st.sampled_from(["same", "none", "another", "unknown"]),
+)
+def test_both_paths_answer_alike_in_a_session(messages: list[Any], revision: str, version_header: str) -> None:
+    """The same for the handshake era: its sessions have requests in flight, and answers without a session's id."""
+    messages = [
+        message
+        for message in messages
+        if not (isinstance(message, dict) and "waits_for_ever" in repr(message.get("params")))
+    ]
+
+    def serve(*, fast_path: bool) -> tuple[Any, ...]:
+        calls: list[Any] = []
+        recorder = Recorder()
+        logger = logging.getLogger("ferrule")
+        app = make_app(calls, fast_path=fast_path)
+
+        async def test() -> list[Any]:
+            served = endpoint(app)
+            client = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+            opening = encode({"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": client})
+            plain = {"mcp_method": None, "mcp_protocol_version": None}
+            _, headers, _ = await post(served, opening, **plain)
+            session = dict(headers)[b"mcp-session-id"].decode()
+            stated = {"same": revision, "none": None, "another": "2025-06-18", "unknown": "1999-01-01"}[version_header]
+            more: dict[str, str | None] = {
+                "mcp_method": None,
+                "mcp_protocol_version": stated,
+                "mcp_session_id": session,
+            }
+            note = encode({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            await post(served, note, **{**more, "mcp_protocol_version": revision})
+            return [
+                await post(served, with_envelope(message, number, revision), **more)
+                for number, message in enumerate(messages, 2)
+            ]
+
+        logger.addHandler(recorder)
+        try:
+            return asyncio.run(test()), list(map(repr, calls)), recorder.lines, app.tools.fast_calls
+        finally:
+            logger.removeHandler(recorder)
+
+    fast, general = serve(fast_path=True), serve(fast_path=False)
+    assert [without_stream_ids(answer) for answer in fast[0]] == [without_stream_ids(answer) for answer in general[0]]
+    assert fast[1:3] == general[1:3]
+    assert general[3] == 0
+    if version_header == "same" and any(map(is_plain, messages)):
+        assert fast[3]
+
+
+def is_plain(message: Any) -> bool:
+    return (
+        isinstance(message, dict)
+        and message.get("params", {}).get("name") == "echo"
+        and set(message)
+        == {
+            "jsonrpc",
+            "id",
+            "method",
+            "params",
+        }
+    )
+
+
+def without_stream_ids(answer: tuple[int, list[tuple[bytes, bytes]], bytes]) -> Any:
+    """An answer without the random ids of events and the headers' order."""
+    status, headers, body = answer
+    return status, sorted(headers), [line for line in body.splitlines() if not line.startswith(b"id:")]
+
+
 @pytest.mark.anyio
 async def test_a_plain_call_takes_the_fast_path_and_leaves_no_request_behind() -> None:
     """The task is the server's own; what is set for a call is taken back."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ferrule.app.signatures.shapes import Shape
 from ferrule.kernel.plain_tools import WriteResult
 from ferrule.wire.codec import plain_decoder, plain_encode
+from ferrule.wire.nesting import MAX_DEPTH
 from ferrule.wire.plain_calls import cut_answer, may_be_too_deep
 from ferrule.wire.revisions import Revision
 from ferrule.wire.types import ToolContentBlock, ToolResult
@@ -91,7 +92,7 @@ def _data_writer(plan: ResultPlan, cls: type[Any], sample: Any, value_mark: byte
             text = plain_encode(data.decode())
         except Exception:  # whoever makes the result says what is wrong
             return None
-        if len(data) > max_bytes or may_be_too_deep(data):
+        if len(data) > max_bytes or (len(data) > MAX_DEPTH and may_be_too_deep(data)):
             return None
         return (first, text, last) if between is None else (first, text, between, data, last)
 

@@ -34,7 +34,7 @@ from ferrule.transports.asgi.gate import HttpGate
 from ferrule.transports.asgi.media import accepts, is_json_content_type
 from ferrule.transports.asgi.modern.endpoint import ModernEndpoint
 from ferrule.transports.asgi.options import HttpOptions
-from ferrule.transports.asgi.plain_calls import PlainHttpCalls
+from ferrule.transports.asgi.plain_calls import ModernPlainCalls
 from ferrule.transports.asgi.replies import KeepAlive, RawHeaders, Receive, Send
 from ferrule.transports.asgi.request import IncomingRequest
 from ferrule.transports.asgi.runtime import Runtime
@@ -94,7 +94,7 @@ class HttpEndpoint(HttpGate):
         self.modern = ModernEndpoint(server, keep_alive, options.disconnect_grace_s)
         self.legacy = self._legacy_endpoint(keep_alive)
         tools = plain_tools_of(server)
-        self.plain_calls = None if tools is None else PlainHttpCalls(tools, server, self.modern, self.life)
+        self.plain_calls = None if tools is None else ModernPlainCalls(tools, server, self.modern, self.life)
         gauges = gauges_of(server)
         gauges.add("streams", keep_alive, len)
         if self.legacy is not None:
@@ -154,8 +154,11 @@ class HttpEndpoint(HttpGate):
             if whole is None:
                 return
             body = whole
-        if self.plain_calls is not None:
-            serving = self.plain_calls.take(request, body, runtime)
+        plain_calls = (
+            self.plain_calls if self.legacy is None or MCP_SESSION_ID_HEADER not in headers else self.legacy.plain_calls
+        )
+        if plain_calls is not None:
+            serving = plain_calls.take(request, body, runtime)
             if serving is not None:
                 await serving
                 return

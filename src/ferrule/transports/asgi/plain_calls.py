@@ -2,7 +2,7 @@
 
 The endpoint has made every check of HTTP (path, Host and Origin, media types, authorization, size) before it asks here.
 As on stdio (`ferrule.kernel.plain_calls`), plain calls are a strict subset of what the general path serves. For
-everything else `PlainHttpCalls.take` returns ``None``, and the endpoint goes on as if it had not asked. What a
+everything else ``take`` returns ``None``, and the endpoint goes on as if it had not asked. What a
 request's headers and ``_meta`` stand for is judged by the function of the general path; its verdict is remembered for
 the exact values.
 
@@ -11,15 +11,15 @@ A call whose function waits, raises, or sends something goes on in the general p
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from msgspec import Struct
 
 from ferrule.kernel.concurrency.first_step import Begun
 from ferrule.kernel.connection import Connection
-from ferrule.kernel.finish import finish_result, has_hints
-from ferrule.kernel.plain_tools import PlainCall, PlainTools, WriteResult, plain_route
+from ferrule.kernel.finish import finish_result
+from ferrule.kernel.plain_tools import PlainCall, PlainTools, plain_route
 from ferrule.kernel.runner import ServerRunner, handled
 from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.protocol.inbound import (
@@ -34,77 +34,159 @@ from ferrule.transports.asgi.replies import send_body
 from ferrule.transports.asgi.request import IncomingRequest
 from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime
 from ferrule.wire.codec import decode, plain_encode
+from ferrule.wire.nesting import MAX_DEPTH
 from ferrule.wire.plain_calls import (
     ABSENT,
     ANSWER_HEAD,
     NO_ARGUMENTS,
     PLAIN_METHOD,
+    PlainEnvelope,
     decode_plain_call,
     may_be_too_deep,
 )
-from ferrule.wire.revisions import REVISIONS
+from ferrule.wire.revisions import REVISIONS, Revision
 
-__all__ = ["PlainHttpCalls"]
+__all__ = ["HttpSender", "ModernPlainCalls", "PlainHttpCalls"]
 
 _MAX_ROUTES: Final = 256
 _MAX_KEY_BYTES: Final = 4096
 
 
-class _Sender(Struct):
-    """Who sent a plain call, and how."""
-
-    route: InboundModernRoute
-    request: IncomingRequest
-    runtime: Runtime
-
-
 class PlainHttpCalls:
-    """The fast path of one endpoint.
+    """What both eras share: reading a plain call, its first step, its answer.
 
     Args:
         tools: of the server.
         server: that the endpoint serves.
-        modern: the general path of the modern era.
+    """
+
+    def __init__(self, tools: PlainTools, server: Server[Any]) -> None:
+        self._tools = tools
+        self._server = server
+        self._handlers = server.request_handlers
+
+    def call(
+        self, envelope: PlainEnvelope, body: bytes, sender: HttpSender, finish: Callable[[Any], Any]
+    ) -> PlainCall | None:
+        """Return the call that an envelope stands for; ``None`` if it is not plain.
+
+        Args:
+            envelope: the decoded body.
+            body: its bytes.
+            sender: who sent it.
+            finish: a result → the finished result.
+
+        Raises:
+            Exception: the arguments are not plain.
+        """
+        server, tools = self._server, self._tools
+        entry = self._handlers.get(PLAIN_METHOD)
+        if server.middleware or entry is None or entry.handler != tools.handler or PLAIN_METHOD in server.cache_hints:
+            return None
+        params = envelope.params
+        tool = tools.find_plain(params.name, sender.request.principal)
+        if tool is None or (len(body) > MAX_DEPTH and may_be_too_deep(body)):
+            return None
+        arguments = tool.decode(NO_ARGUMENTS if params.arguments is ABSENT else params.arguments)
+        version = sender.revision.version
+        if version not in tool.writers:
+            tool.writers[version] = tool.make_writer(sender.revision, finish)
+        tools.fast_calls += 1
+        return PlainCall(envelope.id, tool, arguments, body, sender, self)
+
+    async def serve(self, call: PlainCall) -> None:
+        """Serve a call and send its answer."""
+        tool, sender = call.tool, call.origin
+        coroutine: Any = None
+        try:
+            try:
+                coroutine = tool.start(call)
+                pending = coroutine.send(None)
+            except StopIteration as stop:
+                value = stop.value
+                if call.request is None and (pieces := tool.writers[sender.revision.version](value)) is not None:
+                    call.is_over = True
+                    id = call.id
+                    shown_id = b"%d" % id if type(id) is int else plain_encode(id)
+                    payload = b"".join((ANSWER_HEAD, shown_id, *pieces))
+                    request = sender.request
+                    await send_body(request.send, 200, payload, request.reply_headers)
+                    return
+                begun = Begun.returned(value)
+            except BaseException as error:
+                begun = Begun.raised(error)
+            else:
+                begun = Begun(coroutine, pending)
+            request = tool.request_of(call)
+            try:
+                await self.hand_over(call, handled(self._handlers[PLAIN_METHOD], tool.go_on(call, begun), request))
+            finally:
+                call.is_over = True
+        finally:
+            tool.leave(call)
+
+    async def hand_over(self, call: PlainCall, work: Awaitable[Any]) -> None:
+        """Let the general path await ``work``, the finished result of a call, and answer."""
+        raise NotImplementedError
+
+    def make_request(self, call: PlainCall) -> ServerRequestContext[Any]:
+        """See `ferrule.kernel.plain_tools.CallCarrier`."""
+        raise NotImplementedError
+
+
+class HttpSender(Struct):
+    """Who sent a plain call, and how.
+
+    Attributes:
+        revision: of the client.
+        request, runtime: as the endpoint has them.
+        facts: what the era knows besides: a route or a session.
+    """
+
+    revision: Revision
+    request: IncomingRequest
+    runtime: Runtime
+    facts: Any
+
+
+class ModernPlainCalls(PlainHttpCalls):
+    """The fast path of the modern era.
+
+    Args:
+        tools: of the server.
+        server: that the endpoint serves.
+        modern: the general path.
         life: of the endpoint; holds the lifespan's state.
     """
 
     def __init__(self, tools: PlainTools, server: Server[Any], modern: ModernEndpoint, life: LifespanRunner) -> None:
-        self._tools = tools
-        self._server = server
+        super().__init__(tools, server)
         self._modern = modern
         self._life = life
-        self._handlers = server.request_handlers
         # By `_meta`, the three mirrored headers and the tool's name; bounded, because they come from outside.
         self._routes: dict[tuple[Any, ...], InboundModernRoute] = {}
 
     def take(self, request: IncomingRequest, body: bytes, runtime: Runtime) -> Awaitable[None] | None:
         """Return what serves a plain call when awaited; ``None`` for everything that is none."""
-        headers, server, tools = request.headers, self._server, self._tools
-        if headers.get(MCP_METHOD_HEADER) != PLAIN_METHOD or server.middleware or type(runtime) is not AsyncioRuntime:
+        headers = request.headers
+        if headers.get(MCP_METHOD_HEADER) != PLAIN_METHOD or type(runtime) is not AsyncioRuntime:
             return None
-        entry = self._handlers.get(PLAIN_METHOD)
-        if entry is None or entry.handler != tools.handler or self._modern.is_ending or has_hints(server, PLAIN_METHOD):
+        if self._modern.is_ending:
             return None
         try:
             envelope = decode_plain_call(body)
             params = envelope.params
             name = params.name
-            version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
-            key = (bytes(params.meta), version, headers.get(MCP_NAME_HEADER), name)
+            version, stated_name = headers.get(MCP_PROTOCOL_VERSION_HEADER), headers.get(MCP_NAME_HEADER)
+            key = (bytes(params.meta), version, stated_name, name)
             route = self._routes.get(key) or self._learn(key, request)
-            tool = tools.find_plain(name, request.principal)
-            if route is None or tool is None or name in server.param_headers or may_be_too_deep(body):
+            if route is None or name in self._server.param_headers:
                 return None
-            arguments = tool.decode(NO_ARGUMENTS if params.arguments is ABSENT else params.arguments)
-            writer = tool.writers.get(route.protocol_version)
-            if writer is None:
-                writer = tool.make_writer(REVISIONS[route.protocol_version], lambda result: self._finish(route, result))
-                tool.writers[route.protocol_version] = writer
+            sender = HttpSender(REVISIONS[route.protocol_version], request, runtime, route)
+            call = self.call(envelope, body, sender, lambda result: self._finish(route, result))
         except Exception:  # not ours
             return None
-        tools.fast_calls += 1
-        sender = _Sender(route, request, runtime)
-        return self._serve(PlainCall(envelope.id, tool, arguments, body, sender, self), writer, request)
+        return None if call is None else self.serve(call)
 
     def _learn(self, key: tuple[Any, ...], request: IncomingRequest) -> InboundModernRoute | None:
         meta, _, _, name = key
@@ -121,51 +203,17 @@ class PlainHttpCalls:
         connection = Connection.from_envelope(route.protocol_version, None, {})
         return finish_result(self._server, connection, PLAIN_METHOD, result)
 
-    # -- one call -----------------------------------------------------------------------------------------------------
-
-    async def _serve(self, call: PlainCall, write: WriteResult, request: IncomingRequest) -> None:
-        tool = call.tool
-        coroutine: Any = None
-        try:
-            try:
-                coroutine = tool.start(call)
-                pending = coroutine.send(None)
-            except StopIteration as stop:
-                value = stop.value
-                if call.request is None and (pieces := write(value)) is not None:
-                    call.is_over = True
-                    id = call.id
-                    shown_id = b"%d" % id if type(id) is int else plain_encode(id)
-                    payload = b"".join((ANSWER_HEAD, shown_id, *pieces))
-                    await send_body(request.send, 200, payload, request.reply_headers)
-                    return
-                begun = Begun.returned(value)
-            except BaseException as error:
-                begun = Begun.raised(error)
-            else:
-                begun = Begun(coroutine, pending)
-            await self._hand_over(call, begun)
-        finally:
-            tool.leave(call)
-
-    async def _hand_over(self, call: PlainCall, begun: Begun) -> None:
-        """Let the general path go on with a call that has been begun."""
-        request = call.tool.request_of(call)
+    async def hand_over(self, call: PlainCall, work: Awaitable[Any]) -> None:
+        """See `PlainHttpCalls`."""
         exchange: Any = call.dispatch
-        entry = self._handlers[PLAIN_METHOD]
-        work = handled(entry, call.tool.go_on(call, begun), request)
-        try:
-            await self._modern.serve_exchange(
-                exchange, request.session.connection, call.origin.request, work, PLAIN_METHOD
-            )
-        finally:
-            call.is_over = True
+        connection = exchange.connection
+        await self._modern.serve_exchange(exchange, connection, call.origin.request, work, PLAIN_METHOD)
 
     def make_request(self, call: PlainCall) -> ServerRequestContext[Any]:
         """See `ferrule.kernel.plain_tools.CallCarrier`."""
-        sender: _Sender = call.origin
+        sender: HttpSender = call.origin
         params: dict[str, Any] = decode(call.frame)["params"]
-        exchange, connection = self._modern.open_exchange(sender.request, call.id, params, sender.route, sender.runtime)
+        exchange, connection = self._modern.open_exchange(sender.request, call.id, params, sender.facts, sender.runtime)
         call.dispatch = exchange
         if call.is_over:
             exchange.finish()

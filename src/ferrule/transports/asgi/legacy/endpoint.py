@@ -9,13 +9,14 @@ name *a* revision with sessions; it cannot change the revision.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 import anyio
 
 from ferrule.kernel.concurrency.cancellation import run_interruptible
 from ferrule.kernel.connection import Connection
+from ferrule.kernel.plain_tools import plain_tools_of
 from ferrule.kernel.runner import aclose_shielded
 from ferrule.kernel.server import Server
 from ferrule.protocol.correlation import cancelled_request_id
@@ -23,6 +24,7 @@ from ferrule.protocol.errors import MCPError, error_from_exception
 from ferrule.protocol.handshake import is_handshake_version
 from ferrule.stores.events import EventStore
 from ferrule.transports.asgi.legacy.exchange import LegacyExchange, Outlet
+from ferrule.transports.asgi.legacy.plain_calls import LegacyPlainCalls
 from ferrule.transports.asgi.legacy.session import GET_STREAM, MAX_IN_FLIGHT, LegacySession
 from ferrule.transports.asgi.legacy.sessions import (
     SESSION_ID_CHARS,
@@ -72,6 +74,7 @@ class LegacyEndpoint:
 
     Attributes:
         sessions: the live ones.
+        plain_calls: the fast path of plain calls; ``None`` without one.
     """
 
     def __init__(
@@ -90,6 +93,9 @@ class LegacyEndpoint:
         )
         self._life = life
         self._has_explained = False
+        tools = plain_tools_of(server)
+        is_alone = options.shared is None and not options.stateless and options.response_mode != "sse"
+        self.plain_calls = LegacyPlainCalls(tools, server, self) if tools is not None and is_alone else None
         # Ids of the last sessions that ended here, whose clients may still send requests.
         self._ended = RecentIds(_MAX_ENDED)
         self._shared: SharedSessions | None = None
@@ -126,7 +132,7 @@ class LegacyEndpoint:
         try:
             await self._serve_on(session, request, body, runtime)
         finally:
-            self._release(session)
+            self.release(session)
 
     async def _serve_on(self, session: LegacySession, request: IncomingRequest, body: Any, runtime: Runtime) -> None:
         if type(body) is list and session.connection.revision.has_batches:
@@ -188,7 +194,7 @@ class LegacyEndpoint:
             if await self._share(session, outlet, request, body["id"]):
                 await outlet.answer(payload)
         finally:
-            self._release(session)
+            self.release(session)
 
     async def _share(self, session: LegacySession, outlet: Outlet, request: IncomingRequest, id: RequestId) -> bool:
         """Store a new session for the other workers; if that fails, refuse the request and return ``False``."""
@@ -214,11 +220,22 @@ class LegacyEndpoint:
         if len(session.in_flight) >= MAX_IN_FLIGHT:
             await _refuse_busy(request, body["id"])
             return
-        outlet = self._outlet(request, session)
-        exchange = self._reserve(session, outlet, request, body, runtime)
+        exchange = self.open_exchange(session, request, body, runtime)
         payload = await self._run(session, exchange, body, opens_stream=self._options.response_mode == "sse")
         await self._save(session)
-        await outlet.answer(payload)
+        await exchange.outlet.answer(payload)
+
+    def open_exchange(
+        self, session: LegacySession, request: IncomingRequest, body: Mapping[str, Any], runtime: Runtime
+    ) -> LegacyExchange:
+        """Return the exchange of a request with an outlet of its own, and reserve its id."""
+        return self._reserve(session, self._outlet(request, session), request, body, runtime)
+
+    async def serve_exchange(self, session: LegacySession, exchange: LegacyExchange, work: Awaitable[Any]) -> None:
+        """Await ``work``, the finished result of an exchange, and send the response; on asyncio."""
+        payload = await self._handle(session, exchange, lambda: work, False)
+        await self._save(session)
+        await exchange.outlet.answer(payload)
 
     def _reserve(
         self,
@@ -244,23 +261,30 @@ class LegacyEndpoint:
         self, session: LegacySession, exchange: LegacyExchange, body: Mapping[str, Any], *, opens_stream: bool = False
     ) -> bytes | None:
         """Serve one request and release its id; return the encoded response, or ``None`` if it was cancelled."""
+
+        def begin() -> Awaitable[Any]:
+            return session.runner.handle_request(exchange, body["method"], body.get("params"))
+
         if exchange.runs_on_asyncio:
-            return await self._handle(session, exchange, body, opens_stream)
+            return await self._handle(session, exchange, begin, opens_stream)
         with anyio.CancelScope() as scope:
             exchange.scope = scope
-            return await self._handle(session, exchange, body, opens_stream)
+            return await self._handle(session, exchange, begin, opens_stream)
         return None
 
     async def _handle(
-        self, session: LegacySession, exchange: LegacyExchange, body: Mapping[str, Any], opens_stream: bool
+        self,
+        session: LegacySession,
+        exchange: LegacyExchange,
+        begin: Callable[[], Awaitable[Any]],
+        opens_stream: bool,
     ) -> bytes | None:
         payload: bytes | None
-        id: RequestId = body["id"]
+        id = cast("RequestId", exchange.request_id)
         try:
             if opens_stream:
                 await exchange.open_stream()
-            work = session.runner.handle_request(exchange, body["method"], body.get("params"))
-            payload = encode_response(id, await run_interruptible(work, exchange))
+            payload = encode_response(id, await run_interruptible(begin(), exchange))
         except Exception as exc:
             if not isinstance(exc, MCPError):
                 log.error("%s failed", exchange.method, exc_info=exc)
@@ -380,7 +404,7 @@ class LegacyEndpoint:
         try:
             await self._serve_stream(session, request, runtime)
         finally:
-            self._release(session)
+            self.release(session)
 
     async def _serve_stream(self, session: LegacySession, request: IncomingRequest, runtime: Runtime) -> None:
         reply = EventStreamReply(request.send, self._keep_alive, request.reply_headers)
@@ -548,7 +572,8 @@ class LegacyEndpoint:
         message = f"Unsupported protocol version; this server speaks {', '.join(HANDSHAKE_PROTOCOL_VERSIONS)}"
         await request.refuse(400, _INVALID, message, id=readable_id(body))
 
-    def _release(self, session: LegacySession) -> None:
+    def release(self, session: LegacySession) -> None:
+        """End one use of a session."""
         self.sessions.release(session)
         # The timer of a loop that was closed (serverless, tests) never fires.
         if self._sweeper is None or self._sweeping_on is None or not self._sweeping_on.is_live():
