@@ -66,6 +66,7 @@ class ClientOptions(TypedDict, total=False):
     cookies: bool
     listen: bool
     max_message_bytes: int
+    fast_path: bool
 
 
 class ReadResourceOptions(TypedDict, total=False):

@@ -160,6 +160,7 @@ class ClientSettings:
         max_rounds: rounds of questions that one call may take.
         restart: open a new session when a call finds the last one ended.
         prior_discover: another client's ``discovered``; ``None``: ask the server.
+        fast_path: send plain calls of tools by a shorter path with the same results.
     """
 
     mode: str = "auto"
@@ -172,6 +173,7 @@ class ClientSettings:
     max_rounds: int = 16
     restart: bool = True
     prior_discover: DiscoverResult | Mapping[str, Any] | None = None
+    fast_path: bool = True
 
 
 _OPTION_OF: Final = {

@@ -34,6 +34,8 @@ from ferrule.wire.jsonrpc import JsonRpcMessage, RequestId
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
+    from ferrule.kernel.concurrency.spawner import Spawner
+
 
 __all__ = [
     "CallOptions",
@@ -43,6 +45,7 @@ __all__ = [
     "DispatchContext",
     "Dispatcher",
     "EncodesMessages",
+    "FastPath",
     "LimitsDrain",
     "NotifiesAfterResult",
     "OnNotify",
@@ -367,6 +370,18 @@ class WritesPieces(Protocol):
 
     def send_pieces(self, pieces: list[bytes], *, flush: bool) -> None:
         """Write pieces that together are whole frames with their ends; with ``flush`` at once. Never waits."""
+        ...
+
+
+class FastPath(Protocol):
+    """Takes plain messages of a stream pair before its dispatcher does."""
+
+    def open(self, read: ReadStream, write: WriteStream, spawner: Spawner) -> None:
+        """Begin, if this event loop and these streams allow it."""
+        ...
+
+    def close(self) -> None:
+        """Take nothing more. Idempotent."""
         ...
 
 

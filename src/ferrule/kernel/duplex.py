@@ -31,6 +31,7 @@ from ferrule.kernel.dispatch import (
     DescribesTransport,
     DispatchContext,
     EncodesMessages,
+    FastPath,
     LimitsDrain,
     OnNotify,
     OnRequest,
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
     from ferrule.kernel.concurrency.first_step import Rest
-    from ferrule.kernel.plain_calls import PlainCalls
+    from ferrule.kernel.concurrency.plain_requests import PlainRequest
 
 
 __all__ = ["DEFAULT_DRAIN_S", "DEFAULT_MAX_IN_FLIGHT", "INLINE_METHODS", "JSONRPCDispatcher"]
@@ -196,8 +197,8 @@ class JSONRPCDispatcher:
         spawns_notification: whether a notification with this method is handled in a task of its own; ``None`` for all.
         accepts_batches: whether arrays of messages are accepted now (revision 2025-03-26); ``None`` for never.
         unstarted: number of accepted messages whose handling has not begun.
-        plain_calls: serves plain calls before they come here; see `ferrule.kernel.plain_calls`. ``None`` for no fast
-            path.
+        plain_calls: takes plain messages before they come here: calls (`ferrule.kernel.plain_calls`) or, of a client,
+            results (`ferrule.client.fast_path.streams`). ``None`` for no fast path.
     """
 
     def __init__(
@@ -229,7 +230,7 @@ class JSONRPCDispatcher:
         self._in_flight: dict[RequestId, _Inbound] = {}
         self._notifying: set[_Inbound] = set()
         self._inline: str | None = None
-        self._outbound: dict[RequestId, OutboundRequest] = {}
+        self._outbound: dict[RequestId, OutboundRequest | PlainRequest] = {}
         self._spawner: Spawner | None = None
         # Two flags: the output may close while the input has messages left, and the other way round.
         self._closed = False
@@ -245,7 +246,7 @@ class JSONRPCDispatcher:
         self.after_result: dict[RequestId, tuple[str, Mapping[str, Any]]] = {}
         self.spawns_notification: Callable[[str], bool] | None = None
         self.accepts_batches: Callable[[], bool] | None = None
-        self.plain_calls: PlainCalls | None = None
+        self.plain_calls: FastPath | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -382,7 +383,7 @@ class JSONRPCDispatcher:
     def _drop(self, message: Mapping[str, Any], error: InvalidMessage) -> None:
         """Drop a malformed notification or response; fail the outbound request that a malformed response names."""
         logger.warning("Dropped a malformed message: %s", error)
-        outbound: OutboundRequest | None = None
+        outbound: OutboundRequest | PlainRequest | None = None
         if "method" not in message and (own := own_id(message.get("id"))) is not None:
             # Its caller would wait until the time-out for a response that has come.
             outbound = self._outbound.pop(own, None)
@@ -705,11 +706,32 @@ class JSONRPCDispatcher:
         outbound.settle(error=raised)
 
     def _fail_outbound(self, error: LocalError) -> None:
-        open_requests, self._outbound = self._outbound, {}
-        for outbound in open_requests.values():
+        open_requests = list(self._outbound.values())
+        self._outbound.clear()
+        for outbound in open_requests:
             outbound.settle(error=error)
 
     # -- outbound -------------------------------------------------------------------------------------------------
+
+    @property
+    def outbound(self) -> Mapping[RequestId, OutboundRequest | PlainRequest]:
+        """The requests that wait for a response, by their ids."""
+        return self._outbound
+
+    @property
+    def can_send_request(self) -> bool:
+        """Whether a request that is sent now can be answered."""
+        return not (self._closed or self._input_ended) and self._inline is None
+
+    def expect(self, request: PlainRequest) -> int:
+        """Return the id under which the response of a request is expected."""
+        id = self._ids.next()
+        self._outbound[id] = request
+        return id
+
+    def forget(self, id: RequestId) -> bool:
+        """Expect the response of a request no longer; return whether it was expected."""
+        return self._outbound.pop(id, None) is not None
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
@@ -751,7 +773,7 @@ class JSONRPCDispatcher:
             outbound.drop_progress()
             # The client must not cancel `initialize` ("Cancellation").
             if self._outbound.pop(id, None) is not None and method != "initialize":
-                await self._withdraw(id, error)
+                await self.withdraw(id, error)
             raise
         if outbound.error is not None:
             try:
@@ -771,7 +793,7 @@ class JSONRPCDispatcher:
             if not outbound.is_settled:
                 raise
 
-    async def _withdraw(self, id: RequestId, error: BaseException) -> None:
+    async def withdraw(self, id: RequestId, error: BaseException) -> None:
         """Send ``notifications/cancelled`` for a request whose caller no longer waits."""
         if isinstance(error, (ConnectionClosed, EncodeError, GeneratorExit)):
             return  # the request was not sent, or nothing can be sent now

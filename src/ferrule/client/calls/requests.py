@@ -22,6 +22,7 @@ from ferrule.wire.revisions import project_params, read_result
 if TYPE_CHECKING:
     from ferrule.client.connection.connector import Session
     from ferrule.client.connection.sessions import SessionManager
+    from ferrule.client.fast_path.outcome import FirstOutcome
     from ferrule.client.settings import Timeouts
 
 __all__ = ["NOT_GIVEN", "MakeHeaders", "RequestSender", "UnfinishedCall", "UnfinishedHandler", "meta_of"]
@@ -96,15 +97,21 @@ class RequestSender:
         on_progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
         headers: MakeHeaders | None = None,
+        first: FirstOutcome | None = None,
     ) -> dict[str, Any]:
-        """Send a request and return its raw result; see `ferrule.Client.request`."""
+        """Send a request and return its raw result; see `ferrule.Client.request`.
+
+        Args:
+            first: what the request got that was sent already, over the session in use; then this one goes on from it.
+        """
         session = self.sessions.current
-        started = time.monotonic()
+        started = time.monotonic() if first is None else first.started
         try:
-            if session is None or session.channel.is_closed or session.is_lost:
+            is_sent = first is not None and not first.is_taken
+            if session is None or (not is_sent and (session.channel.is_closed or session.is_lost)):
                 session = await self.sessions.ensure()
             options = self.options(timeout_s, max_total_s, on_progress)
-            result = await self.send(session, method, params, meta, options, headers)
+            result = await self.send(session, method, params, meta, options, headers, first)
             if result.get("resultType", "complete") == "complete":
                 return result
 
@@ -143,10 +150,11 @@ class RequestSender:
         meta: Mapping[str, Any] | None,
         options: CallOptions,
         headers: MakeHeaders | None,
+        first: FirstOutcome | None = None,
     ) -> dict[str, Any]:
         """Send a request once, and once more after the recovery of a lost session or a refused revision."""
         try:
-            return await self.send_once(session, method, params, meta, options, headers)
+            return await self.send_once(session, method, params, meta, options, headers, first)
         except SessionLost as lost:
             self.sessions.note_lost(session, lost)
             session = await self.sessions.ensure()
@@ -170,9 +178,12 @@ class RequestSender:
         meta: Mapping[str, Any] | None,
         options: CallOptions,
         headers: MakeHeaders | None,
+        first: FirstOutcome | None = None,
     ) -> dict[str, Any]:
         """Send a request over a session, in the form of its revision, and return its raw result."""
         revision = session.revision
+        if first is not None and not first.is_taken:
+            return _checked(method, first.take())
         if revision.renamed_fields:
             params = cast("Mapping[str, Any] | None", project_params(revision, method, params))
         if params is not None and "_meta" in params:
@@ -185,17 +196,21 @@ class RequestSender:
             sent = {**(params or {}), "_meta": dict(meta)}
         else:
             sent = cast("dict[str, Any]", params)
-        result = await session.channel.send_raw_request(method, sent, options)
-        if type(result) is not dict:
-            raise BadServerResponse(f"The result of {method} is no object")
+        result = _checked(method, await session.channel.send_raw_request(method, sent, options))
         if revision.renamed_fields:
             return cast("dict[str, Any]", read_result(revision, method, result))
-        return cast("dict[str, Any]", result)
+        return result
 
     async def ping(self, timeout_s: float | None) -> None:
         """Find out whether the server answers; see `ferrule.Client.ping`."""
         session = self.sessions.required()
         await self.request("ping" if "ping" in session.revision.requests else "server/discover", timeout_s=timeout_s)
+
+
+def _checked(method: str, result: Any) -> dict[str, Any]:
+    if type(result) is not dict:
+        raise BadServerResponse(f"The result of {method} is no object")
+    return cast("dict[str, Any]", result)
 
 
 def meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -409,6 +409,10 @@ class TaskCalls:
         seed = _state(cast("Mapping[str, Any]", task))
         return TaskHandle(self, seed.task_id, name, seed=seed, result_type=result_type)
 
+    def runs_as_task(self, name: str) -> bool:
+        """Whether a tool was found to run as a task only."""
+        return name in self._task_only
+
     async def send_call(self, params: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the raw result of a tool, also of one that the server runs as a task only, for a client that did not
         say that it knows tasks."""

@@ -50,11 +50,22 @@ class ToolResults:
 
     async def outcome(self, name: str, result: ToolResult, result_type: Any) -> ToolCallResult:
         """Return the outcome of a result that has its type; see `read`."""
+        called = self.known_outcome(name, result, result_type)
+        if called is None:
+            await self._look_up(name)
+            called = self._outcome(name, result, result_type)
+        return called
+
+    def known_outcome(self, name: str, result: ToolResult, result_type: Any) -> ToolCallResult | None:
+        """Return the outcome of a result; ``None`` if the server has to be asked first what it means."""
+        if name and _may_be_wrapped(result.structured_content) and not self._metadata.knows(name):
+            return None
+        return self._outcome(name, result, result_type)
+
+    def _outcome(self, name: str, result: ToolResult, result_type: Any) -> ToolCallResult:
         if not name:  # a handle found by its id alone does not know its tool
             return ToolCallResult(name, result, result_type=result_type)
         metadata = self._metadata
-        if _may_be_wrapped(result.structured_content) and not metadata.knows(name):
-            await self._look_up(name)
         schema = metadata.output_schema(name)
         is_shown = metadata.is_shown(name)
         if is_shown and schema is not None and self.validates and not result.is_error:

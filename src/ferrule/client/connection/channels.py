@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import anyio
 from msgspec import UNSET
 
+from ferrule.client.fast_path.streams import StreamFastPath
 from ferrule.kernel.concurrency.cancellation import failure_of, run_interruptible
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import (
@@ -120,6 +121,7 @@ class StreamChannel:
         self._ended = anyio.Event()
         self._is_ending = False
         self._dispatcher.on_closing = self._note_end
+        self.fast_path = self._dispatcher.plain_calls = StreamFastPath(self._dispatcher, self._why_closed)
         self._background = background
         self._reader = background.start(self._run(on_request, on_notify), "ferrule-client-reader")
 

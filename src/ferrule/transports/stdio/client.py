@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import anyio
 
-from ferrule.kernel.dispatch import StreamMessage, TransportContext
+from ferrule.kernel.dispatch import StreamMessage, TakeFrames, TransportContext
 from ferrule.protocol.errors import ConnectionClosed, LocalError
 from ferrule.transports.stdio.descriptors import NonBlockingFd
 from ferrule.transports.stdio.pipe_opening import open_reader, open_writer
@@ -461,6 +461,14 @@ class ServerOutput:
                 return StreamMessage(message, _TRANSPORT)
             self._complain("JSON, but no message", repr(frame[:_QUOTE_BYTES]))
 
+    def show_frames(self, take: TakeFrames | None) -> None:
+        """See `ShowsFrames`."""
+        self._reader.show_to = take
+
+    def frames_taken(self, count: int, unanswered: int) -> None:
+        """See `ShowsFrames`."""
+        self._has_answered = True
+
     async def aclose(self) -> None:
         """Stop reading; what the server still writes is thrown away."""
         self._closed = True
@@ -507,6 +515,16 @@ class ServerInput:
                 await writer.wait_below(HIGH_WATER_BYTES)
         if outbox.broken:
             raise anyio.BrokenResourceError from await self._process.why_ended()
+
+    @property
+    def is_congested(self) -> bool:
+        """See `WritesPieces`; also when no server reads any more."""
+        outbox, process = self._writer.outbox, self._process
+        return outbox.broken or outbox.unsent_bytes > HIGH_WATER_BYTES or process.is_deaf or process.is_closing
+
+    def send_pieces(self, pieces: list[bytes], *, flush: bool) -> None:
+        """See `WritesPieces`."""
+        self._writer.send_pieces(pieces, flush=flush)
 
     async def aclose(self) -> None:
         """Send what is queued and close the server's stdin, which asks it to end."""

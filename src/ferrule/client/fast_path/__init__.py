@@ -1,0 +1,1 @@
+"""The fast path of plain tool calls, for each kind of connection."""

@@ -1,0 +1,39 @@
+"""What a fast path has got for a request that it has sent, when that is not a plain result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["FirstOutcome"]
+
+
+class FirstOutcome:
+    """The outcome of a request that was sent already; the general path takes it in place of sending, once.
+
+    Attributes:
+        started: `time.monotonic` when the call began.
+        is_taken: whether `take` was called.
+    """
+
+    __slots__ = ("_error", "_result", "is_taken", "started")
+
+    def __init__(self, started: float, result: Any = None, error: Exception | None = None) -> None:
+        self.started = started
+        self.is_taken = False
+        self._result = result
+        self._error = error
+
+    def take(self) -> Any:
+        """Return the raw result.
+
+        Raises:
+            Exception: what the request ended with instead.
+        """
+        self.is_taken = True
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
+        return self._result
