@@ -1,4 +1,4 @@
-"""Keys and signatures. Only this module imports `cryptography` and `joserfc`, on first use.
+"""Keys and signatures (RFC 7515 to 7519). Only this module imports `joserfc`, on first use.
 
 Without the extra ``ferrule[auth]`` each function raises `MissingAuthExtra`, which names it.
 """
@@ -33,6 +33,9 @@ ASYMMETRIC_ALGORITHMS = (
 )  # fmt: skip
 """Algorithms that verify with a public key. ``none`` and the HMAC algorithms must never be added."""
 
+_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
+"""The curve of each ECDSA algorithm (RFC 7518, 3.4)."""
+
 
 def _joserfc(what: str) -> tuple[Any, Any]:
     try:
@@ -43,10 +46,21 @@ def _joserfc(what: str) -> tuple[Any, Any]:
 
 
 def generate_key(algorithm: str = "ES256") -> SigningKey:
-    """Return a new private key for ``ES256`` or ``RS256``."""
+    """Return a new private key.
+
+    Args:
+        algorithm: one of `ASYMMETRIC_ALGORITHMS`. An RSA key has 2048 bits, and ``EdDSA`` gives an Ed25519 key.
+
+    Raises:
+        ValueError: the algorithm is not one of them.
+    """
+    if algorithm not in ASYMMETRIC_ALGORITHMS:
+        raise ValueError(f"Keys are made for {', '.join(ASYMMETRIC_ALGORITHMS)}, not for {algorithm!r}")
     jwk, _ = _joserfc("making a key")
-    if algorithm.startswith("ES"):
-        return jwk.ECKey.generate_key({"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}[algorithm])
+    if algorithm in _CURVES:
+        return jwk.ECKey.generate_key(_CURVES[algorithm])
+    if algorithm in ("EdDSA", "Ed25519"):
+        return jwk.OKPKey.generate_key("Ed25519")
     return jwk.RSAKey.generate_key(2048)
 
 
@@ -54,7 +68,8 @@ def import_private_key(key: str | bytes | Mapping[str, Any] | SigningKey) -> Sig
     """Return a private key from PEM text or a JWK mapping; a key object is returned unchanged.
 
     Raises:
-        ValueError: it is not a private key. The message has nothing of the key.
+        ValueError: it is not a private key, but a public or a symmetric one, or neither PEM nor a JWK. The message
+            contains nothing of the key.
     """
     jwk, _ = _joserfc("signing")
     if isinstance(key, str | bytes | Mapping):
@@ -67,9 +82,9 @@ def import_private_key(key: str | bytes | Mapping[str, Any] | SigningKey) -> Sig
             raise ValueError("The private key is neither PEM nor a JWK") from None
     else:
         found = key
-    # Symmetric keys of joserfc have no ``is_private``.
-    if not getattr(found, "is_private", False):
-        raise ValueError("A private key is needed, and this is a public one")
+    # A symmetric key of joserfc counts as private. ``getattr``, since a caller may give any object as a key.
+    if not getattr(found, "is_private", False) or getattr(found, "key_type", None) == "oct":
+        raise ValueError("A private key is needed")
     return found
 
 
@@ -100,8 +115,7 @@ def import_public_key(key: Mapping[str, Any]) -> VerifyingKey:
         found = jwk.import_key(dict(key))
     except Exception:
         raise ValueError("malformed JWK") from None
-    # Symmetric keys of joserfc have no ``is_private``; the default refuses them as well.
-    if getattr(found, "is_private", True):
+    if found.is_private:  # so is a symmetric key of joserfc
         raise ValueError("a public key is expected")
     return found
 
@@ -139,7 +153,7 @@ def verify_jwt(
         raise ValueError(type(error).__name__) from None
     claims: Any = found.claims
     if not isinstance(claims, dict):
-        raise ValueError("claims are no object")
+        raise ValueError("the claims are not an object")
     return dict(found.header), cast("dict[str, Any]", claims)
 
 
@@ -156,7 +170,7 @@ def unverified_header(token: str) -> dict[str, Any]:
 
     head, dot, rest = token.partition(".")
     if not dot or rest.count(".") != 1 or len(head) > 16_384:
-        raise ValueError("no JWS in compact form")
+        raise ValueError("not a JWS in compact form")
     try:
         header = decode(urlsafe_b64decode(head + "=" * (-len(head) % 4)))
     except (DecodeError, ValueError):
@@ -170,7 +184,7 @@ def algorithm_of(key: SigningKey) -> str:
     """Return the usual algorithm of a private key."""
     as_dict: dict[str, Any] = key.as_dict(private=False)
     if as_dict["kty"] == "EC":
-        return {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}[as_dict["crv"]]
+        return {curve: algorithm for algorithm, curve in _CURVES.items()}[as_dict["crv"]]
     return "RS256" if as_dict["kty"] == "RSA" else "EdDSA"
 
 
@@ -183,7 +197,7 @@ def client_assertion(
         client_id: issuer and subject.
         audience: the authorization server.
         key: the client's private key.
-        algorithm: of the signature; ``None`` takes the usual one of the key.
+        algorithm: the algorithm of the signature; ``None`` for the usual one of the key.
         now: seconds since the epoch; ``None`` reads the system's clock.
     """
     from secrets import token_urlsafe
