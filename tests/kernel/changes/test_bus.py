@@ -127,6 +127,47 @@ def test_published_events_are_relayed_and_delivered_ones_are_not() -> None:
     assert len(relayed) == 1
 
 
+def test_after_a_gap_each_list_and_resource_is_announced_once() -> None:
+    """Any of them may have changed; what waits already is not added again."""
+    bus = SubscriptionBus()
+    listener, other = bus.listen(ListenFilter(["tools", "prompts"], ["r://1", "r://2"])), bus.listen(ListenFilter())
+    bus.publish(TOOLS)
+    bus.deliver_gap()
+    bus.deliver_gap()
+    resources = [Event.resource_updated("r://1"), Event.resource_updated("r://2")]
+    assert listener.drain() == [TOOLS, Event.list_changed("prompts"), *resources]
+    assert other.drain() == []
+    assert not other.ended
+
+
+def test_a_gap_announces_no_resource_that_the_listener_may_not_see() -> None:
+    """It may have lost the permission since it subscribed."""
+    bus = SubscriptionBus()
+    wanted = ListenFilter(uris=["r://1", "r://2"])
+    wanted.may_see = lambda uri: uri == "r://2"
+    listener = bus.listen(wanted)
+    bus.deliver_gap()
+    assert listener.drain() == [Event.resource_updated("r://2")]
+
+
+def test_a_gap_with_more_resources_than_the_buffer_holds_ends_the_listener() -> None:
+    """As any overflow: the client subscribes again and knows why."""
+    bus = SubscriptionBus(max_events=3)
+    listener = bus.listen(ListenFilter(uris=[f"r://{number}" for number in range(9)]))
+    bus.deliver_gap()
+    assert (listener.ended, listener.overflowed, len(listener.drain())) == (True, True, 3)
+
+
+def test_a_gap_ends_a_listener_to_topics_that_has_no_function_for_it() -> None:
+    """The contents of an extension's events cannot be made up."""
+    bus = SubscriptionBus()
+    ended, kept = bus.listen(ListenFilter(topics=[("m", "1")])), bus.listen(ListenFilter(topics=[("m", "1")]))
+    gaps: list[int] = []
+    kept.on_gap = lambda: gaps.append(1)
+    bus.deliver_gap()
+    assert (ended.ended, kept.ended, gaps) == (True, False, [1])
+
+
 def test_a_listener_may_end_while_an_event_is_delivered() -> None:
     """Callbacks run inside publishing."""
     bus = SubscriptionBus()

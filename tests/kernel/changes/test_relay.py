@@ -12,7 +12,7 @@ import pytest
 
 from ferrule.kernel.changes.bus import Event, ListenFilter, SubscriptionBus
 from ferrule.kernel.changes.relay import relayed
-from ferrule.stores.channel import MemoryChannel
+from ferrule.stores.channel import MemoryChannel, OnMessage
 from ferrule.wire.codec import encode
 from tests.kernel.harness import settled
 
@@ -119,9 +119,94 @@ async def test_events_that_wait_for_a_slow_channel_are_bounded(caplog: pytest.Lo
         channel.go.set()
         await until(lambda: len(channel.sent) >= 1024)
         await settled()
-    assert 1024 <= len(channel.sent) <= 1025
-    assert b"r://2999" in channel.sent[-1]
+    events = [message for message in channel.sent if b'"gap"' not in message]
+    assert 1024 <= len(events) <= 1025
+    assert b"r://2999" in events[-1]
     assert sum("too slow" in record.message for record in caplog.records) == 1
+
+
+async def test_other_processes_learn_that_events_were_dropped() -> None:
+    """Their clients would keep old contents, for as long as nothing else changes."""
+    channel = StandingChannel()
+    here, there = SubscriptionBus(), SubscriptionBus()
+    async with relayed(here, channel), relayed(there, channel):
+        with here.listen(ALL) as own, there.listen(ALL) as other:
+            here.publish(CHANGED)
+            for number in range(3000):
+                here.publish(Event.list_changed("prompts" if number % 2 else "resources"))
+            await settled()
+            own.drain()
+            channel.go.set()
+            await until(lambda: len(channel.sent) >= 1025)
+            await settled()
+            for message in channel.sent[1:]:  # the first one was being sent when the others came
+                await MemoryChannel.send(channel, message)
+            assert [event.topic for event in other.drain()] == [Event.list_changed("tools").topic, "r://1"]
+            assert own.drain() == []
+    assert sum(b'"gap"' in message for message in channel.sent) == 1
+
+
+async def test_a_lasting_overload_is_reported_again_and_again() -> None:
+    """Once for as many events as the queue holds: the queue may never be empty."""
+    bus, sent = SubscriptionBus(), list[bytes]()
+
+    class Overloaded(MemoryChannel):
+        async def send(self, message: bytes) -> None:
+            sent.append(message)
+            if len(sent) < 5000:
+                for number in range(2):
+                    bus.publish(Event.resource_updated(f"r://{len(sent)}-{number}"))
+            await anyio.lowlevel.checkpoint()
+
+    async with relayed(bus, Overloaded()):
+        bus.publish(CHANGED)
+        await until(lambda: len(sent) >= 6000)
+        await settled()
+    assert 3 <= sum(b'"gap"' in message for message in sent) <= 6
+
+
+async def test_a_gap_that_could_not_be_sent_is_sent_again() -> None:
+    """Or the clients of the others would never learn of it."""
+    attempts: list[bytes] = []
+
+    class Failing(StandingChannel):
+        async def send(self, message: bytes) -> None:
+            await self.go.wait()
+            attempts.append(message)
+            if b'"gap"' in message and sum(b'"gap"' in each for each in attempts) == 1:
+                raise OSError("away")
+
+    channel, bus = Failing(), SubscriptionBus()
+    async with relayed(bus, channel):
+        for number in range(2000):
+            bus.publish(Event.resource_updated(f"r://{number}"))
+        await settled()
+        channel.go.set()
+        await until(lambda: sum(b'"gap"' in each for each in attempts) == 2)
+
+
+async def test_a_channel_that_opens_again_may_have_lost_events() -> None:
+    """What was sent meanwhile is lost; the clients of this process read again."""
+
+    class Reopened(MemoryChannel):
+        def __init__(self) -> None:
+            super().__init__()
+            self.open_again = anyio.Event()
+
+        async def listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None = None) -> None:
+            assert on_ready is not None
+            on_ready()
+            await self.open_again.wait()
+            await super().listen(on_message, on_ready)
+
+    channel, bus = Reopened(), SubscriptionBus()
+    async with relayed(bus, channel):
+        with bus.listen(ALL) as listener:
+            await settled()
+            assert listener.drain() == []
+            channel.open_again.set()
+            await until(lambda: len(listener._waiting) == 2)
+            assert [event.topic for event in listener.drain()] == [Event.list_changed("tools").topic, "r://1"]
 
 
 async def until(condition: Callable[[], Any]) -> None:

@@ -301,6 +301,7 @@ class TaskRepository:
         if self._wake_ups is None and self._servers:
             self._wake_ups = self._servers[0].bus.listen(ListenFilter())
             self._wake_ups.on_wake(self._deliver_wake_ups)
+            self._wake_ups.on_gap = self._wake_all
         if self._wake_ups is not None:
             self._wake_ups.add_topic(_WAKE_UP, task_id)
 
@@ -321,6 +322,11 @@ class TaskRepository:
             callback = self._callbacks.get(event.topic)
             if callback is not None:
                 callback()
+
+    def _wake_all(self) -> None:
+        """Make all tasks that run here read their record, after wake-ups may have been lost."""
+        for callback in list(self._callbacks.values()):
+            callback()
 
     def changes(self, ctx: ServerRequestContext[Any], task_id: str) -> Listener:
         """Return a listener for one task; end it."""

@@ -3,7 +3,7 @@
 Publishing is a plain call: it never waits, and never fails because of a slow listener. Each listener has a bounded
 buffer. An event that is already in the buffer is not added again, since it has no new information. When the buffer is
 full, the listener is *ended* instead of dropping events: a client that subscribes again then knows that it may have
-missed changes.
+missed changes. Where events of other processes may be lost, `SubscriptionBus.deliver_gap` says so to every listener.
 
 Source: 2026-07-28, "Subscriptions"; 2025-11-25, "Resources" and the list-changed notifications.
 """
@@ -159,11 +159,23 @@ class Listener:
 
     Attributes:
         filter: the events that it receives.
+        on_gap: called when events may be missing, for a listener with topics of extensions; ``None`` ends it then.
         overflowed: whether it ended because its buffer was full.
         uri_chars: the length in characters of all URIs that it listens to.
     """
 
-    __slots__ = ("_bus", "_ended", "_max", "_on_wake", "_waiting", "_wake", "filter", "overflowed", "uri_chars")
+    __slots__ = (
+        "_bus",
+        "_ended",
+        "_max",
+        "_on_wake",
+        "_waiting",
+        "_wake",
+        "filter",
+        "on_gap",
+        "overflowed",
+        "uri_chars",
+    )
 
     def __init__(self, bus: SubscriptionBus, filter: ListenFilter, max_events: int) -> None:
         self.filter = filter
@@ -175,6 +187,7 @@ class Listener:
         self._waiting: list[Event] = []
         self._wake: _FutureWake | anyio.Event | None = None
         self._on_wake: Callable[[], None] | None = None
+        self.on_gap: Callable[[], None] | None = None
         self._ended = False
 
     @property
@@ -240,9 +253,29 @@ class Listener:
             self.overflowed = True
             self.end()
             return
-        # See the module: ending is visible to the client, a dropped event is not.
+        # The client sees that a listener ended and reads again; it would not see that an event was dropped.
         self._waiting.append(event)
         self._notify()
+
+    def offer_gap(self) -> None:
+        """Add an event for each list and resource that it listens to, since any of them may have changed.
+
+        Events of extensions have contents that cannot be made up: a listener with topics is ended, or its `on_gap` is
+        called.
+        """
+        wanted = self.filter
+        if wanted.topics:
+            if self.on_gap is None:
+                self.end()
+                return
+            self.on_gap()
+        for method in sorted(wanted.kinds):
+            self.offer(Event(method, method))
+        for uri in sorted(wanted.uris):
+            if self._ended:  # there were more than fit into the buffer
+                return
+            if wanted.may_see is None or wanted.may_see(uri):
+                self.offer(Event.resource_updated(uri))
 
     def end(self) -> None:
         """Stop receiving events; those in the buffer can still be read."""
@@ -383,6 +416,16 @@ class SubscriptionBus:
         """Deliver an event to the matching listeners of this process only; for events of other processes."""
         for listener in self.listeners_of(event):
             listener.offer(event)
+
+    def deliver_gap(self) -> None:
+        """Make every listener of this process read again: events of other processes may have been lost.
+
+        Notifications only announce changes, so that one without a change costs a client one read, and a missing one
+        leaves it with old contents for as long as nothing else changes. See `Listener.offer_gap`.
+        """
+        # A copy: a listener that ends removes itself.
+        for listener in list(self._listeners):
+            listener.offer_gap()
 
     def listeners_of(self, event: Event) -> Iterable[Listener]:
         """Return the listeners of this process whose filter matches an event and that may see its resource."""

@@ -38,6 +38,8 @@ class LegacyTaskNotifier:
         loop = asyncio.get_running_loop()
         self._end = loop.call_later(record.ttl_ms / 1000, self._listener.end)
         self._listener.on_wake(self._wake)
+        # Goes on after lost events: status notifications are optional (2025-11-25, "Tasks"), and clients ask as well.
+        self._listener.on_gap = lambda: None
 
     def _wake(self) -> None:
         if self._sending is None or self._sending.done():
