@@ -61,7 +61,11 @@ class ComponentOptions(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class ToolOptions(ComponentOptions, frozen=True, kw_only=True, eq=False):
-    """Options of one tool; see `MCPServer.tool`."""
+    """Options of one tool; see `MCPServer.tool`.
+
+    A new option is also added to `ferrule.app.components.keywords.ToolKeywords`. A tool that sets it is called by the
+    general path until `ferrule.app.components.plain_tools` lists it as one that the fast path respects.
+    """
 
     annotations: ToolAnnotations | Mapping[str, Any] | None = None
     schema: SchemaMode | None = None

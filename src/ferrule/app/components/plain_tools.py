@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 from msgspec.structs import asdict, astuple
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
     from ferrule.kernel.concurrency.first_step import Begun
 
 __all__ = ["ComponentCall", "plain_call_of"]
+
+_DESCRIBING: Final = frozenset({"name", "title", "description", "icons", "meta", "tags", "annotations"})
+_OF_RESULTS: Final = frozenset({"schema", "output_schema", "structured", "text", "max_result_bytes"})  # in the plan
+_OF_GUARDS: Final = frozenset({"scopes", "allow"})  # `ToolSet.find_plain` asks the guard
+_OF_LIMITS: Final = frozenset({"timeout_s", "max_concurrent"})  # the function that is called has them
+_OF_TASKS: Final = frozenset({"task_after_s", "resumable"})  # without `task` they have no effect
+
+_HONOURED: Final = _DESCRIBING | _OF_RESULTS | _OF_GUARDS | _OF_LIMITS | _OF_TASKS
+"""The options of a tool that its calls on the fast path respect. A tool with any other option is called by the general
+path, so that a new option works at once and is added here when the fast path respects it too."""
 
 
 class ComponentCall:
@@ -162,8 +172,13 @@ def plain_call_of(
         finish: as of `ComponentCall`.
     """
     path = component.mount_path
-    if component.has_own_schema or component.task != "forbidden" or (path is not None and path.has_middleware):
+    if component.task != "forbidden" or (path is not None and path.has_middleware):
         return None
+    options = component.options
+    unset = type(options)()
+    for name in options.__struct_fields__:
+        if name not in _HONOURED and getattr(options, name) != getattr(unset, name):
+            return None
     if not component.spec.decodes_natively:
         return None
     return ComponentCall(component, function, finish)
