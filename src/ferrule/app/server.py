@@ -411,20 +411,22 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
     def list_tools(self) -> list[Tool]:
         """Return the definitions of the enabled tools, in the form of the latest revision."""
-        if self.tools.index.before_read is not None:
-            self.tools.index.before_read()
+        self.tools.index.refresh()
         return [tool.definition() for tool in self.tools.index.live.values()]
 
     def list_resources(self) -> list[Resource]:
         """Return the definitions of the enabled resources."""
+        self.resources.fixed.refresh()
         return [component.resource() for component in self.resources.fixed.live.values()]
 
     def list_resource_templates(self) -> list[ResourceTemplate]:
         """Return the definitions of the enabled resource templates."""
+        self.resources.templates.refresh()
         return [component.resource_template() for component in self.resources.templates.live.values()]
 
     def list_prompts(self) -> list[Prompt]:
         """Return the definitions of the enabled prompts."""
+        self.prompts.index.refresh()
         return [component.definition() for component in self.prompts.index.live.values()]
 
     def _caller(self) -> Any:

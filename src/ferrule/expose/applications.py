@@ -7,16 +7,19 @@ application of that framework is exposed; what it offers to the engine is an `Ex
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from typing import Any, Protocol, Unpack
 
+from msgspec.structs import replace
+
 from ferrule.app.server import MCPServer
 from ferrule.expose.description.reader import Description
+from ferrule.expose.documents import Source
 from ferrule.expose.exchange import Caller
 from ferrule.expose.exposure import Exposure
-from ferrule.expose.openapi import settings_of
+from ferrule.expose.openapi import read_openapi, settings_of
 from ferrule.expose.settings import ExposeKeywords, ExposeSettings, ValidateOutput
 
 __all__ = ["Exposable", "UnknownFramework", "exposable_of", "expose"]
@@ -30,6 +33,7 @@ _FRAMEWORKS = {
     "connexion.middleware.main:ConnexionMiddleware": "ferrule.integrations.connexion",
     "fastapi.applications:FastAPI": "ferrule.integrations.fastapi",
     "flask.app:Flask": "ferrule.integrations.flask",
+    "starlette.applications:Starlette": "ferrule.integrations.starlette_api",
 }
 """Class of an application, as ``module:name``, and the module of ours that has ``exposable(app)`` for it."""
 
@@ -83,7 +87,12 @@ def exposable_of(app: Any) -> Exposable:
 
 
 def expose(
-    app: Any, *, name: str | None = None, server: Mapping[str, Any] | None = None, **options: Unpack[ExposeKeywords]
+    app: Any,
+    *,
+    name: str | None = None,
+    description: Callable[[], Source] | Source | None = None,
+    server: Mapping[str, Any] | None = None,
+    **options: Unpack[ExposeKeywords],
 ) -> MCPServer[Any]:
     """Return a server whose tools are operations of an application of this process.
 
@@ -93,63 +102,98 @@ def expose(
     Args:
         app: the application.
         name: of the server; the application's title without.
+        description: an OpenAPI document in the place of the framework's own, or a function that returns it, which is
+            called again when the routes have changed. For frameworks whose descriptions another library makes.
         server: further options of `MCPServer`; ``tool_search`` is ``"auto"`` unless it says otherwise.
         options: which operations are exposed, and how; see `ExposeSettings`. Nothing is exposed without ``include=``.
 
     Raises:
         UnknownFramework: no framework that is known made ``app``.
         TypeError: ``include`` is missing, or an option does not exist.
+
+    The start of the server, or its first list, fails with `NothingMatches` if a pattern matches no operation, and with
+    `NotADescription` if the description cannot be read.
     """
     settings = settings_of("expose()", options)
     exposable = exposable_of(app)
     if "validate_output" not in options:
-        from msgspec.structs import replace
-
-        settings = replace(settings, validate_output=exposable.validate_output)
+        # A description of somebody else's proves nothing about answers.
+        settings = replace(settings, validate_output="off" if description is not None else exposable.validate_output)
     given = dict(server or {})
-    made = _LiveExposure(exposable, settings)
+    made = _LiveExposure(exposable, settings, description)
     given["lifespan"] = made.lifespan(given.get("lifespan"))
     given.setdefault("tool_search", "auto")
     if name is None:
-        name = str(getattr(app, "title", None) or type(app).__name__)
+        # Some frameworks keep the title in the application, some in what describes it.
+        name = str(getattr(exposable, "title", None) or getattr(app, "title", None) or type(app).__name__)
     return made.attach(MCPServer(name, **given))
 
 
 class _LiveExposure:
     """The operations of an application on a server, read again when they change."""
 
-    def __init__(self, exposable: Exposable, settings: ExposeSettings) -> None:
+    def __init__(
+        self, exposable: Exposable, settings: ExposeSettings, description: Callable[[], Source] | Source | None
+    ) -> None:
         self._exposable = exposable
+        self._caller = exposable.caller
         self._settings = settings
+        self._description = description
         self._exposure: Exposure | None = None
         self._version: object = None
+        self._is_read = False
 
     def attach(self, server: MCPServer[Any]) -> MCPServer[Any]:
-        self._exposure = Exposure(server, self._exposable.caller, self._settings)
+        self._exposure = Exposure(server, self._caller, self._settings)
         server.tools.serve()
-        server.tools.index.before_read = self.refresh
-        server.resources.fixed.before_read = self.refresh
-        server.resources.templates.before_read = self.refresh
+        indexes: list[Any] = [server.tools.index]
+        if self._settings.resources != ():
+            server.resources.serve()
+            indexes += [server.resources.fixed, server.resources.templates]
+        for index in indexes:
+            index.before_read = self.refresh
         return server
 
     def refresh(self) -> None:
-        """Expose what the application offers now, if that has changed."""
+        """Expose what the application offers now, if that has changed.
+
+        Raises:
+            NotADescription: it has never been read, and cannot be.
+            NothingMatches: it has never been read, and a pattern matches no operation.
+        """
+        exposure = self._exposure
         version = self._exposable.version()
-        if version == self._version or self._exposure is None:
+        if exposure is None or (self._is_read and version == self._version):
             return
-        is_first = self._version is None
         self._version = version
-        self._exposure.update(self._exposable.describe().operations, strict=is_first)
+        if not self._is_read:
+            exposure.update(self._described().operations)
+            self._is_read = True
+            return
+        try:
+            exposure.update(self._described().operations, strict=False)
+        except Exception:
+            # The routes changed while the server runs: what was exposed before is still what clients know.
+            logger.exception("the application changed, and its description cannot be read any more")
+
+    def _described(self) -> Description:
+        given = self._description
+        if given is None:
+            return self._exposable.describe()
+        return read_openapi(given() if callable(given) else given)
 
     def lifespan(self, own: Any) -> Any:
         @asynccontextmanager
         async def lifespan(app: MCPServer[Any]) -> AsyncGenerator[Any]:
             async with self._exposable.started():
                 self.refresh()
-                if own is None:
-                    yield {}
-                else:
-                    async with own(app) as state:
-                        yield state
+                try:
+                    if own is None:
+                        yield {}
+                    else:
+                        async with own(app) as state:
+                            yield state
+                finally:
+                    await self._caller.aclose()
 
         return lifespan

@@ -18,6 +18,8 @@ from ferrule.expose.requests.build import InvalidArgument, build_request
 from ferrule.expose.requests.files import FileContents, InvalidFile, read_file_argument
 from ferrule.expose.results import answer_of
 from ferrule.expose.settings import ExposeSettings
+from ferrule.transports.asgi.context import HttpContext
+from ferrule.wire.codec import encode_str
 from ferrule.wire.json_types import is_list
 
 __all__ = ["MAX_REDIRECTS", "OperationCall"]
@@ -26,6 +28,10 @@ logger = logging.getLogger(__name__)
 
 MAX_REDIRECTS = 5
 """Redirects of one call that are followed, all of them on the same origin."""
+
+
+MAX_SHOWN_CHARS = 20_000
+"""Of an answer that contradicts its schema, in the error that holds it."""
 
 
 class OperationCall:
@@ -38,6 +44,7 @@ class OperationCall:
         constants: values of arguments that the model does not give, by argument.
         base_url: of links to large files; ``None`` takes the origin of the outer request.
         path_prefix: of the API below its origin, for redirects that name an absolute path.
+        is_output_published: whether the tool has the operation's output schema, which answers then must fit.
     """
 
     def __init__(
@@ -49,6 +56,7 @@ class OperationCall:
         constants: Mapping[str, Any],
         base_url: str | None = None,
         path_prefix: str = "",
+        is_output_published: bool = False,
     ) -> None:
         self.operation = operation
         self._caller = caller
@@ -56,6 +64,7 @@ class OperationCall:
         self._constants = dict(constants)
         self._base_url = base_url
         self._path_prefix = path_prefix
+        self._is_output_published = is_output_published
         self._projection = Projection(settings.of(settings.fields, operation), settings.mask)
         self._files = _file_arguments(operation)
         self._check: Callable[[Any], list[str]] | None = None
@@ -80,7 +89,7 @@ class OperationCall:
             raise ToolError(f"The call failed: {error}") from error
         base_url = self._base_url if self._base_url is not None else f"{origin.scheme}://{origin.host}"
         answer = answer_of(operation, request, response, projection=self._projection, base_url=base_url)
-        if self._settings.validate_output != "off" and 200 <= response.status < 300:
+        if self._is_output_published or (self._settings.validate_output == "log" and 200 <= response.status < 300):
             self._compare(answer)
         return answer
 
@@ -128,8 +137,13 @@ class OperationCall:
 
                 self._check = problems_by(schema)
         found = self._check(answer)
-        if found:
-            logger.warning("%s answered what its description does not say: %s", self.operation.label, "; ".join(found))
+        if not found:
+            return
+        logger.warning("%s answered what its description does not say: %s", self.operation.label, "; ".join(found))
+        if self._is_output_published:
+            # A client refuses a result that contradicts the tool's schema, so that the answer can only be told.
+            text = answer if isinstance(answer, str) else _shown(answer)
+            raise ToolError(f"The API answered, though not as this tool's output schema says. Its answer: {text}")
 
     async def _contents(
         self, ctx: Context[Any], given: Mapping[str, Any]
@@ -179,13 +193,14 @@ def origin_of(ctx: Context[Any], forward: tuple[str, ...]) -> Origin:
     """
     transport = ctx.transport
     headers = transport.headers
-    # The host has decided whether a proxy's word about the scheme counts; over stdio there is no scope.
-    scope: Mapping[str, Any] = getattr(transport, "scope", {})
+    scope = transport.scope if isinstance(transport, HttpContext) else None
     return Origin(
-        scheme=str(scope.get("scheme", "http")),
+        # As the server that took the request says: any client can send a header about it.
+        scheme="https" if scope is not None and scope.get("scheme") == "https" else "http",
         host=headers.get("host", "localhost"),
         client=transport.client,
         headers=tuple((name, headers[name]) for name in forward if name in headers),
+        scope=scope,
     )
 
 
@@ -197,6 +212,14 @@ def _file_arguments(operation: Operation) -> tuple[str, ...]:
     if body.form == "binary" and body.argument is not None:
         names.append(body.argument)
     return tuple(names)
+
+
+def _shown(answer: Any) -> str:
+    try:
+        text = encode_str(answer)
+    except (TypeError, ValueError):  # content: a picture, a file
+        return "content that is no data"
+    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[: MAX_SHOWN_CHARS - 1]}…"
 
 
 def _fits(value: Any) -> list[str]:

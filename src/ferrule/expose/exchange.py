@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -66,12 +66,14 @@ class Origin(Struct, frozen=True, kw_only=True):
         host: as the outer request names it, port included.
         client: address and port of the client; ``None`` where it has none, as over stdio.
         headers: of the outer request that are passed on, names in lower case.
+        scope: ASGI scope of the outer request; ``None`` where there is none.
     """
 
     scheme: str = "http"
     host: str = "localhost"
     client: tuple[str, int] | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    scope: Mapping[str, Any] | None = None
 
 
 class CallerUnavailable(Exception):

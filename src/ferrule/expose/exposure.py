@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from ferrule.app.components.keywords import ToolKeywords
+from ferrule.app.errors import RegistrationError
 from ferrule.app.execution.context import current_context
 from ferrule.app.server import MCPServer
 from ferrule.expose.calls import OperationCall
@@ -45,7 +48,7 @@ class Exposure:
         self.operations: dict[str, Operation] = {}
         self.skipped: list[Skipped] = []
         self._base_url = base_url
-        self._uris: list[str] = []
+        self._made: dict[str, _Made] = {}
 
     def update(self, operations: Iterable[Operation], *, strict: bool = True) -> None:
         """Expose what is chosen of these operations, and take away what was exposed and is not among them.
@@ -62,35 +65,57 @@ class Exposure:
         chosen = choose_operations(every, self.settings.include, self.settings.exclude, strict=strict)
         resources = {
             operation.label
-            for operation in choose_operations(chosen, self.settings.resources)
+            for operation in choose_operations(chosen, self.settings.resources, strict=strict)
             if operation.method == "GET"
         }
-        for name in self.operations:
-            self.server.remove_tool(name)
-        for uri in self._uris:
-            self.server.remove_resource(uri)
-        self.operations.clear()
         self.skipped.clear()
-        self._uris.clear()
+        wanted: dict[str, tuple[Operation, bool]] = {}
         for operation in chosen:
+            is_resource = operation.label in resources
+            key = f"{'resource' if is_resource else 'tool'} {operation.label}"
+            wanted[key] = (operation, is_resource)
+        # What is the same as before stays as it is: its place in the list, and whether somebody has disabled it.
+        for key, made in list(self._made.items()):
+            operation = wanted.get(key, (None, False))[0]
+            if operation is None or not _is_same(operation, made.operation):
+                self._remove(key, made)
+        for key, (operation, is_resource) in wanted.items():
+            if key in self._made:
+                continue
             try:
-                if operation.label in resources:
-                    self._add_resource(operation)
-                else:
-                    self._add_tool(operation)
+                identity = self._add_resource(operation) if is_resource else self._add_tool(operation)
             except UnusableOperation as error:
-                skipped = Skipped(method=operation.method, path=operation.path, reason=str(error))
-                self.skipped.append(skipped)
-                logger.warning("%s is not exposed: %s", operation.label, error)
+                self._skip(operation, str(error))
+            except RegistrationError as error:
+                if strict:
+                    raise
+                self._skip(operation, str(error))
+            else:
+                self._made[key] = _Made(operation, identity, is_resource)
 
-    def _add_tool(self, operation: Operation) -> None:
+    def _remove(self, key: str, made: _Made) -> None:
+        del self._made[key]
+        try:
+            if made.is_resource:
+                self.server.remove_resource(made.identity)
+            else:
+                self.operations.pop(made.identity, None)
+                self.server.remove_tool(made.identity)
+        except KeyError:  # the author has removed it already
+            logger.debug("%s was removed before", made.identity)
+
+    def _skip(self, operation: Operation, reason: str) -> None:
+        self.skipped.append(Skipped(method=operation.method, path=operation.path, reason=reason))
+        logger.warning("%s is not exposed: %s", operation.label, reason)
+
+    def _add_tool(self, operation: Operation) -> str:
         settings = self.settings
         name = settings.of(settings.rename, operation) or operation.name
         override = settings.of(settings.override, operation)
         if override is not None:
             self.server.add_tool(override, name=name, description=settings.of(settings.describe, operation))
             self.operations[name] = operation
-            return
+            return name
         schema, operation, constants = self._input(operation)
         if operation.reads and not settings.of(settings.add_parameters, operation):
             logger.warning(
@@ -98,7 +123,15 @@ class Exposure:
                 operation.label,
                 ", ".join(operation.reads),
             )
-        call = OperationCall(operation, self.caller, settings, constants=constants, base_url=self._base_url)
+        output = self._output(operation)
+        call = OperationCall(
+            operation,
+            self.caller,
+            settings,
+            constants=constants,
+            base_url=self._base_url,
+            is_output_published=output is not None,
+        )
 
         async def run(**arguments: Any) -> Any:  # without a parameter for the context: an argument may have any name
             return await call(current_context(), arguments)
@@ -113,11 +146,26 @@ class Exposure:
             "scopes": settings.scopes,
             "timeout_s": settings.timeout_s,
         }
-        output = operation.schemas().output
-        if settings.validate_output == "publish" and operation.is_read_only and output is not None:
+        if output is not None:
             options["output_schema"] = output
         self.server.add_tool(run, **options)
         self.operations[name] = operation
+        return name
+
+    def _output(self, operation: Operation) -> dict[str, Any] | None:
+        """Return the output schema of a tool; ``None`` for none.
+
+        Only what reads has one: an answer that contradicts it is an error, and a write that was done is none.
+        """
+        settings = self.settings
+        is_wanted = settings.validate_output == "publish" or (
+            settings.validate_output == "proven" and operation.is_output_proven
+        )
+        if not is_wanted or not operation.is_read_only:
+            return None
+        if settings.mask or settings.of(settings.fields, operation) is not None:
+            return None
+        return operation.schemas().output
 
     def _input(self, operation: Operation) -> tuple[dict[str, Any], Operation, dict[str, Any]]:
         """Return the input schema without what is the same in every call, the operation, and those values."""
@@ -150,7 +198,7 @@ class Exposure:
                 made.update(hints)
         return made
 
-    def _add_resource(self, operation: Operation) -> None:
+    def _add_resource(self, operation: Operation) -> str:
         schema, operation, constants = self._input(operation)
         call = OperationCall(operation, self.caller, self.settings, constants=constants, base_url=self._base_url)
         names = [name for name in schema["properties"] if name in _resource_variables(operation)]
@@ -165,7 +213,30 @@ class Exposure:
             tags=operation.tags,
             scopes=self.settings.scopes,
         )
-        self._uris.append(uri)
+        return uri
+
+
+class _Made(NamedTuple):
+    """What an operation became."""
+
+    operation: Operation
+    identity: str
+    """Name of the tool, or URI of the resource."""
+    is_resource: bool
+
+
+def _is_same(one: Operation, other: Operation) -> bool:
+    """Return whether two operations of one label are the same to a model, and to a call."""
+    if _facts(one) != _facts(other):
+        return False
+    try:
+        return one.schemas() == other.schemas()
+    except UnusableOperation:
+        return False
+
+
+def _facts(operation: Operation) -> Operation:
+    return replace(operation, make_schemas=None, kept={})
 
 
 def annotations_of(operation: Operation) -> dict[str, Any]:
@@ -186,8 +257,6 @@ def _with_added(operation: Operation, schema: dict[str, Any], added: Mapping[str
     Raises:
         UnusableOperation: a parameter stands in no place that can be added to.
     """
-    from msgspec.structs import replace
-
     parameters = list(operation.parameters)
     body = operation.body
     required: list[str] = list(schema.get("required", ()))

@@ -189,6 +189,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         parameters: in the order of the description, path parameters first.
         body: what it takes; ``None`` for nothing.
         responses: successful ones first.
+        is_output_proven: the API makes each answer fit its schema before it sends it.
         security: alternatives, each a tuple of what is needed together; empty where nothing is needed.
         notes: what was repaired while it was read.
         reads: what the operation reads of a request though its description does not say so: ``request.json``.
@@ -206,6 +207,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     parameters: tuple[Parameter, ...] = ()
     body: Body | None = None
     responses: tuple[Response, ...] = ()
+    is_output_proven: bool = False
     security: tuple[tuple[ApiKey, ...], ...] = ()
     notes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from ferrule.expose.operations import Operation, Schema
 
 __all__ = ["ExposeKeywords", "ExposeSettings", "ValidateOutput"]
 
-ValidateOutput: TypeAlias = Literal["off", "log", "publish"]
+ValidateOutput: TypeAlias = Literal["off", "log", "proven", "publish"]
 """What is done with the schemas of answers; see `ExposeSettings`."""
 
 
@@ -35,7 +35,9 @@ class ExposeSettings(Struct, frozen=True, kw_only=True):
             ``cookie`` are credentials of the caller: they are passed on only where they stand here.
         validate_output: ``"off"``: schemas of answers are not used. ``"log"``: an answer that contradicts its schema is
             logged. ``"publish"``: the schema of an operation that only reads is the tool's output schema, and an answer
-            that contradicts it is an error.
+            that contradicts it is an error, which holds the answer. ``"proven"``: the same where the framework of the
+            application makes each answer fit its schema, as FastAPI does with a response model; others are not used.
+            A schema is never published for an operation whose answers are cut by ``fields`` or ``mask``.
         resources: operations with ``GET`` that become resources instead of tools.
         fields: members of answers that are kept, by operation.
         mask: patterns of names of members of answers whose values are replaced.

@@ -1,25 +1,31 @@
-"""FastAPI applications, for `ferrule.expose.expose`.
+"""FastAPI applications, for `ferrule.expose.expose`, and the endpoint of a server in one.
 
 The description is the application's own (``app.openapi()``), with those of mounted FastAPI applications. A route with
-``include_in_schema=False`` is in none, so it is never a tool. Operations without an id of the author's own are named
-after their function.
+``include_in_schema=False`` is in none, so it is never a tool. Operations whose id FastAPI made are named after their
+function; an id of the author's own, or of a ``generate_unique_id_function`` of theirs, is the name.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from ferrule.expose.applications import Exposable
-from ferrule.expose.callers.asgi import ASGICaller
 from ferrule.expose.description.merge import merge_descriptions, renamed
 from ferrule.expose.description.reader import Description, read_description
-from ferrule.expose.exchange import Caller
 from ferrule.expose.settings import ValidateOutput
+from ferrule.integrations.starlette import mount
+from ferrule.integrations.starlette_api import (
+    StarletteExposable,
+    every_route,
+    mounted_applications,
+    routes_version,
+)
 
-__all__ = ["exposable"]
+__all__ = ["exposable", "mount"]
 
 _MAX_NESTING = 8
 """Applications mounted in each other whose descriptions are read."""
@@ -30,87 +36,91 @@ def exposable(app: Any) -> Exposable:
     return _FastAPI(app)
 
 
-class _FastAPI:
-    """A FastAPI application; its lifespan runs once, whoever starts it first."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-        self._running = 0
-        self._state: dict[str, Any] | None = None
-        self._original = app.router.lifespan_context
-        # The host runs the lifespan where the endpoint is mounted in the application; this shows that it does.
-        app.router.lifespan_context = self._counted
-
-    @property
-    def caller(self) -> Caller:
-        """See `Exposable`."""
-        return ASGICaller(self._app, root_path=str(self._app.root_path or ""), state=lambda: self._state)
+class _FastAPI(StarletteExposable):
+    """A FastAPI application."""
 
     @property
     def validate_output(self) -> ValidateOutput:
-        """See `Exposable`. FastAPI makes each answer fit its response model, so schemas of answers are true."""
-        return "publish"
+        """See `Exposable`. With a response model FastAPI sends what fits its schema, or fails."""
+        return "proven"
 
     def version(self) -> object:
         """See `Exposable`."""
-        return _version(self._app, 0)
+        return routes_version([self.app, *(inner for _, inner in _with_mounted(self.app))])
 
     def describe(self) -> Description:
         """See `Exposable`."""
-        return merge_descriptions(_descriptions(self._app, "", 0))
-
-    @asynccontextmanager
-    async def started(self) -> AsyncGenerator[None]:
-        """See `Exposable`."""
-        if self._running:
-            yield
-            return
-        async with self._counted(self._app):
-            yield
-
-    @asynccontextmanager
-    async def _counted(self, app: Any) -> AsyncGenerator[Any]:
-        async with self._original(app) as state:
-            self._running += 1
-            self._state = dict(state) if state else None
-            try:
-                yield state
-            finally:
-                self._running -= 1
+        parts = [("", self.app), *_with_mounted(self.app)]
+        return merge_descriptions([(prefix, _described(app)) for prefix, app in parts])
 
 
-def _version(app: Any, depth: int) -> tuple[object, ...]:
-    routes: list[Any] = app.routes
-    inner = (_version(mounted, depth + 1) for _, mounted in _mounted(app)) if depth < _MAX_NESTING else ()
-    return (len(routes), *(id(route) for route in routes), *inner)
-
-
-def _mounted(app: Any) -> list[tuple[str, Any]]:
-    """Return path and application of those FastAPI applications that are mounted in one."""
+def _with_mounted(app: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield prefix and application of the FastAPI applications that are mounted in one, at any depth."""
     from fastapi import FastAPI
 
-    found: list[tuple[str, Any]] = []
-    for route in app.routes:
-        # Only mounts have an application; a plain route has an endpoint.
-        inner: Any = getattr(route, "app", None)
-        if isinstance(inner, FastAPI) and inner is not app:
-            found.append((str(route.path), inner))
-    return found
+    if depth == _MAX_NESTING:
+        return
+    for path, inner in mounted_applications(app):
+        if inner is app:
+            continue
+        if isinstance(inner, FastAPI):
+            yield prefix + path, inner
+        if hasattr(inner, "routes"):  # a Starlette application or router may have further ones
+            yield from _with_mounted(inner, prefix + path, depth + 1)
 
 
-def _descriptions(app: Any, prefix: str, depth: int) -> list[tuple[str, Description]]:
-    # The application keeps its description; it is made anew, since it was made of the routes of that time.
+def _described(app: Any) -> Description:
+    # An application keeps its description, made of the routes of that time; it is made anew, and what was kept, perhaps
+    # by the author, is left as it was.
+    kept = app.openapi_schema
     app.openapi_schema = None
-    description = renamed(read_description(app.openapi()), _function_names(app))
-    found = [(prefix, description)]
-    if depth < _MAX_NESTING:
-        for path, inner in _mounted(app):
-            found += _descriptions(inner, prefix + path, depth + 1)
-    return found
+    try:
+        document = app.openapi()
+    finally:
+        if kept is not None:
+            app.openapi_schema = kept
+    routes = [route for route in every_route(app) if getattr(route, "unique_id", None)]  # plain ones have none
+    description = renamed(read_description(document), _function_names(routes))
+    proven = {
+        (method, str(route.path_format)) for route in routes if _is_proven(route) for method in route.methods or ()
+    }
+    return replace(
+        description,
+        operations=tuple(
+            replace(operation, is_output_proven=True) if (operation.method, operation.path) in proven else operation
+            for operation in description.operations
+        ),
+    )
 
 
-def _function_names(app: Any) -> dict[str, str]:
+def _function_names(routes: list[Any]) -> dict[str, str]:
     """Return the name of the function by operation id, for routes whose id FastAPI made, where the name is unique."""
-    routes = [route for route in app.routes if getattr(route, "unique_id", None)]  # plain Starlette routes have none
-    names = Counter(route.name for route in routes)
-    return {route.unique_id: route.name for route in routes if route.operation_id is None and names[route.name] == 1}
+    from fastapi.utils import generate_unique_id
+
+    described = [route for route in routes if route.include_in_schema]
+    names = Counter(route.name for route in described)
+    return {
+        route.unique_id: route.name
+        for route in described
+        if route.operation_id is None
+        and names[route.name] == 1
+        and getattr(route.generate_unique_id_function, "value", route.generate_unique_id_function) is generate_unique_id
+    }
+
+
+def _is_proven(route: Any) -> bool:
+    """Return whether FastAPI makes all answers of a route fit the schema that it describes.
+
+    Not where members are left out, which the schema does not say, nor where the author describes further answers.
+    """
+    return (
+        route.response_field is not None
+        and not any(str(status).startswith("2") for status in route.responses)
+        and not (
+            route.response_model_exclude_unset
+            or route.response_model_exclude_defaults
+            or route.response_model_exclude_none
+            or route.response_model_include
+            or route.response_model_exclude
+        )
+    )

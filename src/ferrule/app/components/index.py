@@ -55,6 +55,7 @@ class ComponentIndex(Generic[ComponentT]):
         hidden_tags: the disabled tags: a component with such a tag that a mounted server adds later stays hidden.
         before_read: called before a list is read, and before a key that names nothing is refused; registers what has
             come since. ``None`` for nothing.
+        sources: the indexes of mounted servers, whose components this one has copies of; read before this one.
     """
 
     def __init__(self, kind: str, on_change: Callable[[], None], is_private: bool = False) -> None:
@@ -71,12 +72,25 @@ class ComponentIndex(Generic[ComponentT]):
         self.is_guarded = False
         self.is_private = is_private
         self.before_read: Callable[[], None] | None = None
+        self.sources: list[ComponentIndex[ComponentT]] = []
+
+    @property
+    def can_refresh(self) -> bool:
+        """Whether `refresh` may register something."""
+        return self.before_read is not None or bool(self.sources)
+
+    def refresh(self) -> None:
+        """Register what has come since the last read, in this server and in those mounted in it."""
+        for source in self.sources:
+            source.refresh()
+        if self.before_read is not None:
+            self.before_read()
 
     def look_again(self, key: str) -> ComponentT | None:
-        """Return an enabled component that was registered by `before_read`; ``None`` if there is none."""
-        if self.before_read is None:
+        """Return an enabled component that `refresh` registered; ``None`` if there is none."""
+        if not self.can_refresh:
             return None
-        self.before_read()
+        self.refresh()
         return self.live.get(key)
 
     def __len__(self) -> int:
@@ -236,8 +250,8 @@ class ComponentIndex(Generic[ComponentT]):
         Raises:
             InvalidParams: the cursor is not one of this server's.
         """
-        if self.before_read is not None:
-            self.before_read()
+        if self.before_read is not None or self.sources:
+            self.refresh()
         server, connection = ctx.server, ctx.session.connection
         hints = server.cache_hints
         chosen = None if shown is None else shown()

@@ -229,6 +229,7 @@ class _Copies(Generic[ComponentT]):
         """Copy the components now, and update the copies after each change."""
         self._source.checks.append(self._check_key)
         self._source.followers.append(self._synchronize)
+        self._target.sources.append(self._source)
         self._synchronize()
 
     def _check_key(self, key: str) -> None:

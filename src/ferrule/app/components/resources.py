@@ -243,7 +243,7 @@ class ResourceSet:
             MCPError: the function raised `ToolError`; with its text.
             InternalError: the function returned something that is no contents.
         """
-        found = self.find(uri, lambda guard: guard.is_visible(ctx))
+        found = self.find(uri, lambda guard: guard.is_visible(ctx)) or self._found_otherwise(ctx, uri)
         if found is None:
             raise self._missing(ctx, uri)
         component, values = found
@@ -255,6 +255,16 @@ class ResourceSet:
             ctx, "resources/read", {"uri": uri}, lambda inner, _: self._contents_of(component, inner, uri, values)
         )
         return cast("ReadResourceResult", await read)
+
+    def _found_otherwise(
+        self, ctx: ServerRequestContext[Any], uri: str
+    ) -> tuple[ResourceComponent, dict[str, Any]] | None:
+        """Return the component of a URI that is registered only now; ``None`` if there is none."""
+        if not self.fixed.can_refresh and not self.templates.can_refresh:
+            return None
+        self.fixed.refresh()
+        self.templates.refresh()
+        return self.find(uri, lambda guard: guard.is_visible(ctx))
 
     async def _contents_of(
         self, component: ResourceComponent, ctx: ServerRequestContext[Any], uri: str, values: dict[str, Any]

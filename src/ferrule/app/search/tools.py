@@ -166,8 +166,7 @@ class ToolSearch:
 
     def _visible(self, ctx: ServerRequestContext[Any]) -> dict[str, ToolComponent]:
         """Return the tools that the sender of a request may list."""
-        if self._tools.index.before_read is not None:
-            self._tools.index.before_read()
+        self._tools.index.refresh()
         live = self._tools.index.live
         if not self._tools.index.is_guarded:
             return live

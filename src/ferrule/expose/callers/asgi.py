@@ -10,10 +10,14 @@ from urllib.parse import unquote
 import anyio
 
 from ferrule.expose.exchange import ApiRequest, ApiResponse, CallerUnavailable, Origin
+from ferrule.transports.asgi.runtime import current_runtime
 
-__all__ = ["ASGICaller"]
+__all__ = ["DRAIN_TIMEOUT_S", "ASGICaller"]
 
 logger = logging.getLogger(__name__)
+
+DRAIN_TIMEOUT_S = 30.0
+"""Seconds that the application may still work after its answers when the server ends."""
 
 _Message: TypeAlias = MutableMapping[str, Any]
 _App: TypeAlias = Callable[
@@ -25,37 +29,50 @@ _App: TypeAlias = Callable[
 class ASGICaller:
     """Calls an ASGI application (ASGI 3, HTTP).
 
+    The application runs in a task of its own. A call returns with the end of the answer; what the application does
+    after it, background tasks for instance, goes on. A call that is cancelled, or whose answer is cut, cancels the
+    application's task, so that its dependencies are closed.
+
     Args:
         app: the application.
-        root_path: the prefix that the application is mounted under, for the links that it makes.
+        root_path: the prefix that the application is mounted under, for the links that it makes. Where the outer
+            request came in through the application itself, the prefix of that request is used in its place.
+        path_has_root: whether ``path`` in the scope begins with the prefix, as ASGI says and older frameworks do not
+            expect.
         state: returns what the application's lifespan left in its state; put into the scope of each request.
     """
 
     def __init__(
-        self, app: _App, *, root_path: str = "", state: Callable[[], dict[str, Any] | None] = lambda: None
+        self,
+        app: _App,
+        *,
+        root_path: str = "",
+        path_has_root: bool = True,
+        state: Callable[[], dict[str, Any] | None] = lambda: None,
     ) -> None:
         self.app = app
         self.root_path = root_path.rstrip("/")
+        self._path_has_root = path_has_root
         self._state = state
+        self._under_way: set[_Exchange] = set()
 
     async def call(self, request: ApiRequest, origin: Origin, *, max_bytes: int) -> ApiResponse:
         """See `Caller.call`."""
         exchange = _Exchange(request, max_bytes)
+        scope = self._scope(request, origin)
+        task = current_runtime().spawn(lambda: self._run(request, scope, exchange))
+        exchange.cancel = task.cancel
         try:
-            await self.app(self._scope(request, origin), exchange.receive, exchange.send)
-        except Exception as error:
-            # A framework answers 500 and raises again for its server's log. An answer that was cut ends like this, too.
-            if exchange.is_cut:
-                logger.debug("%s %s ended after its answer was cut", request.method, request.path, exc_info=error)
-            elif exchange.status is None:
-                logger.error("%s %s failed in the application", request.method, request.path, exc_info=error)
-                raise CallerUnavailable("the application failed") from error
-            else:
-                logger.error("%s %s failed in the application", request.method, request.path, exc_info=error)
-        finally:
-            exchange.is_done.set()
+            await exchange.answered.wait()
+        except BaseException:
+            exchange.is_abandoned = True
+            exchange.gone.set()
+            task.cancel()
+            raise
         if exchange.status is None:
-            raise CallerUnavailable("the application gave no answer")
+            raise CallerUnavailable(
+                "the application failed" if exchange.has_failed else "the application did not answer"
+            )
         return ApiResponse(
             status=exchange.status,
             headers=tuple(exchange.headers),
@@ -64,7 +81,35 @@ class ASGICaller:
         )
 
     async def aclose(self) -> None:
-        """Do nothing; the application is not the caller's."""
+        """Wait for what the application still does after its answers, at most `DRAIN_TIMEOUT_S`; then cancel it."""
+        runtime = current_runtime()
+        exchanges = [exchange for exchange in self._under_way if exchange.runtime is runtime]
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(DRAIN_TIMEOUT_S):
+                for exchange in exchanges:
+                    await exchange.ended.wait()
+            for exchange in exchanges:
+                exchange.cancel()
+            with anyio.move_on_after(1):  # for what it does when it is cancelled
+                for exchange in exchanges:
+                    await exchange.ended.wait()
+
+    async def _run(self, request: ApiRequest, scope: MutableMapping[str, Any], exchange: _Exchange) -> None:
+        self._under_way.add(exchange)
+        try:
+            await self.app(scope, exchange.receive, exchange.send)
+        except Exception as error:
+            # A framework answers 500 and raises again for its server's log. An answer that was cut ends like this, too.
+            exchange.has_failed = True
+            if exchange.is_cut or exchange.is_abandoned:
+                logger.debug("%s %s ended after its answer was cut", request.method, request.path, exc_info=error)
+            else:
+                logger.error("%s %s failed in the application", request.method, request.path, exc_info=error)
+        finally:
+            self._under_way.discard(exchange)
+            exchange.gone.set()
+            exchange.answered.set()
+            exchange.ended.set()
 
     def _scope(self, request: ApiRequest, origin: Origin) -> MutableMapping[str, Any]:
         host, _, port = origin.host.partition(":") if not origin.host.startswith("[") else _split_ipv6(origin.host)
@@ -77,15 +122,17 @@ class ASGICaller:
         ]
         if request.body:
             headers.append((b"content-length", str(len(request.body)).encode()))
+        root_path = self._root_path(origin)
+        before = root_path if self._path_has_root else ""
         scope: dict[str, Any] = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": "1.1",
             "method": request.method,
             "scheme": origin.scheme,
-            "path": self.root_path + unquote(request.path),
-            "raw_path": (self.root_path + request.path).encode(),
-            "root_path": self.root_path,
+            "path": before + unquote(request.path),
+            "raw_path": (before + request.path).encode(),
+            "root_path": root_path,
             "query_string": request.query.encode(),
             "headers": headers,
             "client": origin.client,
@@ -96,6 +143,13 @@ class ASGICaller:
             scope["state"] = dict(state)
         return scope
 
+    def _root_path(self, origin: Origin) -> str:
+        outer = origin.scope
+        if outer is None or outer.get("app") is not self.app:
+            return self.root_path
+        # Starlette keeps the application's own prefix apart from that of a mount inside it.
+        return str(outer.get("app_root_path", outer.get("root_path", ""))).rstrip("/") or self.root_path
+
 
 class _Exchange:
     """The messages of one request."""
@@ -105,7 +159,14 @@ class _Exchange:
         self.headers: list[tuple[str, str]] = []
         self.chunks: list[bytes] = []
         self.is_cut = False
-        self.is_done = anyio.Event()
+        self.is_abandoned = False
+        self.has_failed = False
+        self.runtime = current_runtime()
+        self.cancel: Callable[[], object] = lambda: None
+        self.answered = anyio.Event()
+        self.gone = anyio.Event()
+        """The client has its answer, or no longer waits for one."""
+        self.ended = anyio.Event()
         self._body: bytes | None = request.body
         self._room = max_bytes
 
@@ -113,10 +174,12 @@ class _Exchange:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
-        await self.is_done.wait()
+        await self.gone.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: _Message) -> None:
+        if self.is_abandoned:
+            raise OSError("the call was cancelled")
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.headers = [
@@ -130,7 +193,8 @@ class _Exchange:
             self.chunks.append(chunk[: self._room])
             self._room -= min(len(chunk), self._room)
             if self.is_cut or not message.get("more_body", False):
-                self.is_done.set()
+                self.gone.set()
+                self.answered.set()
         if self.is_cut:
             raise OSError("the answer is larger than is read")
 

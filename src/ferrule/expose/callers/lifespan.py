@@ -1,80 +1,199 @@
-"""The lifespan of an ASGI application, run by a task of ours (ASGI, "Lifespan Protocol")."""
+"""Whether an ASGI application of this process runs, and its start where no host runs it (ASGI, "Lifespan Protocol").
+
+An application that serves the endpoint itself is started by its host. One that is only called through this package is
+started by the first server that needs it, and ended by the last: several servers of one application share one start.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
 
-__all__ = ["StartFailed", "asgi_lifespan"]
+from ferrule.transports.asgi.runtime import Runtime, current_runtime
+
+__all__ = ["STOP_TIMEOUT_S", "ApplicationLife", "StartFailed", "life_of"]
+
+logger = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 30.0
-"""Seconds that an application may take to end."""
+"""Seconds that an application may take to end; then it is cancelled."""
 
 
 class StartFailed(RuntimeError):
     """The application refused to start; the text is its own."""
 
 
-@asynccontextmanager
-async def asgi_lifespan(app: Callable[..., Awaitable[None]]) -> AsyncGenerator[dict[str, Any] | None]:
-    """Start an application, give its state, and end it.
+class _Start:
+    """One start of an application by this module."""
 
-    Gives ``None`` for an application without a lifespan: one that raises before it answers, which is how the protocol
-    says so.
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.users = 0
+        self.ready = anyio.Event()
+        self.stopping = anyio.Event()
+        self.stopped = anyio.Event()
+        self.error: Exception | None = None
 
-    Raises:
-        StartFailed: the application answered that it cannot start.
+
+class ApplicationLife:
+    """The life of one application, shared by all servers that expose it.
+
+    Args:
+        app: the application.
+
+    Attributes:
+        state: what its lifespan left for its requests (``scope["state"]``); ``None`` for nothing.
     """
-    state: dict[str, Any] = {}
-    started, stopping, stopped = anyio.Event(), anyio.Event(), anyio.Event()
-    problem: list[str] = []
-    is_supported = True
-    asked = False
 
-    async def receive() -> dict[str, str]:
-        nonlocal asked
-        if not asked:
-            asked = True
-            return {"type": "lifespan.startup"}
-        await stopping.wait()
-        return {"type": "lifespan.shutdown"}
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+        self._app = app
+        self._running = 0
+        self._start: _Start | None = None
+        self.state: dict[str, Any] | None = None
 
-    async def send(message: MutableMapping[str, Any]) -> None:
-        kind = message["type"]
-        if kind == "lifespan.startup.failed":
-            problem.append(str(message.get("message", "")) or "the application failed to start")
-        if kind.startswith("lifespan.startup."):
-            started.set()
+    def began(self) -> None:
+        """Record that the application's lifespan begins; the module of its framework calls this."""
+        self._running += 1
+
+    def ended(self) -> None:
+        """Record that the application's lifespan has ended."""
+        self._running -= 1
+
+    @asynccontextmanager
+    async def started(self) -> AsyncGenerator[None]:
+        """Have the application run: start it, unless it runs already, and end it if no other server needs it.
+
+        Raises:
+            StartFailed: it answered that it cannot start.
+        """
+        start = await self._joined()
+        if start is None:
+            yield
+            return
+        try:
+            await start.ready.wait()
+            if start.error is not None:
+                raise start.error
+            yield
+        finally:
+            start.users -= 1
+            if not start.users:
+                start.stopping.set()
+                with anyio.CancelScope(shield=True):
+                    await start.stopped.wait()
+
+    async def _joined(self) -> _Start | None:
+        """Return the start that the caller is a user of now; ``None`` where a host runs the application."""
+        runtime = current_runtime()
+        while True:
+            start = self._start
+            if start is not None and start.runtime is not runtime and not start.runtime.is_live():
+                start = self._start = None  # its loop has ended without ending the application
+                self._running = 0
+            if start is None:
+                if self._running:
+                    return None
+                start = self._start = _Start(runtime)
+                runtime.spawn(partial(self._keep, start))
+            elif start.runtime is not runtime:
+                return None  # another loop has started it and will end it
+            elif start.stopping.is_set():
+                await start.stopped.wait()
+                continue
+            start.users += 1
+            return start
+
+    async def _keep(self, start: _Start) -> None:
+        """Run the lifespan in a task of its own: it may open task groups, which end in the task that opened them."""
+        problem: list[str] = []
+        state: dict[str, Any] = {}
+        was_asked = False
+
+        async def receive() -> dict[str, str]:
+            nonlocal was_asked
+            if not was_asked:
+                was_asked = True
+                return {"type": "lifespan.startup"}
+            await start.stopping.wait()
+            scope.deadline = anyio.current_time() + STOP_TIMEOUT_S
+            return {"type": "lifespan.shutdown"}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            kind = message["type"]
+            if kind == "lifespan.startup.complete":
+                self.state = state or self.state
+                start.ready.set()
+            elif kind == "lifespan.startup.failed":
+                problem.append(str(message.get("message", "")) or "the application failed to start")
+
+        try:
+            with anyio.CancelScope() as scope:
+                await self._app(
+                    {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": state},
+                    receive,
+                    send,
+                )
+            if scope.cancelled_caught:
+                logger.error("the application did not end within %g s", STOP_TIMEOUT_S)
+        except Exception as error:
+            self._failed(start, error, problem)
+        except BaseException:
+            start.error = start.error or StartFailed("the start of the application was cancelled")
+            self._over(start)
+            raise
         else:
-            stopped.set()
+            if problem:
+                start.error = StartFailed(problem[0])
+        if start.error is None:
+            start.ready.set()
+            await start.stopping.wait()  # an application that takes no lifespan events is in use all the same
+        self._over(start)
 
-    async def run() -> None:
-        nonlocal is_supported
-        try:
-            await app(
-                {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": state}, receive, send
-            )
-        except Exception:
-            if started.is_set():
-                raise
-            is_supported = False
-        finally:
-            started.set()
-            stopped.set()
+    def _failed(self, start: _Start, error: Exception, problem: list[str]) -> None:
+        if problem and not start.ready.is_set():
+            start.error = StartFailed(problem[0])
+            logger.error("the application failed to start", exc_info=error)
+        elif start.ready.is_set():
+            logger.error("the application's lifespan failed", exc_info=error)
+        else:
+            # How the protocol lets an application say that it has no lifespan.
+            logger.debug("the application takes no lifespan events", exc_info=error)
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(run)
-        await started.wait()
-        if problem:
-            tasks.cancel_scope.cancel()
-            raise StartFailed(problem[0])
-        try:
-            yield state if is_supported else None
-        finally:
-            stopping.set()
-            with anyio.move_on_after(STOP_TIMEOUT_S, shield=True):
-                await stopped.wait()
-            tasks.cancel_scope.cancel()
+    def _over(self, start: _Start) -> None:
+        self.state = None
+        if self._start is start:
+            self._start = None
+        start.ready.set()
+        start.stopped.set()
+
+
+_LIFE = "_ferrule_life"
+
+_lives: dict[int, tuple[Any, ApplicationLife]] = {}
+"""Of applications that take no attribute of ours; kept with them as long as the process lives."""
+
+
+def life_of(app: Any, observe: Callable[[Any, ApplicationLife], None]) -> ApplicationLife:
+    """Return the life of an application, one for each.
+
+    Args:
+        app: the application.
+        observe: called once with both; makes the application call `ApplicationLife.began` and `ApplicationLife.ended`.
+    """
+    known: ApplicationLife | None = getattr(app, _LIFE, None)  # several servers may expose one application
+    if known is None and id(app) in _lives:
+        known = _lives[id(app)][1]
+    if known is not None:
+        return known
+    life = ApplicationLife(app)
+    try:
+        setattr(app, _LIFE, life)
+    except AttributeError:  # a class with slots
+        _lives[id(app)] = (app, life)
+    observe(app, life)
+    return life

@@ -115,8 +115,8 @@ class SchemaMaker:
             if schema not in alternatives:
                 alternatives.append(schema)
         made = alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives}
-        if isinstance(made, bool) or not made:
-            return None
+        if isinstance(made, bool) or not made.keys() - {"title", "description", "examples"}:
+            return None  # it says nothing
         if isinstance(made.get("$ref"), str) and len(used) == 1:  # not a reference alone, but what it leads to
             (absolute,) = used
             definition = self._outputs.definition(absolute)

@@ -1,8 +1,8 @@
 """Headers of proxies: the host of the original request, the client's address, the stripped prefix.
 
 ``X-Forwarded-Host``, ``X-Forwarded-For`` and ``X-Forwarded-Prefix`` are read, and ``Forwarded`` (RFC 7239) if one of
-the first two is missing. ``X-Forwarded-Proto`` is not read: nothing depends on the scheme, since no redirect is sent
-and the operator sets the URL of a protected resource.
+the first two is missing; and ``X-Forwarded-Proto``, for applications that are called with the scheme of the request:
+nothing else depends on it.
 
 The caller must check that the peer of the socket is a trusted proxy, because a client can send these headers, too. Each
 proxy appends to a list, so only its end was written by the trusted one.
@@ -10,7 +10,7 @@ proxy appends to a list, so only its end was written by the trusted one.
 
 from collections.abc import Mapping
 
-__all__ = ["forwarded_chain", "forwarded_host", "forwarded_prefix"]
+__all__ = ["forwarded_chain", "forwarded_host", "forwarded_prefix", "forwarded_scheme"]
 
 
 def forwarded_host(headers: Mapping[str, str]) -> str | None:
@@ -20,6 +20,16 @@ def forwarded_host(headers: Mapping[str, str]) -> str | None:
         return found.rpartition(",")[2].strip()
     elements = _elements(headers.get("forwarded", ""))
     return elements[-1].get("host") if elements else None
+
+
+def forwarded_scheme(headers: Mapping[str, str]) -> str | None:
+    """Return ``http`` or ``https``, as the nearest proxy received the request; ``None`` if it did not say."""
+    found = headers.get("x-forwarded-proto")
+    if found is None:
+        elements = _elements(headers.get("forwarded", ""))
+        found = elements[-1].get("proto", "") if elements else ""
+    scheme = found.rpartition(",")[2].strip().lower()
+    return scheme if scheme in ("http", "https") else None
 
 
 def forwarded_chain(headers: Mapping[str, str]) -> list[str]:

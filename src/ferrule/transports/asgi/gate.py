@@ -138,9 +138,13 @@ class HttpGate:
         if origin is not None:
             request.reply_headers = self.security.cors_headers(origin)
         if self.security.reads_forwarded:
-            client = self.security.effective_client(request.headers, request.scope.get("client"))
+            socket = request.scope.get("client")
+            client = self.security.effective_client(request.headers, socket)
             if client is not None:
                 request.scope = {**request.scope, "client": (client, 0)}
+            scheme = self.security.effective_scheme(request.headers, socket)
+            if scheme is not None:
+                request.scope = {**request.scope, "scheme": scheme}
         return True
 
     async def _serve_elsewhere(self, request: IncomingRequest) -> None:

@@ -24,7 +24,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ferrule.transports.asgi.forwarded import forwarded_chain, forwarded_host
+from ferrule.transports.asgi.forwarded import forwarded_chain, forwarded_host, forwarded_scheme
 
 __all__ = ["SecurityPolicy", "is_loopback_name", "split_host"]
 
@@ -174,6 +174,10 @@ class SecurityPolicy:
             if forwarded is not None:
                 return forwarded
         return headers.get("host")
+
+    def effective_scheme(self, headers: Mapping[str, str], client: Iterable[Any] | None) -> str | None:
+        """Return the scheme that a trusted proxy forwards; ``None`` if the peer is none, or does not say."""
+        return forwarded_scheme(headers) if self.trusts(client) else None
 
     def effective_client(self, headers: Mapping[str, str], client: Iterable[Any] | None) -> str | None:
         """Return the address behind the trusted proxies; ``None`` if the peer is none of them or forwards no address.
