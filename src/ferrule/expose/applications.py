@@ -46,6 +46,11 @@ class Exposable(Protocol):
     """An application, as the engine needs it."""
 
     @property
+    def title(self) -> str | None:
+        """Name of the application for people; ``None`` where it has none."""
+        ...
+
+    @property
     def caller(self) -> Caller:
         """Sends requests into the application."""
         ...
@@ -124,8 +129,7 @@ def expose(
     given["lifespan"] = made.lifespan(given.get("lifespan"))
     given.setdefault("tool_search", "auto")
     if name is None:
-        # Some frameworks keep the title in the application, some in what describes it.
-        name = str(getattr(exposable, "title", None) or getattr(app, "title", None) or type(app).__name__)
+        name = exposable.title or type(app).__name__
     return made.attach(MCPServer(name, **given))
 
 

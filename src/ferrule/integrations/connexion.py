@@ -14,7 +14,7 @@ from typing import Any
 
 from ferrule.expose.applications import Exposable
 from ferrule.expose.callers.asgi import ASGICaller
-from ferrule.expose.callers.lifespan import asgi_lifespan
+from ferrule.expose.callers.lifespan import ApplicationLife, life_of
 from ferrule.expose.description.merge import merge_descriptions, renamed
 from ferrule.expose.description.reader import Description, NotADescription, read_description
 from ferrule.expose.documents import load_document
@@ -38,11 +38,8 @@ class _Connexion:
     def __init__(self, app: Any, middleware: Any) -> None:
         self._app = app
         self._middleware = middleware
-        self._running = 0
-        self._lifespan = middleware.lifespan
-        if self._lifespan is not None and middleware.middleware_stack is None:
-            # The host runs the lifespan where the endpoint is mounted in the application; this shows that it does.
-            middleware.lifespan = self._counted
+        self._life = life_of(middleware, _observe)
+        self._caller = ASGICaller(app, state=lambda: self._life.state)
 
     @property
     def title(self) -> str | None:
@@ -52,7 +49,7 @@ class _Connexion:
     @property
     def caller(self) -> Caller:
         """See `Exposable`."""
-        return ASGICaller(self._app)
+        return self._caller
 
     @property
     def validate_output(self) -> ValidateOutput:
@@ -69,21 +66,25 @@ class _Connexion:
 
     def started(self) -> AbstractAsyncContextManager[None]:
         """See `Exposable`."""
-        return nullcontext() if self._lifespan is None or self._running else self._started()
+        return self._life.started()
+
+
+def _observe(middleware: Any, life: ApplicationLife) -> None:
+    """Make an application say when its lifespan runs: its host runs it where the endpoint is mounted in it."""
+    original = middleware.lifespan
+    if original is None or middleware.middleware_stack is not None:
+        return
 
     @asynccontextmanager
-    async def _started(self) -> AsyncGenerator[None]:
-        async with asgi_lifespan(self._app):
-            yield
-
-    @asynccontextmanager
-    async def _counted(self, app: Any) -> AsyncGenerator[Any]:
-        async with self._lifespan(app) as state:
-            self._running += 1
-            try:
+    async def observed(app: Any) -> AsyncGenerator[Any]:
+        life.began()
+        try:
+            async with original(app) as state:
                 yield state
-            finally:
-                self._running -= 1
+        finally:
+            life.ended()
+
+    middleware.lifespan = observed
 
 
 class _Connexion2:

@@ -40,6 +40,11 @@ class _FastAPI(StarletteExposable):
     """A FastAPI application."""
 
     @property
+    def title(self) -> str | None:
+        """See `Exposable`."""
+        return str(self.app.title) or None
+
+    @property
     def validate_output(self) -> ValidateOutput:
         """See `Exposable`. With a response model FastAPI sends what fits its schema, or fails."""
         return "proven"

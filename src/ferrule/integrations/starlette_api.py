@@ -43,6 +43,11 @@ class StarletteExposable:
         )
 
     @property
+    def title(self) -> str | None:
+        """See `Exposable`."""
+        return None
+
+    @property
     def caller(self) -> Caller:
         """See `Exposable`."""
         return self._caller
