@@ -288,3 +288,100 @@ async def test_the_environment_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> 
         await open_line(line, "modern")
         await line.tell(call(1, "modern", "echo", text="x"))
     assert (events, app.tools.fast_calls, app.tools.general_calls) == (["x"], 0, 1)
+
+
+@pytest.mark.anyio
+async def test_a_withdrawn_call_that_returns_all_the_same_is_not_answered() -> None:
+    """Its function may swallow the cancellation; the peer does not wait any more."""
+    app, events, _ = make_app()
+
+    @app.tool
+    async def stubborn() -> str:
+        try:
+            return await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            events.append("swallowed")
+            return "too late"
+
+    async with line_to(app) as line:
+        await open_line(line, "modern")
+        await line.tell(call(1, "modern", "stubborn"))
+        await line.tell(note("notifications/cancelled", {"requestId": 1}))
+        await line.tell(call(2, "modern", "echo", text="next"))
+        assert events == ["swallowed", "next"]
+        assert texts(line) == {2: "next"}
+
+
+@pytest.mark.anyio
+async def test_calls_that_waited_for_the_same_thing_are_answered_in_one_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As those that did not wait."""
+    import os
+
+    app, _, gates = make_app()
+    async with line_to(app) as line:
+        await open_line(line, "modern")
+        await line.tell(*(call(id, "modern", "waits", name=str(id)) for id in range(8)))
+        written: list[bytes] = []
+        write = os.write
+
+        def counted(fd: int, data: bytes) -> int:
+            written.append(bytes(data))
+            return write(fd, data)
+
+        monkeypatch.setattr(os, "write", counted)
+        for id, gate in gates.items():
+            gate.set_result(f"done {id}")
+        await line.tell()
+        monkeypatch.undo()
+        assert texts(line) == {id: f"done {id}" for id in range(8)}
+        assert len(written) == 1
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.anyio
+async def test_a_call_that_waits_may_ask_from_a_task_of_its_own(era: str) -> None:
+    """Whoever looks at its request first: the round belongs to the task that runs the call."""
+    app, _, _ = make_app()
+
+    async def ask() -> str:
+        await asyncio.sleep(0)
+        answer = await current_context().elicit("Which?", str)
+        return str(answer.data)
+
+    @app.tool
+    async def asks() -> str:
+        return await asyncio.get_running_loop().create_task(ask())
+
+    async with line_to(app) as line:
+        if era == "modern":
+            await line.tell(modern(-1, "server/discover"))
+            await line.tell(modern(1, "tools/call", {"name": "asks", "arguments": {}}, elicitation={}))
+            assert line.messages()[-1]["result"]["resultType"] == "input_required"
+        else:
+            await line.tell(initialize(-1, elicitation={}), note("notifications/initialized"))
+            await line.tell(call(1, era, "asks"))
+            question = line.messages()[-1]
+            assert question["method"] == "elicitation/create"
+            content = {"action": "accept", "content": {"value": "this"}}
+            await line.tell({"jsonrpc": "2.0", "id": question["id"], "result": content})
+            assert texts(line)[1] == "this"
+    assert app.tools.general_calls == 0
+
+
+@pytest.mark.anyio
+async def test_sync_tools_run_beside_the_loop_and_see_their_own_request() -> None:
+    """Each in a thread, under the context of its call."""
+    app, _, _ = make_app()
+
+    @app.tool
+    def seen() -> str:
+        return str(current_context().request_id)
+
+    async with line_to(app) as line:
+        await open_line(line, "modern")
+        await line.tell(*(call(id, "modern", "seen") for id in range(30)))
+        await line.wait_for(31)
+        assert texts(line) == {id: str(id) for id in range(30)}
+    assert (app.tools.fast_calls, app.tools.general_calls) == (30, 0)

@@ -580,6 +580,15 @@ class JSONRPCDispatcher:
             self._in_flight[id] = inbound
         return inbound
 
+    def take_answer(self, accepted: DispatchContext) -> bool:
+        """Whether a request of `accept` is to be answered, which the caller then does; it is in flight no longer."""
+        inbound = cast("_Inbound", accepted)
+        if inbound.is_over:
+            return False
+        inbound.is_over = True
+        self._forget(inbound)
+        return True
+
     def resume(self, accepted: DispatchContext, handle: SpawnedTask, awaitable: Awaitable[Any]) -> Rest | None:
         """Serve a request of `accept` as any other from here on; its first step is done in the caller's task.
 

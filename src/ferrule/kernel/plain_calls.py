@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ferrule.kernel.concurrency.first_step import Begun, FirstSteps, Rest, first_steps
@@ -126,6 +126,8 @@ class PlainCalls:
 
     def close(self) -> None:
         """Take nothing more."""
+        if self._out:
+            self._flush(at_once=True)
         if self._read is not None:
             self._read.show_frames(None)
         if self._steps is not None:
@@ -230,20 +232,51 @@ class PlainCalls:
                 out.append(_LINE_END)
                 self._out_bytes += len(pieces[1])
                 return None
-            return self._hand_over(call, Begun.returned(value))
+            rest = self._handled(call, Begun.returned(value))
         except BaseException as error:
-            return self._hand_over(call, Begun.raised(error))
-        return self._hand_over(call, Begun(coroutine, pending))
+            rest = self._handled(call, Begun.raised(error))
+        else:
+            rest = self._awaited(call, Begun(coroutine, pending), write)
+        return self._hand_over(call, rest)
 
-    def _hand_over(self, call: PlainCall, begun: Begun) -> Rest | None:
-        """Let the general path go on with a call that has been begun; in the task of the call."""
+    def _hand_over(self, call: PlainCall, rest: Coroutine[Any, Any, Any]) -> Rest | None:
+        """Let the dispatcher await the rest of a call as it does every request; in the task of the call."""
         if self._out:
             self._flush(at_once=False)
         self._read.frames_taken(0, 1)  # type: ignore[union-attr]
-        handle = asyncio.current_task(self._loop)
+        call.task = handle = asyncio.current_task(self._loop)
         accepted = self._dispatcher.accept(call.id, self._transport) if call.dispatch is None else call.dispatch
         call.dispatch = accepted
-        return self._dispatcher.resume(accepted, handle, self._handled(call, begun))  # type: ignore[arg-type]
+        return self._dispatcher.resume(accepted, handle, rest)  # type: ignore[arg-type]
+
+    async def _awaited(self, call: PlainCall, begun: Begun, write: WriteResult) -> Any:
+        """Await a function that waits; its plain value is answered like one that came at once."""
+        try:
+            value = await begun
+        except BaseException as error:
+            begun = Begun.raised(error)
+        else:
+            if call.request is None and (pieces := write(value)) is not None:
+                self._answer_late(call, pieces)
+                return None
+            begun = Begun.returned(value)
+        return await self._handled(call, begun)
+
+    def _answer_late(self, call: PlainCall, pieces: tuple[bytes, ...]) -> None:
+        """Answer a call that has waited, together with all others of this pass of the loop; not if it was withdrawn."""
+        call.is_over = True
+        if not self._dispatcher.take_answer(call.dispatch):  # type: ignore[arg-type]
+            return
+        self._read.frames_taken(0, -1)  # type: ignore[union-attr]
+        id = call.id
+        shown_id = b"%d" % id if type(id) is int else plain_encode(id)
+        if not self._out:
+            self._loop.call_soon(self._flush_late)
+        self._out += (ANSWER_HEAD, shown_id, *pieces, _LINE_END)
+
+    def _flush_late(self) -> None:
+        if self._out:
+            self._flush(at_once=True)
 
     async def _handled(self, call: PlainCall, begun: Begun) -> Any:
         entry = self._server.get_request_handler(PLAIN_METHOD)
@@ -255,10 +288,10 @@ class PlainCalls:
 
     def make_request(self, call: PlainCall) -> ServerRequestContext[Any]:
         """See `CallCarrier`."""
-        if self._out:
-            self._flush(at_once=False)  # before whatever is sent about this call
         dispatch = call.dispatch
-        if dispatch is None:
+        if dispatch is None:  # in its first step
+            if self._out:
+                self._flush(at_once=False)  # before whatever is sent about this call
             dispatch = self._dispatcher.accept(call.id, self._transport, is_over=call.is_over)
             call.dispatch = dispatch
         params: dict[str, Any] = decode(call.frame)["params"]

@@ -63,6 +63,7 @@ class PlainCall(Struct, eq=False):
         dispatch: the dispatch context; ``None`` as long as nobody needed it.
         request: the request as the tool's function sees it; ``None`` as long as nobody has looked.
         is_over: it has been answered.
+        task: runs the call, if that has waited; ``None`` before.
         token: resets the context variable that `PlainTool.start` has set.
     """
 
@@ -75,6 +76,7 @@ class PlainCall(Struct, eq=False):
     dispatch: DispatchContext | None = None
     request: ServerRequestContext[Any] | None = None
     is_over: bool = False
+    task: Any = None
     token: Any = None
 
 

@@ -82,7 +82,7 @@ class ComponentCall:
             path = self._component.mount_path
             if path is not None:
                 request = path.with_state(request)
-            attach_body(request.session, is_over=call.is_over)
+            attach_body(request.session, call.task, is_over=call.is_over)
             call.request = request
         return request
 

@@ -9,6 +9,7 @@ cancelled call is abandoned, not stopped: Python cannot end a thread.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context as ContextVars
 from contextvars import copy_context
@@ -43,7 +44,7 @@ class WorkerThreads:
         ValueError: ``max_threads`` is less than 1.
     """
 
-    __slots__ = ("_asyncio", "_idle", "_jobs", "_limiter", "_lock", "_threads", "max_threads")
+    __slots__ = ("_asyncio", "_idle", "_jobs", "_limiter", "_lock", "_outcomes", "_threads", "max_threads")
 
     def __init__(self, max_threads: int = DEFAULT_MAX_THREADS) -> None:
         if max_threads < 1:
@@ -54,6 +55,7 @@ class WorkerThreads:
         self._threads = 0
         self._idle = 0
         self._asyncio: Any = None
+        self._outcomes: _Outcomes | None = None
         self._limiter: Any = None
 
     @property
@@ -75,7 +77,10 @@ class WorkerThreads:
             loop = self._asyncio.get_running_loop()
         except RuntimeError:
             return await self._run_elsewhere(function, kwargs)
-        job = _Job(function, kwargs, copy_context(), loop, loop.create_future())
+        outcomes = self._outcomes
+        if outcomes is None or outcomes.loop is not loop:
+            outcomes = self._outcomes = _Outcomes(loop)
+        job = _Job(function, kwargs, copy_context(), outcomes, loop.create_future())
         with self._lock:
             self._jobs.put(job)
             if self._idle:
@@ -127,20 +132,22 @@ class WorkerThreads:
 
 
 class _Job:
-    __slots__ = ("context", "function", "future", "kwargs", "loop")
+    __slots__ = ("context", "function", "future", "kwargs", "outcomes")
 
-    def __init__(self, function: Any, kwargs: dict[str, Any], context: ContextVars, loop: Any, future: Any) -> None:
+    def __init__(
+        self, function: Any, kwargs: dict[str, Any], context: ContextVars, outcomes: _Outcomes, future: Any
+    ) -> None:
         self.function = function
         self.kwargs = kwargs
         self.context = context
-        self.loop = loop
+        self.outcomes = outcomes
         self.future = future
 
     def run(self) -> tuple[Any, BaseException | None]:
         """Call the function in the worker thread, and return its result and its exception."""
         if self.future.cancelled():
             return None, None
-        _local.loop = self.loop
+        _local.loop = self.outcomes.loop
         error: BaseException | None = None
         result: Any = None
         try:
@@ -156,10 +163,38 @@ class _Job:
 
     def deliver(self, result: Any, error: BaseException | None) -> None:
         """Pass the outcome to the event loop."""
-        try:
-            self.loop.call_soon_threadsafe(_settle, self.future, result, error)
-        except RuntimeError:
-            return  # the event loop has ended, and with it the caller
+        self.outcomes.add(self.future, result, error)
+
+
+class _Outcomes:
+    """Outcomes on their way from the threads to one event loop, which is woken once for all that have arrived.
+
+    Args:
+        loop: the event loop.
+    """
+
+    __slots__ = ("_arrived", "_is_waking", "loop")
+
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
+        self._arrived: deque[tuple[Any, Any, BaseException | None]] = deque()
+        self._is_waking = False
+
+    def add(self, future: Any, result: Any, error: BaseException | None) -> None:
+        """In a thread: pass one outcome."""
+        self._arrived.append((future, result, error))
+        if not self._is_waking:  # looked at after the outcome has arrived: whoever is waking takes it along
+            self._is_waking = True
+            try:
+                self.loop.call_soon_threadsafe(self._settle_all)
+            except RuntimeError:
+                return  # the event loop has ended, and with it the callers
+
+    def _settle_all(self) -> None:
+        self._is_waking = False  # before looking: what arrives from now on wakes the loop again
+        arrived = self._arrived
+        while arrived:
+            _settle(*arrived.popleft())
 
 
 def _settle(future: Any, result: Any, error: BaseException | None) -> None:

@@ -99,12 +99,17 @@ def _leave(session: ServerSession) -> None:
             session.rounds = None
 
 
-def attach_body(session: ServerSession, *, is_over: bool) -> None:
+def attach_body(session: ServerSession, task: Any, *, is_over: bool) -> None:
     """Let a body that is already running, or has ended, ask and take steps as one that `run_body` runs.
 
     `run_body` may still be called for it, from the same task.
+
+    Args:
+        session: of the body's request.
+        task: runs the body; ``None`` for the current task.
+        is_over: the body has ended.
     """
-    session.body_task = _ENDED if is_over else _look(session.loop) or _NO_TASK
+    session.body_task = _ENDED if is_over else task or _look(session.loop) or _NO_TASK
 
 
 async def _exited(session: ServerSession, error: BaseException) -> Any:
