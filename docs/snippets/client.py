@@ -123,7 +123,9 @@ async def check(mode: str) -> None:
         await Client("http://127.0.0.1:1/mcp", mode=mode).connect()
     with pytest.raises(ServerStartFailed, match="Cannot start the server 'no-such-program': there is no such program"):
         await Client("no-such-program", mode=mode).connect()
-    with pytest.raises(ServerProcessEnded, match=r"(?s)ended with exit status 1 .*its last words:\nno configuration"):
+    with pytest.raises(
+        ServerProcessEnded, match=r"(?s)ended with exit status 1 .*the last lines of its stderr:\nno configuration"
+    ):
         await Client([sys.executable, "-c", "import sys; sys.exit('no configuration')"], mode=mode).connect()
     with pytest.raises(ValueError, match="mode is 'auto', 'legacy' or one of 2024-11-05"):
         Client(app, mode="2030-01-01")

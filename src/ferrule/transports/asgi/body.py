@@ -8,6 +8,7 @@ from ferrule.transports.asgi.replies import Receive, Send
 
 __all__ = ["BodyTooLarge", "ClientGone", "read_body", "refuse_body"]
 
+# Enough for what is on its way in the buffers of both systems; more is the client's problem.
 _DRAIN_BYTES: Final = 4 * 1024 * 1024
 _DRAIN_S: Final = 2.0
 
@@ -41,6 +42,7 @@ async def read_body(receive: Receive, first: bytes, max_body_bytes: int) -> byte
         ClientGone: the client disconnected before the body was complete.
     """
     chunks, size, has_more = [first], len(first), True
+    # Counted while it arrives: the declared length may be absent or wrong.
     while has_more and size <= max_body_bytes:
         message = await receive()
         if message["type"] != "http.request":
@@ -70,6 +72,7 @@ async def refuse_body(
         *headers,
     ]
     await send({"type": "http.response.start", "status": 413, "headers": start})
+    # `more_body`: the response is complete by its length, but the ASGI server must not close the connection yet.
     await send({"type": "http.response.body", "body": body, "more_body": True})
     dropped = 0
     with anyio.move_on_after(_DRAIN_S):

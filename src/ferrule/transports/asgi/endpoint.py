@@ -56,6 +56,7 @@ __all__ = ["HttpEndpoint"]
 
 log = logging.getLogger("ferrule.http")
 
+# Real clients send a handful of pairs; a client that sends others only pays for the check.
 _MEMO_LIMIT = 256
 _INVALID = int(JsonRpcErrorCode.INVALID_REQUEST)
 
@@ -99,6 +100,7 @@ class HttpEndpoint(HttpGate):
         gauges.add("streams", keep_alive, len)
         if self.legacy is not None:
             gauges.add("sessions", self.legacy, lambda side: len(side.sessions))
+        # Both spellings: a redirect would lose the body or the token of a POST in some clients.
         route = options.path.rstrip("/")
         self._paths = {route, route + "/"}
         # Raw (content type, Accept) pairs that passed; bounded, because clients choose them.
@@ -119,13 +121,16 @@ class HttpEndpoint(HttpGate):
             await self._serve_other(scope, receive, send)
             return
         raw_headers = scope["headers"]
+        # Latin-1 never fails (RFC 9110, section 5.5); spaces around a value are no part of it.
         headers = {_NAMES[name]: value.strip().decode("latin-1") for name, value in raw_headers}
         request = IncomingRequest(scope, receive, send, headers)
+        # Some ASGI servers parse the body of such a request as the next one.
         if "upgrade" in headers or "expect" in headers:
             self._end_with_answer(request)
         if scope["path"] not in self._paths and not self._is_ours(scope):
             await self._serve_elsewhere(request)
             return
+        # A repeated name makes the dict shorter than the list.
         if len(headers) != len(raw_headers) and not await self._join_headers(request):
             return
         host, origin = headers.get("host"), headers.get("origin")
@@ -136,19 +141,23 @@ class HttpEndpoint(HttpGate):
             await self._serve_verb(request)
             return
         media = (headers.get("content-type"), headers.get("accept"))
+        # Before authentication, since it is cheap; a wrong content type may come from a web page (`media`).
         if media not in self._known_media and not await self._check_media(request):
             return
         runtime = self.life.running_on
+        # Another event loop may run by now, under serverless hosts and in tests.
         if runtime is None or not runtime.is_live():
             runtime = await self._start(request)
             if runtime is None:
                 return
         if self.options.authenticate is not None and not await self._authenticate(request):
             return
+        # The body is read only after authentication: anonymous clients cannot make the server store it.
         message = await request.receive()
         if message["type"] != "http.request":
             return  # the client disconnected before it sent a body
         body: bytes = message.get("body", b"")
+        # Most bodies arrive in one message, which needs no copy.
         if message.get("more_body", False) or len(body) > self._max_body_bytes:
             whole = await self._read_body(request, body, message.get("more_body", False))
             if whole is None:
@@ -182,6 +191,7 @@ class HttpEndpoint(HttpGate):
         method, params = message.get("method"), message.get("params")
         if not has_modern_envelope(params):
             version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
+            # A session id was given out by the legacy era only, whatever else the request says.
             has_session = MCP_SESSION_ID_HEADER in headers
             is_modern = version in self.server.modern_versions or (method == "server/discover" and not has_session)
             is_unknown = version is not None and not is_handshake_version(version) and not has_session
@@ -192,10 +202,12 @@ class HttpEndpoint(HttpGate):
             if is_unknown and not is_modern:
                 return self._refuse_version(request, message, version)
         id = message.get("id")
+        # What `message_kind` checks, for a request in its usual form, without the call.
         if (type(id) is int or type(id) is str) and type(method) is str and method and message.get("jsonrpc") == "2.0":
             if type(params) is dict:
                 return self.modern.serve_request(request, message, runtime, state)
             if params is None:
+                # The check of the envelope then reports the missing keys, which says more than "invalid request".
                 message["params"] = {}
         try:
             kind = message_kind(message)
@@ -205,6 +217,7 @@ class HttpEndpoint(HttpGate):
             return self.modern.serve_request(request, message, runtime, state)
         if kind == "notification":
             return self.modern.serve_notification(request, message, runtime, state)
+        # 2026-07-28, "Overview": the server sends no requests.
         return request.refuse(400, _INVALID, "A client sends no responses in this era")
 
     async def _serve_array(self, request: IncomingRequest, body: Any, runtime: Runtime) -> None:
@@ -221,6 +234,7 @@ class HttpEndpoint(HttpGate):
         """Refuse a legacy message where only the modern era is served; the error lists the supported versions."""
         params: Any = body.get("params")
         requested: Any = cast("dict[str, Any]", params).get("protocolVersion") if isinstance(params, dict) else None
+        # "Versioning": the error names the supported versions, which is all that a user of a legacy client sees.
         await self._refuse_version(request, body, requested)
 
     async def _refuse_version(self, request: IncomingRequest, body: Mapping[str, Any], requested: Any) -> None:
@@ -240,6 +254,7 @@ class HttpEndpoint(HttpGate):
             self.health.is_draining = False
             await self.life.serve_lifespan(receive, send, self._forget)
         elif scope["type"] == "websocket":
+            # 1008: policy violation (RFC 6455, section 7.4.1). Without an answer the host would wait.
             await send({"type": "websocket.close", "code": 1008})
 
     def _is_ours(self, scope: Mapping[str, Any]) -> bool:
@@ -258,6 +273,7 @@ class HttpEndpoint(HttpGate):
             await request.reply_empty(204, headers)
             return
         names_modern = request.headers.get(MCP_PROTOCOL_VERSION_HEADER) in self.server.modern_versions
+        # The modern era has POST only ("Streamable HTTP").
         if method not in ("GET", "DELETE") or self.legacy is None or names_modern:
             await request.reply_empty(405, [(b"allow", self._allowed())])
             return
@@ -306,6 +322,7 @@ class HttpEndpoint(HttpGate):
     async def drain(self) -> None:
         """Begin the shutdown: end the streams in the protocol's way; requests in flight may finish."""
         await super().drain()
+        # First: load balancers must see it before the connections close.
         self.announce_drain()
         self.modern.end_streams()
         if self.legacy is not None:
@@ -314,6 +331,7 @@ class HttpEndpoint(HttpGate):
     async def aclose(self) -> None:
         """End the streams and sessions and stop the server's lifespan. A later request starts it again."""
         await self.drain()
+        # Streams and sessions end before the lifespan, which closes what they use.
         await self._forget()
         await self.life.stop()
         self.health.is_draining = False

@@ -17,6 +17,7 @@ def forwarded_host(headers: Mapping[str, str]) -> str | None:
     """Return the ``Host`` that the nearest proxy received; ``None`` if it did not forward it."""
     found = headers.get("x-forwarded-host")
     if found is not None:
+        # Only the last entry was written by the trusted proxy.
         return found.rpartition(",")[2].strip()
     elements = _elements(headers.get("forwarded", ""))
     return elements[-1].get("host") if elements else None
@@ -45,6 +46,7 @@ def forwarded_chain(headers: Mapping[str, str]) -> list[str]:
 def forwarded_prefix(headers: Mapping[str, str]) -> str:
     """Return the path prefix that the nearest proxy removed, without a final slash; empty if it removed none."""
     prefix = headers.get("x-forwarded-prefix", "").rpartition(",")[2].strip().rstrip("/")
+    # `//host` would be a URL of another host where the prefix is used in links.
     is_path = prefix.startswith("/") and not prefix.startswith("//") and prefix.isprintable()
     return prefix if is_path and "?" not in prefix and "#" not in prefix else ""
 

@@ -57,6 +57,7 @@ class HttpGate:
 
     def __init__(self, server: Server[Any], options: HttpOptions | None = None, *paths: str) -> None:
         options = options or HttpOptions()
+        # The main route without a slash: metadata documents are derived from it (RFC 9728, section 3.1).
         routes = [path.rstrip("/") for path in paths or (options.path,)]
         authenticate, documents = hooks_of(server.protection, options.authenticate, options.documents, routes[0])
         self.options = options = replace(options, authenticate=authenticate, documents=documents)
@@ -97,6 +98,7 @@ class HttpGate:
 
     def _on_shutdown_signal(self) -> None:
         if not self.is_ending:
+            # In a task: a callback of the event loop cannot wait.
             current_runtime().spawn(self.drain)
 
     async def drain(self) -> None:
@@ -106,10 +108,12 @@ class HttpGate:
     async def _refuse_ending(self, request: IncomingRequest) -> None:
         """Refuse a new stream during the shutdown: it would never end."""
         code = int(JsonRpcErrorCode.INTERNAL_ERROR)
+        # After a second another instance answers.
         await request.refuse(503, code, "The server is shutting down", headers=[(b"retry-after", b"1")])
 
     def _end_with_answer(self, request: IncomingRequest) -> None:
         """Close the connection after the response to a request with ``Upgrade`` or ``Expect``; see `LastAnswer`."""
+        # HTTP/2 has no such ambiguity, and no `Connection` header.
         if str(request.scope.get("http_version", "1.1")).startswith("1"):
             last = LastAnswer(request.receive, request.send, is_last="upgrade" in request.headers)
             request.receive, request.send = last.receive, last.send
@@ -126,6 +130,7 @@ class HttpGate:
                 code = JsonRpcErrorCode.HEADER_MISMATCH if name.startswith("mcp-") else JsonRpcErrorCode.INVALID_REQUEST
                 await request.refuse(400, int(code), f"The {name} header is given more than once")
                 return False
+            # RFC 9110, section 5.3; cookies have their own separator (RFC 6265, section 5.4).
             headers[name] = "; ".join(values) if name == "cookie" else ", ".join(values)
         return True
 
@@ -141,6 +146,7 @@ class HttpGate:
             socket = request.scope.get("client")
             client = self.security.effective_client(request.headers, socket)
             if client is not None:
+                # A copy: the scope belongs to the host application. Port 0, because proxies do not forward it.
                 request.scope = {**request.scope, "client": (client, 0)}
             scheme = self.security.effective_scheme(request.headers, socket)
             if scheme is not None:
@@ -150,6 +156,7 @@ class HttpGate:
     async def _serve_elsewhere(self, request: IncomingRequest) -> None:
         """Serve a request for another path than the endpoint's."""
         documents = self.options.documents
+        # Documents of an application win over the probes: it knows its paths.
         found = None if documents is None else documents(request.context())
         if found is None:
             own = _path_below_mount(request.scope)
@@ -171,6 +178,7 @@ class HttpGate:
         try:
             request.principal = await authenticate(context) if authenticate is not None else None
         except HttpRefusal as refusal:
+            # The hook decides what a client may know; every other exception is only logged.
             await request.refuse(refusal.status, _INVALID, refusal.message, headers=refusal.headers)
             return False
         except OSError as error:  # a store or an issuer cannot be reached: the client may retry
@@ -201,6 +209,7 @@ class HttpGate:
         declared = request.headers.get("content-length", "0")
         limit = self._max_body_bytes
         try:
+            # 20 digits: `int` of a very long number takes long, and no limit has more.
             if len(first) > limit or (declared.isascii() and declared.isdigit() and int(declared[:20]) > limit):
                 raise BodyTooLarge(more)
             return await read_body(request.receive, first, limit) if more else first

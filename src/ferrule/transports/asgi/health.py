@@ -28,7 +28,9 @@ log = logging.getLogger("ferrule.http")
 ReadyCheck = Callable[[], Awaitable[object]]
 """Returns ``False`` or raises if requests cannot be served; any other result means ready."""
 
+# Shorter than the interval of usual probes (5 to 10 seconds).
 _KEPT_S: Final = 1.0
+# Below the time-outs of usual probers, so that they get a reason instead of nothing.
 _CHECK_S: Final = 2.0
 _HEADERS: Final = [(b"cache-control", b"no-store"), (b"content-type", b"application/json")]
 
@@ -79,9 +81,8 @@ class Health:
                 return await self._check()
             with anyio.move_on_after(2 * _CHECK_S) as scope:
                 await checking.wait()
-            if (
-                scope.cancelled_caught
-            ):  # the task that checks belongs to an event loop that was closed (serverless, tests)
+            if scope.cancelled_caught:
+                # The task that checks belongs to an event loop that was closed (serverless, tests).
                 self._checking = None
         return found[1]
 
@@ -92,6 +93,7 @@ class Health:
             with anyio.move_on_after(_CHECK_S):
                 problem = await self._problem()
         finally:
+            # Another check may have begun after this one was given up.
             if self._checking is checking:
                 self._checking = None
             checking.set()

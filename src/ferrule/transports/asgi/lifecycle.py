@@ -77,6 +77,7 @@ class LifespanRunner:
         """
         runtime = current_runtime()
         run = self._run
+        # On another event loop everything that the lifespan has opened is unusable.
         if run is None or run.runtime is not runtime:
             run = self._run = _Run(runtime)
             held = run
@@ -90,6 +91,7 @@ class LifespanRunner:
         run = self._run
         self._run = None
         self.running_on = None
+        # An event of another loop cannot be set from here.
         if run is not None and run.runtime is current_runtime():
             run.stop.set()
             await run.stopped.wait()
@@ -115,6 +117,7 @@ class LifespanRunner:
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
                 if before_stop is not None:
+                    # Handlers that still run need what the lifespan holds.
                     await before_stop()
                 await self.stop()
                 await send({"type": "lifespan.shutdown.complete"})
@@ -145,4 +148,5 @@ class LifespanRunner:
                 self._run = None
                 self.running_on = None
             run.ready.set()
+            # Also after a failure, so that no caller of `start` or `stop` waits for ever.
             run.stopped.set()

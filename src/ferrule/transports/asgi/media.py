@@ -15,6 +15,7 @@ def is_json_content_type(value: str) -> bool:
     because the body is always decoded as UTF-8 (RFC 8259, section 8.1).
     """
     essence, _, parameters = value.partition(";")
+    # Exactly this type: browsers may send text/plain and forms to any origin without asking first (CORS).
     if essence.strip().lower() != "application/json":
         return False
     for parameter in parameters.split(";"):

@@ -118,6 +118,7 @@ class KeepAlive:
             if stream.was_written:
                 stream.was_written = False
             else:
+                # In a task for each: a slow client must not delay the comments of others.
                 runtime.spawn(stream.comment)
         self._timer = runtime.call_later(self._interval_s / 2, self._tick)
 

@@ -92,7 +92,7 @@ class DisconnectWatch:
 
     def stop(self) -> None:
         """Stop watching; called when the response was sent."""
-        self._on_gone = _nothing  # it belongs to who has us
+        self._on_gone = _nothing  # the callback references the exchange, which references this watch: a cycle
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
@@ -103,14 +103,16 @@ class DisconnectWatch:
 
     async def _watch(self) -> None:
         while True:
+            # After the body ASGI servers send nothing but the disconnect; a pipelined request stays with the server.
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 break
         if self._watcher is not None:
             self._watcher = None
+            # Cleared before the call: the callback may stop this watch.
             on_gone, self._on_gone = self._on_gone, _nothing
             on_gone()
 
 
 def _nothing() -> None:
-    """What a watch calls that has ended."""
+    """Do nothing; replaces the callback of a watch that has ended."""

@@ -55,9 +55,8 @@ class AsyncioRuntime:
         """Return the task that runs the caller, which can then be cancelled."""
         from asyncio import current_task
 
-        return current_task(
-            self.loop
-        )  # with the loop as argument, because the search for the running one is a system call before 3.12
+        # With the loop as argument: before Python 3.12 the search for the running one makes a system call.
+        return current_task(self.loop)
 
     def spawn(self, function: Callable[[], Coroutine[Any, Any, object]]) -> Cancellable:
         """Run ``function()`` in a task of its own, without waiting for it; its failure is logged."""
@@ -131,6 +130,7 @@ async def _logged(function: Callable[[], Awaitable[object]]) -> None:
     try:
         await function()
     except Exception:
+        # Nothing awaits this task; on trio the exception would end the program.
         log.exception("a background step of the HTTP endpoint failed")
 
 
@@ -192,9 +192,8 @@ class EndableWait:
                 raise
             return False
         self._task = None
-        if (
-            self._was_over() and task is not None
-        ):  # the wait had ended already, or the awaited code absorbed the cancellation
+        if self._was_over() and task is not None:
+            # The wait had ended already, or the awaited code absorbed the cancellation.
             task.uncancel()
         return True
 
@@ -204,6 +203,7 @@ class EndableWait:
             return
         if self._task is not None:
             self._was_ended = True
+            # The count before this cancellation tells apart one that comes from outside at the same time.
             self._cancellations = self._task.cancelling()
             self._task.cancel()
         elif self._scope is not None:

@@ -31,10 +31,12 @@ __all__ = ["SecurityPolicy", "is_loopback_name", "split_host"]
 log = logging.getLogger("ferrule.http")
 
 _MEMO_LIMIT: Final = 512
+# Clients choose the names, so that the log is bounded.
 _MAX_LOGGED_NAMES: Final = 100
 _EXPOSED_HEADERS: Final = b"mcp-session-id, mcp-protocol-version, www-authenticate"
 _ALLOWED_METHODS: Final = b"GET, POST, DELETE, OPTIONS"
 _ALLOWED_HEADERS: Final = b"authorization, content-type, accept, last-event-id, mcp-session-id, mcp-protocol-version"
+# The longest time that Chrome keeps a preflight response.
 _PREFLIGHT_AGE_S: Final = b"7200"
 
 RawHeaders = list[tuple[bytes, bytes]]
@@ -62,6 +64,7 @@ def is_loopback_name(name: str) -> bool:
     if name == "localhost" or name.endswith(".localhost"):
         return True
     try:
+        # By address and not by resolving: an attacker controls what a name resolves to (DNS rebinding).
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
@@ -138,6 +141,7 @@ class SecurityPolicy:
         if self._any_origin:
             return True
         lowered = origin.lower()
+        # Without the own-site rule below, which is for servers that list their hosts.
         if any(_origin_matches(pattern, lowered) for pattern in self._origins):
             return True
         scheme, mark, authority = lowered.partition("://")

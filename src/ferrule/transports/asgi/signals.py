@@ -46,6 +46,7 @@ class ShutdownSignals:
     def follow(self, runtime: Runtime) -> None:
         """Install the handlers if a server handles the signals; once until `leave`."""
         self._runtime = runtime
+        # Python allows `signal.signal` in the main thread only.
         if self._before or threading.current_thread() is not threading.main_thread():
             return
         server = signal.getsignal(signal.SIGTERM)
@@ -54,6 +55,7 @@ class ShutdownSignals:
             return
         for number in (signal.SIGTERM, signal.SIGINT):
             before = signal.getsignal(number)
+            # Python's own Ctrl-C handler raises in the middle of any code: a program that has no other is left alone.
             if callable(before) and before is not signal.default_int_handler:
                 handler = self._handler(before)
                 self._before[number] = handler, before
@@ -65,6 +67,7 @@ class ShutdownSignals:
         if threading.current_thread() is not threading.main_thread():
             return
         for number, (handler, before) in self._before.items():
+            # Otherwise another program part has set its own since, which must stay.
             if signal.getsignal(number) is handler:
                 signal.signal(number, before)
         self._before.clear()
@@ -73,6 +76,7 @@ class ShutdownSignals:
         def handle(number: int, frame: Any) -> None:
             if self._runtime is not None and self._runtime.is_live():
                 self._runtime.call_from_signal(self._on_signal)
+            # The server's handler runs in any case: this one only comes first.
             before(number, frame)
 
         return handle

@@ -1,16 +1,16 @@
-"""A server as a child process: its start, its streams, its last words and its end.
+"""A server as a child process: its start, its streams, its stderr and its end.
 
-The process gets a session (POSIX) or process group (Windows) of its own, so that closing ends everything that it
-started and a Ctrl-C at our terminal reaches us alone. Its environment is a short list of harmless variables and what
-the caller adds: an agent's secrets do not leak into every server. stderr is always read, so a server that logs a lot
-never blocks, and the last of it is part of every error about the process.
+The process gets a session (POSIX) or a process group (Windows) of its own, so that closing ends everything that it
+started, and a Ctrl-C in the terminal reaches only this process. Its environment consists of a short list of variables
+without secrets and those that the caller adds, so that secrets of an agent do not reach every server. stderr is always
+read, so that a server which logs much never blocks; its last lines are part of each error about the process.
 
-Closing follows the specification ("stdio", shutdown): close stdin, wait, SIGTERM the whole group, wait, SIGKILL the
-group. The sum of the three waits of `StdioServer` bounds it. Nothing here belongs to the task that connected: any
-task may close.
+Closing follows the specification ("stdio", shutdown): close stdin, wait, send SIGTERM to the group, wait, send SIGKILL
+to the group. It takes at most the sum of the three waits of `StdioServer`. Any task may close.
 
-Windows: there is no group signal. The second step sends CTRL_BREAK, the third runs ``taskkill /T /F``, which finds
-the tree by parent ids: a grandchild whose parent has already ended escapes it (that would need a Job Object).
+On Windows there is no signal for a group. The second step sends CTRL_BREAK, the third runs ``taskkill /T /F``, which
+finds the process tree by parent ids: a grandchild whose parent has already ended is not found (that would need a Job
+Object).
 """
 
 from __future__ import annotations
@@ -88,33 +88,33 @@ SAFE_ENVIRONMENT: Final[tuple[str, ...]] = (
         "XDG_RUNTIME_DIR",
     )
 )
-"""Variables that a server gets without being named: who and where the user is, and in which language. None of them
-usually holds a secret; proxies and tokens are not among them."""
+"""Variables that a server gets by default: the user's name, folders and language. Usually none of them contains a
+secret; variables of proxies and tokens are not in the list."""
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 64 << 20
 _STDERR_TAIL_BYTES: Final = 16 * 1024
 _ERROR_LINES: Final = 10
 _STATUS_WAIT_S: Final = 0.5
-"""How long an error about closed streams waits for the exit status that belongs to it."""
+"""Seconds that an error about closed streams waits for the exit status of the process."""
 _GROUP_GRACE_S: Final = 0.25
-"""How long processes that the server started may outlive it before they are told to end."""
+"""Seconds after the end of the server until the processes that it started get SIGTERM."""
 
 StderrMode: TypeAlias = "Literal['capture', 'inherit'] | Callable[[str], object]"
 
 
 @dataclass(frozen=True, slots=True)
 class StdioServer:
-    """How to start a server that speaks over its stdin and stdout.
+    """How to start a server that uses its stdin and stdout.
 
     Attributes:
-        command: the program; a bare name is looked up in PATH.
+        command: the program; a name without a folder is looked up in PATH.
         args: its arguments.
-        env: variables set on top of the filtered environment (see `SAFE_ENVIRONMENT`).
-        cwd: where it runs; ``None``: here.
+        env: variables added to the filtered environment (see `SAFE_ENVIRONMENT`).
+        cwd: its working folder; ``None`` for that of this process.
         inherit_env: names of further variables to pass on; ``True`` passes all of them.
-        stderr: ``"capture"`` reads it, keeps the last 16 KiB for error messages and logs every line at DEBUG to
-            ``ferrule.client.stdio``; a function is called with every line instead of the log, in the loop's thread;
-            ``"inherit"`` lets the server write to our stderr, and errors then cannot quote it.
+        stderr: ``"capture"`` reads it, keeps the last 16 KiB for error messages and logs each line at DEBUG to
+            ``ferrule.client.stdio``; a function is called with each line instead, in the thread of the event loop;
+            ``"inherit"`` lets the server write to the stderr of this process, and errors then cannot quote it.
         max_message_bytes: longer messages from the server are skipped, with a warning in the log.
         close_s: seconds to wait after closing its stdin.
         terminate_s: seconds to wait after SIGTERM.
@@ -134,7 +134,7 @@ class StdioServer:
 
     @property
     def label(self) -> str:
-        """The command line without the arguments that may hold secrets: the program and its first plain argument."""
+        """The command line without arguments that may contain secrets: the program and its first plain argument."""
         first = next((f" {argument}" for argument in self.args[:1] if not argument.startswith("-")), "")
         return f"{os.path.basename(self.command) or self.command}{first}"
 
@@ -144,7 +144,7 @@ class ServerStartFailed(LocalError):
 
     Attributes:
         server: its label.
-        program: what was to be started.
+        program: the server that was to be started.
     """
 
     def __init__(self, server: StdioServer, why: str) -> None:
@@ -158,7 +158,7 @@ class ServerProcessEnded(ConnectionClosed):
 
     Attributes:
         server: its label.
-        program: what was started.
+        program: the server that was started.
         returncode: exit status, negative for a signal; ``None`` if it is not known (yet).
         stderr: the last lines of its stderr; empty if it was not captured.
         after_s: seconds since it was started.
@@ -168,8 +168,8 @@ class ServerProcessEnded(ConnectionClosed):
         self, server: StdioServer, returncode: int | None, stderr: str, after_s: float, closed: str = "output"
     ) -> None:
         what = f"closed its {closed}" if returncode is None else f"ended with {_status(returncode)}"
-        words = f"; its last words:\n{stderr}" if stderr else ""
-        super().__init__(f"The server {server.label!r} {what} after {after_s:.1f} s{words}")
+        lines = f"; the last lines of its stderr:\n{stderr}" if stderr else ""
+        super().__init__(f"The server {server.label!r} {what} after {after_s:.1f} s{lines}")
         self.server = server.label
         self.program = server
         self.returncode = returncode
@@ -178,7 +178,7 @@ class ServerProcessEnded(ConnectionClosed):
 
 
 def safe_environment(extra: Mapping[str, str] | None = None, *, inherit: Iterable[str] | bool = ()) -> dict[str, str]:
-    """The environment for a server: `SAFE_ENVIRONMENT`, the names in ``inherit`` (``True``: all), then ``extra``."""
+    """Return the environment of a server: `SAFE_ENVIRONMENT`, the names in ``inherit`` (``True``: all), ``extra``."""
     source = os.environ
     if inherit is True:
         found = dict(source)
@@ -191,10 +191,10 @@ def safe_environment(extra: Mapping[str, str] | None = None, *, inherit: Iterabl
 
 
 async def connect_stdio(server: StdioServer) -> ServerProcess:
-    """Start a server; its streams are open when this returns, its handshake is the caller's.
+    """Start a server and return it with open streams, before any handshake.
 
     Raises:
-        ServerStartFailed: no such program, no such folder, no permission.
+        ServerStartFailed: the program or the folder does not exist, or may not be used.
     """
     return ServerProcess(server)
 
@@ -203,15 +203,16 @@ class ServerProcess:
     """A running server and its stream pair. Made by `connect_stdio`; any task may close it.
 
     Attributes:
-        server: what was started.
-        read_stream: `receive` gives each message as `StreamMessage`; lines that are no JSON object are named in the
-            log, once per kind, and skipped. At the end it raises `anyio.EndOfStream`, caused by a
-            `ServerProcessEnded` unless this side closed.
-        write_stream: `send` takes each message.
+        server: the settings with which it was started.
+        read_stream: `receive` returns each message as `StreamMessage`; lines that are no JSON object are skipped, and
+            logged once per kind. At the end it raises `anyio.EndOfStream`, caused by a `ServerProcessEnded` unless
+            this side closed.
+        write_stream: `send` writes each message.
     """
 
     def __init__(self, server: StdioServer) -> None:
         self.server = server
+        # First, for the error if the process ends at once.
         self._started_at = time.monotonic()
         self._tail = LineTail(_STDERR_TAIL_BYTES)
         self._stderr_watch: Watch | None = None
@@ -247,7 +248,7 @@ class ServerProcess:
 
     @property
     def is_deaf(self) -> bool:
-        """Whether it has closed its input, or is dead."""
+        """Whether it has closed its input, or has ended."""
         return self._is_deaf
 
     @property
@@ -256,7 +257,7 @@ class ServerProcess:
         return self._is_closing
 
     async def why_ended(self) -> ServerProcessEnded:
-        """Return the error for calls that the end of the process left unanswered; waits briefly for the exit status."""
+        """Return the error for calls without a response after the end of the process; wait briefly for its status."""
         with anyio.move_on_after(_STATUS_WAIT_S):
             await self._process.exited.wait()
         self._read_stderr_rest()
@@ -271,15 +272,17 @@ class ServerProcess:
     async def aclose(self) -> None:
         """End the server and everything that it started, within `StdioServer`'s three waits. Idempotent.
 
-        A cancelled close kills at once.
+        If the call is cancelled, the processes are killed immediately.
         """
         if self._is_closing:
             await self._closed.wait()
             return
+        # Set before the first wait: a concurrent `aclose` must wait for this one.
         self._is_closing = True
         try:
             await self._shut_down()
         finally:
+            # Also after a cancellation, and for what has survived SIGTERM; without effect on a group that has ended.
             self._process.kill()
             self._read_stderr_rest()
             self._stop_stderr()
@@ -290,11 +293,12 @@ class ServerProcess:
 
     async def _shut_down(self) -> None:
         server, process = self.server, self._process
-        self._reader.discard()  # a server that still has answers to write must not block on a full pipe
+        self._reader.discard()  # otherwise a server with responses left to write would block on a full pipe
         with anyio.move_on_after(server.close_s):
             await self._writer.wait_below(0)
             self.close_stdin()
             await process.exited.wait()
+            # The server has ended; what it started may need a moment to notice.
             if await process.wait_for_group(_GROUP_GRACE_S):
                 return
         self.close_stdin()
@@ -307,21 +311,22 @@ class ServerProcess:
         with anyio.move_on_after(server.kill_s):
             await process.exited.wait()
 
-    # -- what the loop calls ------------------------------------------------------------------------------------
+    # -- callbacks of the event loop ----------------------------------------------------------------------------
 
     def _watch_stdin(self, fd: int) -> Watch | None:
-        """The writing end of a pipe becomes "readable" when the other end is closed: else a message that was written
-        just before would be waited for in vain."""
-        if os.name == "nt" or runs_on_trio():  # trio's watch would have to share the descriptor with its writer
+        """Watch for the close of the server's input: the writing end of a pipe becomes "readable" then.
+
+        Otherwise a request that was written just before would wait for a response that cannot come.
+        """
+        if os.name == "nt" or runs_on_trio():  # trio does not let two tasks wait for one descriptor
             return None
         try:
             return watch_readable(fd, self._on_deaf)
         except (OSError, ValueError, NotImplementedError, RuntimeError):
-            return None  # the next writing will tell
+            return None  # the next write then fails
 
     def _on_deaf(self) -> bool:
-        """It has closed its input: no call can reach it any more, though the process may live on. What it has still to
-        answer it may."""
+        """Handle the close of its input: no further call can reach it, but responses may still arrive for a second."""
         if not self._is_deaf:
             self._is_deaf = True
             self._deaf_timer = call_every(_LAST_ANSWERS_S, self._end_reading)
@@ -332,14 +337,14 @@ class ServerProcess:
         return False
 
     def close_stdin(self) -> None:
-        """Release its input, which asks it to end."""
+        """Close its input, which means that it should end ("stdio", shutdown)."""
         for watch in (self._stdin_watch, self._deaf_timer):
             if watch is not None:
                 watch.cancel()
         self._writer.close()
 
     def _on_exit(self) -> None:
-        """The process is dead. A child of its own may hold the pipes open, so their end is not waited for."""
+        """Handle the end of the process. Its children may keep the pipes open, so their end is not awaited."""
         self._read_stderr_rest()
         self._reader.finish()
         self.close_stdin()
@@ -358,7 +363,7 @@ class ServerProcess:
         """Return whether there may be more later."""
         chunk = self._read_stderr_chunk()
         if chunk:
-            self._say(self._tail.feed(chunk))
+            self._report(self._tail.feed(chunk))
         return chunk is None or bool(chunk)
 
     def _read_stderr_chunk(self) -> bytes | None:
@@ -371,23 +376,23 @@ class ServerProcess:
             return b""
 
     def _next_stderr_chunk(self, chunk: bytes | None) -> None:
-        """One chunk from a thread, where the loop cannot wait for the pipe."""
+        """Take a chunk from a thread, which reads where the event loop cannot wait for the pipe."""
         if chunk:
-            self._say(self._tail.feed(chunk))
+            self._report(self._tail.feed(chunk))
             watch_blocking(self._read_stderr_chunk, self._next_stderr_chunk, name=f"ferrule-stderr-{self.pid}")
         else:
-            self._say(self._tail.finish())
+            self._report(self._tail.finish())
             if self._stderr is not None:
-                self._stderr.close()  # nobody reads it any more
+                self._stderr.close()
 
     def _read_stderr_rest(self) -> None:
-        """What is there now, and no more: other processes may hold the pipe open and go on writing."""
+        """Read what has arrived, in a bounded number of reads: other processes may continue to write to the pipe."""
         if self._stderr is not None and self._stderr.pollable and self._stderr.fd >= 0:
             for _ in range(LAST_READS):
                 chunk = self._read_stderr_chunk()
                 if not chunk:
                     break
-                self._say(self._tail.feed(chunk))
+                self._report(self._tail.feed(chunk))
 
     def _stop_stderr(self) -> None:
         if self._stderr_watch is not None:
@@ -397,7 +402,7 @@ class ServerProcess:
             self._stderr.close()
 
     @cached_property
-    def _hear(self) -> Callable[[str], object] | None:
+    def _on_line(self) -> Callable[[str], object] | None:
         import logging
 
         if callable(self.server.stderr):
@@ -407,13 +412,13 @@ class ServerProcess:
             return None
         return lambda line: log.debug("%s: %s", self.server.label, line)
 
-    def _say(self, lines: Iterable[str]) -> None:
-        hear = self._hear
-        if hear is None:
+    def _report(self, lines: Iterable[str]) -> None:
+        on_line = self._on_line
+        if on_line is None:
             return
         for line in lines:
             try:
-                hear(line)
+                on_line(line)
             except Exception:
                 import logging
 
@@ -423,13 +428,13 @@ class ServerProcess:
 
 
 class ServerOutput:
-    """What a server writes to its stdout, as messages."""
+    """The messages that a server writes to its stdout."""
 
     def __init__(self, process: ServerProcess, reader: FrameReader) -> None:
         self._process = process
         self._reader = reader
         self._frames = reader.frames
-        self._complained: set[str] = set()
+        self._warned: set[str] = set()
         self._has_answered = False
         self._closed = False
 
@@ -437,7 +442,7 @@ class ServerOutput:
         """Return the next message.
 
         Raises:
-            anyio.EndOfStream: there will be no more; its cause is a `ServerProcessEnded` unless this side closed.
+            anyio.EndOfStream: there are no more; its cause is a `ServerProcessEnded` unless this side closed.
         """
         while True:
             try:
@@ -447,19 +452,19 @@ class ServerOutput:
                     raise
                 raise anyio.EndOfStream from await self._process.why_ended()
             if isinstance(frame, FrameTooLong):
-                self._complain("longer than max_message_bytes", f"{frame.size} bytes and more")
+                self._warn_once("longer than max_message_bytes", f"{frame.size} bytes and more")
                 continue
             try:
                 message: Any = decode(frame)
             except DecodeError as error:
-                self._complain("not JSON", f"{frame[:_QUOTE_BYTES]!r} ({error})")
+                self._warn_once("not JSON", f"{frame[:_QUOTE_BYTES]!r} ({error})")
                 message = None if self._has_answered else _answer_behind(frame)
                 if message is None:
                     continue
             if _is_message(message):
                 self._has_answered = self._has_answered or "method" not in message
                 return StreamMessage(message, _TRANSPORT)
-            self._complain("JSON, but no message", repr(frame[:_QUOTE_BYTES]))
+            self._warn_once("JSON, but no message", repr(frame[:_QUOTE_BYTES]))
 
     def show_frames(self, take: TakeFrames | None) -> None:
         """See `ShowsFrames`."""
@@ -470,19 +475,19 @@ class ServerOutput:
         self._has_answered = True
 
     async def aclose(self) -> None:
-        """Stop reading; what the server still writes is thrown away."""
+        """Stop reading; later output of the server is discarded."""
         self._closed = True
         self._reader.discard()
 
-    def _complain(self, kind: str, what: str) -> None:
-        if kind in self._complained:
+    def _warn_once(self, kind: str, what: str) -> None:
+        if kind in self._warned:
             return
-        self._complained.add(kind)
+        self._warned.add(kind)
         import logging
 
         logging.getLogger("ferrule.client.stdio").warning(
             "The server %r wrote a line to its stdout that is %s; skipped: %s. Only messages belong there; a program "
-            "logs to stderr. Further lines of this kind are skipped in silence.",
+            "logs to stderr. Further lines of this kind are skipped without a warning.",
             self._process.server.label,
             kind,
             what,
@@ -490,7 +495,7 @@ class ServerOutput:
 
 
 class ServerInput:
-    """What a server reads from its stdin."""
+    """The messages that a server reads from its stdin."""
 
     encodes = True
 
@@ -499,11 +504,11 @@ class ServerInput:
         self._writer = writer
 
     async def send(self, item: StreamMessage) -> None:
-        """Hand over one message; waits while a megabyte is unsent.
+        """Queue one message; wait while more than a megabyte is unsent.
 
         Raises:
             anyio.ClosedResourceError: this side has closed.
-            anyio.BrokenResourceError: the process is gone; caused by a `ServerProcessEnded`.
+            anyio.BrokenResourceError: the process has ended or closed its stdin; caused by a `ServerProcessEnded`.
             EncodeError: the message has no JSON form.
         """
         writer, outbox = self._writer, self._writer.outbox
@@ -527,7 +532,7 @@ class ServerInput:
         self._writer.send_pieces(pieces, flush=flush)
 
     async def aclose(self) -> None:
-        """Send what is queued and close the server's stdin, which asks it to end."""
+        """Write what is queued, for ``close_s`` seconds at most, and close the server's stdin, which ends it."""
         try:
             with anyio.move_on_after(self._process.server.close_s):
                 await self._writer.wait_below(0)
@@ -537,16 +542,17 @@ class ServerInput:
 
 _QUOTE_BYTES: Final = 200
 _LAST_ANSWERS_S: Final = 1.0
+# Each attempt decodes the rest of the line, so that size and number of attempts are bounded.
 _MAX_GREETED_BYTES: Final = 1 << 20
 _MAX_BRACES: Final = 16
 _TRANSPORT: Final = TransportContext("stdio")
 
 
 def _answer_behind(frame: bytes) -> Any:
-    """Return the answer that ends a line which begins with something else; ``None`` if it does not end with one.
+    """Return the response at the end of a line that begins with something else; ``None`` if there is none.
 
     Some programs write a byte order mark, an escape sequence or a greeting without a line end before their first
-    answer, which would be lost with it. A request is not taken from there: it may be one that a log quotes.
+    response, which would be lost. A request is not accepted there, since a log line may quote one.
     """
     if len(frame) > _MAX_GREETED_BYTES:
         return None
@@ -564,7 +570,7 @@ def _answer_behind(frame: bytes) -> Any:
 
 
 def _is_message(value: Any) -> bool:
-    """An object, or an array of messages (revision 2025-03-26); a program that prints a list prints no messages."""
+    """Return whether this is an object or an array of messages (2025-03-26), and not another list."""
     if type(value) is dict:
         return True
     if type(value) is not list or not value:

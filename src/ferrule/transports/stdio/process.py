@@ -1,7 +1,7 @@
-"""A child process that leads a group of its own: started, watched, signalled and reaped without any task.
+"""A child process that leads a process group: started, watched, signalled and reaped without a task.
 
-The leader is *not* reaped when it ends but after its group was ended. Until then the system cannot give its process id,
-which is the group's id too, to another process.
+The leader is *not* reaped when it ends, but after its group has ended. Until then the system cannot give its process
+id, which is also the id of the group, to another process.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ferrule.transports.watch import Watch, watch_blocking, watch_readable
 __all__ = ["ChildProcess", "found_program"]
 
 _CAN_PEEK: Final = hasattr(os, "waitid")  # not on macOS before Python 3.13
+# There is no event for the end of a group.
 _PROBE_S: Final = 0.01
 
 
@@ -31,15 +32,15 @@ class ChildProcess:
     Args:
         command: program and arguments; a bare name is looked up in ``env``'s PATH.
         env: the whole environment.
-        cwd: where it runs; ``None``: here.
-        capture_stderr: ``False`` lets it write to our stderr.
-        on_exit: called once in the loop's thread when the process has ended.
+        cwd: its working folder; ``None`` for that of this process.
+        capture_stderr: ``False`` lets it write to the stderr of this process.
+        on_exit: called once in the thread of the event loop when the process has ended.
 
     Attributes:
-        pid: of the leader, and of its group.
-        returncode: as `subprocess` counts (negative: killed by that signal); ``None`` while it runs, and when the
-            system cannot tell (``SIGCHLD`` is ignored in this program).
-        exited: an event.
+        pid: id of the leader and of its group.
+        returncode: exit status, negative for a signal, as in `subprocess`; ``None`` while it runs, and if the system
+            does not report it (``SIGCHLD`` is ignored in this program).
+        exited: set when the process has ended.
 
     Raises:
         OSError: it could not be started.
@@ -72,7 +73,10 @@ class ChildProcess:
             raise
 
     def take_pipes(self) -> tuple[int, int, int]:
-        """Our ends of stdin, stdout and stderr (-1 when it is not captured); the caller closes them. Once only."""
+        """Return this side's descriptors of stdin, stdout and stderr (-1 if not captured), which the caller closes.
+
+        To be called once.
+        """
         return _detach(self._popen.stdin), _detach(self._popen.stdout), _detach(self._popen.stderr)
 
     def terminate(self) -> None:
@@ -86,7 +90,7 @@ class ChildProcess:
     def kill(self) -> None:
         """Send SIGKILL to the whole group. Does nothing if it has ended."""
         if sys.platform == "win32":
-            # It finds the children by their living parent, and takes a while: in a thread, and not for one that ended.
+            # In a thread, because it takes a while. Not after the end of the leader: taskkill finds the children by it.
             if not self.exited.is_set():
                 watch_blocking(self._kill_tree, lambda _: None, name=f"ferrule-kill-{self.pid}")
         else:
@@ -99,11 +103,15 @@ class ChildProcess:
             self._popen.kill()
 
     async def wait_for_group(self, timeout_s: float) -> bool:
-        """After the leader has ended: reap it and wait for the rest of its group; whether all of it is gone."""
+        """Reap the leader, if it has ended, and wait for the rest of its group.
+
+        Returns:
+            Whether all processes of the group have ended.
+        """
         if not self.exited.is_set():
             return False
         if sys.platform == "win32":
-            return True  # there is no way to ask
+            return True  # Windows has no way to find out
         pause_s = _PROBE_S
         with anyio.move_on_after(timeout_s):
             while self._group_lives():
@@ -122,6 +130,7 @@ class ChildProcess:
         if self._is_reaped:
             return
         self._is_reaped = True
+        # Waiting for it would block the event loop: only a process stuck in the kernel has survived SIGKILL.
         if self._popen.poll() is None:
             watch_blocking(self._popen.wait, lambda _: None, name=f"ferrule-reap-{self.pid}")
 
@@ -130,6 +139,7 @@ class ChildProcess:
     def _watch_exit(self) -> None:
         if sys.platform == "linux":
             try:
+                # A descriptor that becomes readable at the end of the process, without a thread and without SIGCHLD.
                 self._pidfd = os.pidfd_open(self.pid)
                 self._watch = watch_readable(self._pidfd, self._is_still_running)
                 return
@@ -149,6 +159,7 @@ class ChildProcess:
         if sys.platform == "win32":
             return self._popen.wait()
         try:
+            # WNOWAIT: the process stays a zombie, see the module.
             found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | options)
         except OSError:
             return None
@@ -170,7 +181,7 @@ class ChildProcess:
                 os.killpg(self.pid, number)
 
     def _group_lives(self) -> bool:
-        """Reaps the leader first: a dead but unreaped one still answers for the group."""
+        """Return whether a process of the group still runs; reap the leader first, since a zombie counts as one."""
         if sys.platform == "win32" or self._group_is_gone:
             return False
         if not self._is_reaped:
@@ -202,7 +213,7 @@ def _has_living_member(group: int) -> bool:
 
 
 def found_program(program: str, path: str | None, *, platform: str = sys.platform) -> str:
-    """What to start: on Windows a script such as ``npx.cmd`` is only found by its whole name."""
+    """Return the path of a program: on Windows a script such as ``npx.cmd`` is only found by its whole name."""
     return (shutil.which(program, path=path) or program) if platform == "win32" else program
 
 
@@ -219,6 +230,7 @@ def _start(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE if capture_stderr else None,
+        # Only the descriptors are used, so that Python must not buffer.
         bufsize=0,
         env=dict(env),
         cwd=cwd,
@@ -228,7 +240,7 @@ def _start(
 
 
 def _detach(stream: IO[bytes] | None) -> int:
-    """Return the descriptor of a raw pipe file, which gives it up."""
+    """Return a duplicate of the descriptor of a pipe file, and close the file; -1 without an open file."""
     if stream is None or stream.closed:
         return -1
     copy = os.dup(stream.fileno())

@@ -2,14 +2,14 @@
 
 Source: specification, "Transports", stdio. What this adds to the text:
 
-- The wire is private (see `ReservedStdio`): ``print``, logging and child processes of tools reach stderr only, and so
-  does what the program printed before and has not flushed, and with `run_stdio` what it prints afterwards.
-- A line that cannot be read is answered with its error, and the next one works. A line longer than
-  ``max_message_bytes`` (64 MiB unless told otherwise) is answered as soon as it passes that limit and skipped.
-- Reading and writing never block the loop. A host that does not read its pipe makes handlers wait at one unsent
-  megabyte each time they send, and reading rests at sixteen.
-- At the end of input accepted requests may finish within ``drain_s`` seconds; then the server exits, and so it does
-  when its parent dies and leaves the pipe open.
+- Only messages use the two pipes (see `ReservedStdio`): ``print``, logging and child processes of tools write to
+  stderr. So does output that the program printed before and has not flushed, and with `run_stdio` later output.
+- A line that cannot be read gets an error response, and reading continues with the next one. A line longer than
+  ``max_message_bytes`` (64 MiB by default) gets one as soon as it is too long, and is skipped.
+- Reading and writing never block the event loop. If the host does not read its pipe, handlers that send wait while one
+  megabyte is unsent, and from 16 MiB on no message is read.
+- At the end of input accepted requests may finish within ``drain_s`` seconds; then the server exits. It also exits
+  when its parent process ends and leaves the pipe open.
 
 Exit status of `run_stdio`: 0 after the end of input and after SIGTERM, 130 after Ctrl-C (a second Ctrl-C ends the
 process at once).
@@ -60,21 +60,24 @@ __all__ = [
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 64 << 20
 DEFAULT_DRAIN_S: Final = 5.0
+# There is no portable signal for it; Linux's PR_SET_PDEATHSIG follows the thread that started the process.
 PARENT_POLL_S: Final = 2.0
+# A peer that sends requests without reading the responses must not fill the memory of this process.
 _CONGESTED_BYTES: Final = 16 << 20
 _BOM: Final = b"\xef\xbb\xbf"
+# A host waits for two seconds or so before it kills the process; all graces together must stay below that.
 _LAST_TASKS_S: Final = 1.0
 _THREAD_GRACE_S: Final = 1.0
 _THREAD_POLL_S: Final = 0.05
 _EXIT_CTRL_C: Final = 130
 _READ_PAUSES_S: Final = (0.0, 0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
-"""Pauses between looks at whether the peer has read its progress; together the longest delay of an answer, 64 ms."""
+"""Seconds between two checks whether the peer has read its progress; in sum the longest delay of a response, 64 ms."""
 _BLIND_PAUSE_S: Final = 0.005
-"""The pause where the system does not tell what the peer has read."""
+"""Seconds to wait where the system does not report how much the peer has read."""
 
 
 class StdioContext(TransportContext):
-    """Facts of the stdio transport: there is one peer, the process that started us."""
+    """Facts of the stdio transport, whose only peer is the process that started this one."""
 
     __slots__ = ()
 
@@ -86,10 +89,10 @@ class StdioReadStream:
     """Messages from a descriptor.
 
     Attributes:
-        transport: what each message carries.
-        drain_s: seconds that accepted requests get after the end of input.
-        received: messages so far.
-        awaiting: requests handed out and not answered, as far as known; used only to choose the moment of writing.
+        transport: the facts of each message.
+        drain_s: seconds that accepted requests may take after the end of input.
+        received: number of messages so far.
+        awaiting: estimated number of requests without a response; used only to choose when to write.
     """
 
     def __init__(self, reader: FrameReader, writer: FrameWriter, *, max_message_bytes: int, drain_s: float) -> None:
@@ -119,12 +122,13 @@ class StdioReadStream:
         self.awaiting += unanswered
 
     async def receive(self) -> StreamMessage | Exception:
-        """Return the next message, or the error to answer an unreadable one with.
+        """Return the next message, or for an unreadable one the error of its response.
 
         Raises:
-            anyio.EndOfStream: end of input, or nobody reads the answers any more.
+            anyio.EndOfStream: the input has ended, or the peer has closed the output.
         """
         outbox = self._outbox
+        # Waits before the next message is taken: this slows a peer that does not read.
         if outbox.unsent_bytes > _CONGESTED_BYTES:
             await self._writer.wait_below(_CONGESTED_BYTES)
         frame = self._frames.popleft() if self._frames else await self._reader.next_frame()
@@ -142,12 +146,13 @@ class StdioReadStream:
                 message = decode(frame.removeprefix(_BOM))
             except DecodeError as error:
                 return error
+        # `__class__` and not `isinstance`: this runs for each message, and `decode` returns plain dicts.
         if message.__class__ is dict and "id" in message and "method" in message:
             self.awaiting += 1
         return StreamMessage(message, self.transport)
 
     def finish(self) -> None:
-        """End the input now; what has arrived is still received."""
+        """End the input now; messages that have arrived are still returned."""
         self._reader.finish()
 
     async def aclose(self) -> None:
@@ -158,8 +163,8 @@ class StdioReadStream:
 class StdioWriteStream:
     """Messages to a descriptor.
 
-    Answers of one loop pass leave in one write, the last one at once. A notification leaves at once: a handler that
-    computes after it would hold it back.
+    Responses of one iteration of the event loop are written together. A notification is written immediately, since
+    the handler may compute for long after it.
     """
 
     encodes = True
@@ -170,11 +175,11 @@ class StdioWriteStream:
         self._reading = reading
 
     async def send(self, item: StreamMessage) -> None:
-        """Hand over one message; waits while a megabyte is unsent.
+        """Write one message, or queue it; wait while more than a megabyte is unsent.
 
         Raises:
             EncodeError: it has no JSON form; nothing was written.
-            anyio.BrokenResourceError: nobody reads them any more, or this side has closed.
+            anyio.BrokenResourceError: the peer has closed the pipe, or this side has.
         """
         message: object = item.message
         frame = encode_frame(message)
@@ -189,7 +194,10 @@ class StdioWriteStream:
             raise anyio.BrokenResourceError
 
     def send_result(self, id: RequestId, result: Any) -> Awaitable[None] | None:
-        """Hand over the result of a request without waiting; what is left to wait for, if anything.
+        """Write the result of a request, or queue it, without waiting; see `WritesResults.send_result`.
+
+        Returns:
+            An awaitable to wait for room, if more than a megabyte is unsent; ``None`` otherwise.
 
         Raises:
             EncodeError: it has no JSON form; nothing was written.
@@ -201,7 +209,7 @@ class StdioWriteStream:
 
     @property
     def is_congested(self) -> bool:
-        """See `WritesPieces`; also when nobody reads any more."""
+        """See `WritesPieces`; also true when the peer has closed the pipe."""
         return self._outbox.unsent_bytes > HIGH_WATER_BYTES or self._outbox.broken
 
     def send_pieces(self, pieces: list[bytes], *, flush: bool) -> None:
@@ -216,6 +224,7 @@ class StdioWriteStream:
                 reading.awaiting -= 1
             else:
                 reading.awaiting = 0
+                # The last expected response is written now; earlier ones wait for those of the same iteration.
                 flush = not reading.has_more
         self._writer.send_nowait(frame, flush=flush)
         return self._wait_for_room()
@@ -238,15 +247,15 @@ class StdioWriteStream:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether everything is written, or nobody reads it."""
+        """Whether everything is written, or the peer has closed the pipe."""
         return not self._outbox.unsent_bytes
 
     async def flush(self) -> None:
-        """Wait until everything is written or nobody reads it."""
+        """Wait until everything is written, or the peer has closed the pipe."""
         await self._writer.wait_below(0)
 
     async def aclose(self) -> None:
-        """Close; what the pipe does not take at once is lost (see `flush`)."""
+        """Close; unsent data that the pipe does not accept now is lost (see `flush`)."""
         self._writer.close()
 
 
@@ -274,13 +283,13 @@ async def serve_stdio(
     """Serve over this process's stdin and stdout until the input ends; on asyncio and trio.
 
     Args:
-        server: what to serve; its lifespan is entered first.
+        server: the server; its lifespan is entered first.
         max_message_bytes: longer messages are refused.
-        drain_s: seconds that accepted requests, and then the unwritten answers, get after the end of input.
-        watch_parent: also end when the parent process dies (see `ParentWatch`).
+        drain_s: seconds that accepted requests may take after the end of input, and again to write the responses.
+        watch_parent: also end when the parent process ends (see `ParentWatch`).
 
     Raises:
-        RuntimeError: another server of this process uses them.
+        RuntimeError: another server of this process uses stdin and stdout.
     """
     with _reserved() as reserved:
         await _serve(server, reserved, max_message_bytes, drain_s, watch_parent, _just_run)
@@ -331,16 +340,16 @@ def _reserved() -> Generator[ReservedStdio]:
 
 
 class ParentWatch:
-    """Decides from time to time whether the host is gone although it left stdin open.
+    """Decides whether the host has ended although stdin is still open.
 
-    The sign is that the parent process has died. Two parents do not count: a launcher, which dies early (before
-    ``launcher_s`` or before the first message), and one after whose death messages still come. POSIX only: elsewhere
-    a parent's death cannot be seen in its id.
+    The sign is that the parent process has ended, so that the process has another parent id. Two cases do not count: a
+    launcher, which ends early (before ``launcher_s`` or before the first message), and a parent after whose end
+    messages still arrive. POSIX only: on Windows the parent id does not change.
 
     Args:
-        parent_id: gives the id of the parent process.
-        clock: seconds, monotonic.
-        launcher_s: how long after the start a dying parent is taken for a launcher.
+        parent_id: returns the id of the parent process.
+        clock: returns monotonic seconds.
+        launcher_s: seconds after the start in which a parent that ends counts as a launcher.
     """
 
     def __init__(
@@ -353,11 +362,12 @@ class ParentWatch:
         self._parent_id = parent_id
         self._parent = parent_id()
         self._clock = clock
+        # `npx`, `uv run` and shells start the server and may end before it.
         self._launcher_until = clock() + launcher_s
         self._died_at_message: int | None = None
 
     def is_orphaned(self, received: int) -> bool:
-        """Return whether to end; asked again and again with the number of messages received so far."""
+        """Return whether to end; to be called at intervals with the number of messages received so far."""
         parent = self._parent_id()
         if parent == self._parent:
             return False
@@ -367,6 +377,7 @@ class ParentWatch:
         if self._died_at_message is None:
             self._died_at_message = received
             return False
+        # No message since the last check: a host that has only lost its launcher would send some.
         if self._died_at_message == received:
             return True
         self._parent = parent
@@ -384,7 +395,7 @@ def _watch_parent(reading: StdioReadStream) -> Watch | None:
             return True
         import logging
 
-        logging.getLogger("ferrule.stdio").warning("The parent process has ended; so does this server")
+        logging.getLogger("ferrule.stdio").warning("The parent process has ended, so this server ends too")
         reading.finish()
         return False
 
@@ -395,7 +406,7 @@ def _watch_parent(reading: StdioReadStream) -> Watch | None:
 
 
 def _greet(server: Server[Any], stdin_fd: int) -> None:
-    """Tell a person who started the server by hand what it waits for."""
+    """Explain on stderr what the server waits for, if it was started in a terminal."""
     if fd_kind(stdin_fd) == "terminal":
         with contextlib.suppress(AttributeError, OSError, ValueError):  # no stderr
             sys.stderr.write(_greeting(server.server_info.name, _own_command()))
@@ -403,7 +414,7 @@ def _greet(server: Server[Any], stdin_fd: int) -> None:
 
 
 def _own_command() -> list[str]:
-    """How this process was started, but from any folder: a host starts it from one of its own choice."""
+    """Return the command line of this process with absolute paths, since a host starts it in another folder."""
     words = [os.path.abspath(word) if os.path.isfile(word) else word for word in sys.orig_argv[1:]]
     return [sys.executable, *words]
 
@@ -429,14 +440,14 @@ def run_stdio(
     drain_s: float = DEFAULT_DRAIN_S,
     watch_parent: bool = True,
 ) -> None:
-    """Serve over stdin and stdout with an event loop of its own: asyncio's, since uvloop's import costs more here.
+    """Serve over stdin and stdout in a new asyncio event loop (uvloop takes longer to import than it saves here).
 
-    Returns after the end of input and after SIGTERM. A handler, task or thread that does not end is abandoned: when
-    the program is over and such a thread still runs, the process is ended after one second. For the arguments see
+    Returns after the end of input and after SIGTERM. A handler, task or thread that does not end is abandoned: if such
+    a thread still runs at the end of the program, the process is ended after one second. For the arguments see
     `serve_stdio`. Signals are handled in the main thread only.
 
-    The process's stdin and stdout stay what they are while it serves (see `ReservedStdio`): what the program prints
-    afterwards goes to stderr, because the host may still read.
+    Stdin and stdout stay replaced after it returns (see `ReservedStdio`): later output of the program goes to stderr,
+    because the host may still read the pipe.
 
     Raises:
         SystemExit: 130, after Ctrl-C.
@@ -445,15 +456,15 @@ def run_stdio(
     refuse_in_running_loop()
     try:
         _run_stdio(server, max_message_bytes, drain_s, watch_parent)
-    except KeyboardInterrupt:  # before its handler stood, or after it was taken away
+    except KeyboardInterrupt:  # before the handler was installed, or after it was removed
         raise SystemExit(_EXIT_CTRL_C) from None
 
 
 def _run_stdio(server: Server[Any], max_message_bytes: int, drain_s: float, watch_parent: bool) -> None:
     import asyncio
 
-    open_missing_standard_fds()  # before the loop opens descriptors of its own in their place
-    reserved = ReservedStdio()  # before the loop is made, which asyncio's debug mode says to a log handler
+    open_missing_standard_fds()  # before the event loop opens descriptors, which would get these numbers
+    reserved = ReservedStdio()  # before the event loop is made, which asyncio's debug mode logs
     threads_before = set(threading.enumerate())
     loop = outliving_exits(asyncio.new_event_loop())
     stop = _Stop(loop)
@@ -470,6 +481,7 @@ def _run_stdio(server: Server[Any], max_message_bytes: int, drain_s: float, watc
     finally:
         loop.close()
         reserved.keep()
+        # 128 + SIGINT, as shells report it; SIGTERM is how hosts stop a server, which is no failure.
         status = _EXIT_CTRL_C if stop.signals[:1] == [signal.SIGINT] else 0
         _abandon([thread for thread in threading.enumerate() if thread not in threads_before], status)
     if status:
@@ -477,7 +489,7 @@ def _run_stdio(server: Server[Any], max_message_bytes: int, drain_s: float, watc
 
 
 class _Stop:
-    """Ends the serving but not what is around it, so that the server's lifespan closes in the ordinary way."""
+    """Cancels the serving task but not the main task, so that the server's lifespan ends normally."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.signals: list[int] = []
@@ -485,7 +497,7 @@ class _Stop:
         self._serving: asyncio.Task[None] | None = None
 
     async def run(self, serving: Coroutine[Any, Any, None]) -> None:
-        """Serve in a task of its own, which `cancel` ends."""
+        """Await the serving in a separate task, which `cancel` cancels."""
         import asyncio
 
         self._serving = task = self._loop.create_task(serving)
@@ -498,12 +510,12 @@ class _Stop:
             self._serving = None
 
     def cancel(self, main: asyncio.Task[None]) -> None:
-        """In the loop's thread: end the serving; before and after it, the whole."""
+        """Cancel the serving task, or the main task before and after it; in the thread of the event loop."""
         (self._serving or main).cancel()
 
 
 def _signals_that_stop(known: Any) -> tuple[int, ...]:
-    """Return those of a ``signal`` module; on Windows Ctrl-Break is what a client sends instead of SIGTERM."""
+    """Return the signals of a ``signal`` module that stop a server; on Windows clients send Ctrl-Break, not SIGTERM."""
     return tuple(getattr(known, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(known, name))
 
 
@@ -512,7 +524,7 @@ _STOP_SIGNALS: Final = _signals_that_stop(signal)
 
 @contextlib.contextmanager
 def _signals_stop(stop: _Stop, main: asyncio.Task[None]) -> Generator[None]:
-    """The first Ctrl-C, SIGTERM or Ctrl-Break stops the server; the second ends the process."""
+    """Install handlers for Ctrl-C, SIGTERM and Ctrl-Break: the first stops the server, the second ends the process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -520,7 +532,9 @@ def _signals_stop(stop: _Stop, main: asyncio.Task[None]) -> Generator[None]:
     def on_signal(number: int, _: FrameType | None) -> None:
         stop.signals.append(number)
         if len(stop.signals) > 1:
+            # Not `sys.exit`: a handler that does not yield to the event loop would keep the process alive.
             os._exit(128 + number)
+        # A signal handler may run in the middle of any code, so that it only schedules the cancellation.
         main.get_loop().call_soon_threadsafe(stop.cancel, main)
 
     previous = {number: signal.signal(number, on_signal) for number in _STOP_SIGNALS}
@@ -532,7 +546,7 @@ def _signals_stop(stop: _Stop, main: asyncio.Task[None]) -> Generator[None]:
 
 
 def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel what still runs on the loop and give it a moment; a task that refuses is left behind in silence."""
+    """Cancel the remaining tasks of the event loop and wait for a second; abandon those that do not end."""
     import asyncio
 
     tasks = asyncio.all_tasks(loop)
@@ -543,13 +557,20 @@ def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
     for task in tasks:
         if not task.done():
             with contextlib.suppress(AttributeError):
+                # Otherwise asyncio would log "Task was destroyed but it is pending" for a task that is abandoned on
+                # purpose.
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     with contextlib.suppress(TimeoutError):
         loop.run_until_complete(asyncio.wait_for(loop.shutdown_asyncgens(), _LAST_TASKS_S))
 
 
 def _abandon(threads: list[threading.Thread], status: int) -> None:
-    """Let the process end although these threads do not: Python would wait for them for ever."""
+    """End the process although these threads do not end; Python would wait for them for ever.
+
+    Args:
+        threads: that were started while the server ran.
+        status: the exit status.
+    """
     stuck = [thread for thread in threads if not thread.daemon]
     if not stuck or threading.current_thread() is not threading.main_thread():
         return
@@ -557,6 +578,7 @@ def _abandon(threads: list[threading.Thread], status: int) -> None:
     program = _outermost_frame(main)
 
     def end() -> None:
+        # Until the program itself has ended: it may still have work after `run_stdio`.
         while _outermost_frame(main) is program:
             time.sleep(_THREAD_POLL_S)
             if not any(thread.is_alive() for thread in stuck):
@@ -571,7 +593,7 @@ def _abandon(threads: list[threading.Thread], status: int) -> None:
 
 
 def _outermost_frame(thread_id: int) -> FrameType | None:
-    """Where a thread began; for the main thread another frame than the program's once the interpreter ends."""
+    """Return the outermost frame of a thread; for the main thread it changes when the interpreter shuts down."""
     frame = sys._current_frames().get(thread_id)  # pyright: ignore[reportPrivateUsage]
     while frame is not None and frame.f_back is not None:
         frame = frame.f_back

@@ -64,7 +64,9 @@ log = logging.getLogger("ferrule.http")
 _INVALID = int(JsonRpcErrorCode.INVALID_REQUEST)
 _ASSUMED_VERSION = next(version for version, revision in REVISIONS.items() if revision.http == "sessions")
 """The revision of a request without a version header and without a session (2025-06-18, "Protocol Version Header")."""
+# Sessions that expire one after the other are removed together.
 _MIN_SWEEP_S = 0.05
+# 64 kB of ids; older ones are only needed for a clearer log.
 _MAX_ENDED = 4096
 _LOST = JsonRpcError(int(JsonRpcErrorCode.INTERNAL_ERROR), "The process that served this request has ended")
 
@@ -123,6 +125,7 @@ class LegacyEndpoint:
             finally:
                 await aclose_shielded(session.connection)
             return
+        # With a session id it is a second handshake, which the session refuses.
         if _is_initialize(body) and MCP_SESSION_ID_HEADER not in request.headers:
             await self._open_session(request, body, runtime, lifespan_state)
             return
@@ -185,6 +188,7 @@ class LegacyEndpoint:
             await outlet.answer(payload)
             return
         try:
+            # Only after a successful handshake: a refused one must not take a place in the table.
             self.sessions.add(session)
         except TooManySessions:
             session.end()
@@ -214,6 +218,7 @@ class LegacyEndpoint:
     async def _serve_request(
         self, session: LegacySession, request: IncomingRequest, body: dict[str, Any], runtime: Runtime
     ) -> None:
+        # 409: an id must not be used twice within a session ("Base protocol"), and the responses would be confused.
         if body["id"] in session.in_flight:
             await request.refuse(409, _INVALID, "A request with this id is still being served", id=body["id"])
             return
@@ -299,6 +304,7 @@ class LegacyEndpoint:
             exchange.interruption = None
             if session.in_flight.get(id) is exchange:
                 del session.in_flight[id]
+        # Also if the handler absorbed the cancellation: nothing may be sent for a cancelled request ("Cancellation").
         if exchange.cancel_requested:
             if exchange.task is not None and exchange.task.cancelling():
                 exchange.task.uncancel()
@@ -330,6 +336,7 @@ class LegacyEndpoint:
         elif method == "notifications/progress" and self._shared is not None:
             await self._shared.publish("progress", session.session_id, params)
         outlet = self._outlet(request, session)
+        # The response to a notification is 202 without a body.
         outlet.may_stream = False
         exchange = LegacyExchange(outlet, request.context(session.session_id or None), None, method, params, runtime, 0)
         await run_interruptible(session.runner.on_notify(exchange, method, params), exchange)
@@ -437,6 +444,7 @@ class LegacyEndpoint:
                 session.send_changes()
         else:
             channel = await session.open_get_stream(reply)
+        # From the start and without grace: an idle stream is open for hours.
         watch = DisconnectWatch(runtime, request.receive, 0, lambda: channel.lost(reply))
         watch.start()
         try:
@@ -462,6 +470,7 @@ class LegacyEndpoint:
         watch.start()
         feeder, answered = StreamWatch(self._options.clock), set[RequestId]()
         try:
+            # Sends the response head, so that the client knows that the stream is open.
             await reply.write(b"")
             while not reply.is_over:
                 # Checked before reading, so that all events before the end are read.
@@ -523,11 +532,12 @@ class LegacyEndpoint:
             return None
         session = self.sessions.acquire(session_id)
         is_known = session is not None
+        # The same response as for an unknown id: it must not be a sign that the session exists.
         if session is not None and session.principal != request.principal:
             self.sessions.release(session)
             session = None
         if session is None:
-            if not is_known:  # another party's is no matter of configuration
+            if not is_known:  # a session of another principal is no mistake of the configuration
                 self._explain_unknown(session_id)
             await request.refuse(404, _INVALID, "Session not found", id=id)
         return session
@@ -536,6 +546,7 @@ class LegacyEndpoint:
         """Log once the possible causes of an unknown session id that has the form of this server's ids."""
         if self._has_explained or self._shared is not None or session_id in self._ended:
             return
+        # Only ids of this form can come from this server; anything else is a wrong client.
         if len(session_id) == SESSION_ID_CHARS and not session_id.strip("0123456789abcdef"):
             self._has_explained = True
             log.warning(
@@ -600,6 +611,7 @@ class LegacyEndpoint:
             return None
         # Initialized already: a stateless server keeps nothing of a handshake.
         connection = Connection.from_envelope(version, None, {})
+        # No `notifications/initialized` can reach this session.
         connection.initialized.set()
         return LegacySession("", self._server, self._options, lifespan_state, request.principal, connection)
 

@@ -98,6 +98,7 @@ class Outlet:
     async def _announce_stream(self) -> None:
         shared, channel = self.session.shared, self.channel
         if shared is not None and channel is not None:
+            # A batch has several; a worker that takes the stream over must answer all of them.
             requests = [id for id, exchange in self.session.in_flight.items() if exchange.outlet is self]
             await shared.stream_started(self.session.session_id, channel.stream_id, requests)
 
@@ -113,6 +114,7 @@ class Outlet:
             await self.channel.finish(payload)
             if self.session.shared is not None:
                 await self.session.shared.stream_ended(self.session.session_id, self.channel.stream_id)
+        # An empty event stream: see above.
         elif payload is None:
             await self._new_reply().close()
         else:
@@ -120,7 +122,7 @@ class Outlet:
             await self._request.reply(status, payload, [*(self.headers or ()), *headers])
 
     def watch(self, runtime: Runtime, grace_s: float) -> None:
-        """Watch for the client's disconnect while a handler waits; called once per handler, armed once."""
+        """Watch for the client's disconnect while a handler waits; only the first call of a response has an effect."""
         if self._watch is None:
             self._watch = DisconnectWatch(runtime, self._request.receive, grace_s, self._gone)
             self._watch.arm()
@@ -129,7 +131,7 @@ class Outlet:
         self.client_is_gone = True
         channel = self.channel
         if channel is None:
-            log.info("the client of a legacy request went away before anything was said; the request runs on")
+            log.info("the client of a legacy request has disconnected before the first message; the request continues")
             return
         if self._reply is not None:  # another connection may carry the stream already
             channel.lost(self._reply)

@@ -27,7 +27,7 @@ Emit = Callable[[bytes], Awaitable[None]]
 
 _WITHDRAW_S = 1.0
 MAX_OPEN = 256
-"""Questions of one session that may wait at once."""
+"""Maximum number of pending requests of one session to its client."""
 
 
 class ClientQuestions:
@@ -75,6 +75,7 @@ class ClientQuestions:
         id = self._ids.next()
         on_progress = options.get("on_progress")
         question = OutboundRequest(on_progress)
+        # Before it is sent: the response may arrive in another POST while the write still waits.
         self._open[id] = channel, question
         if on_progress is not None or options.get("reset_on_progress"):
             sent = dict(params or {})
@@ -85,6 +86,7 @@ class ClientQuestions:
         except BaseException as error:
             self._open.pop(id, None)
             question.drop_progress()
+            # There is no client left to notify.
             if not isinstance(error, ConnectionClosed):
                 await self._withdraw(emit, id, error)
             raise
@@ -119,9 +121,9 @@ class ClientQuestions:
         found = None if (own := own_id(token)) is None else self._open.get(own)
         if found is None or params is None:
             return False
-        telling = found[1].receive_progress(params)
-        if telling is not None:
-            await telling
+        waiting = found[1].receive_progress(params)
+        if waiting is not None:
+            await waiting
         return True
 
     def fail(self, error: LocalError, channel: object | None = None) -> None:
@@ -133,6 +135,7 @@ class ClientQuestions:
 
     async def _withdraw(self, emit: Emit, id: int, error: BaseException) -> None:
         reason = str(error) if isinstance(error, RequestTimeout) else "The caller no longer waits"
+        # Shielded, since the caller may be cancelled; bounded, since the client may not read.
         with anyio.move_on_after(_WITHDRAW_S, shield=True):
             try:
                 await emit(encode_notification("notifications/cancelled", {"requestId": id, "reason": reason}))

@@ -33,13 +33,14 @@ __all__ = ["GET_STREAM", "MAX_IN_FLIGHT", "InFlight", "LegacySession", "OtherWor
 log = logging.getLogger("ferrule.http")
 
 _END_S = 1.0
-"""What a client gets to read what is on the way when its stream is ended."""
+"""Seconds for a client to read the last events of a stream that is ended."""
 GET_STREAM = "g"
-"""How the names of GET streams begin."""
+"""The first letter of the ids of GET streams."""
 
+# A client needs one; a few more for those that reconnect before the old connection is known to be lost.
 _MAX_GET_STREAMS = 8
 MAX_IN_FLIGHT = 1024
-"""Requests of one session that are served at once; each may outlive its connection."""
+"""Maximum number of requests of one session in flight; each may continue after its connection has closed."""
 
 
 class InFlight(Protocol):
@@ -75,7 +76,7 @@ class OtherWorkers(Protocol):
 
 
 class LegacySession:
-    """See the module.
+    """One legacy session; see the module.
 
     Attributes:
         session_id: empty for the temporary session of a stateless request.
@@ -214,6 +215,7 @@ class LegacySession:
         if not channel.is_resumable:
             self._questions.fail(ConnectionClosed("The client of this stream has disconnected"), channel)
             return
+        # The number of losses tells whether the client has reconnected and disconnected again meanwhile.
         losses, wait_s = channel.losses, self._options.resume_s + channel.retry_ms / 1000
 
         def give_up() -> None:
@@ -270,6 +272,8 @@ class LegacySession:
             NoBackChannel: the client has no GET stream.
         """
         channel = self._get_channel()
+        # Notifications may wait for a reconnect, a request may not: its caller would wait for a client that may be
+        # gone.
         if channel is None or not channel.has_connection:
             raise NoBackChannel(f"{method} cannot be sent: the client has no GET stream open")
         return await self.ask(channel, method, params, opts)
@@ -288,6 +292,7 @@ class LegacySession:
     def _filter(self, uris: Iterable[str] = ()) -> ListenFilter:
         made = ListenFilter(self._kinds(), uris)
         rule = self._server.resource_visibility
+        # By the principal of the session, which each of its requests must have.
         made.may_see = None if rule is None else rule(self.principal)
         return made
 
@@ -324,6 +329,7 @@ class LegacySession:
         if self.is_over:
             return
         self.is_over = True
+        # Before the exchanges are cancelled: subscriptions then end by themselves.
         self.connection.closing()
         if self.connection.listener is not None:
             self.connection.listener.on_wake(None)
@@ -350,6 +356,7 @@ class LegacySession:
 
         A client that does not read is abandoned.
         """
+        # Taken first, so that a second call does nothing.
         channels, self._get_channels = self._get_channels or [], None
         if not channels:
             return

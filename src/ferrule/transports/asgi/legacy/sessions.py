@@ -70,6 +70,7 @@ class SessionTable(Generic[_E]):
         return len(self._entries)
 
     def __iter__(self) -> Iterator[_E]:
+        # A copy: callers remove sessions while they iterate.
         return iter(list(self._entries.values()))
 
     def add(self, entry: _E) -> None:
@@ -106,6 +107,7 @@ class SessionTable(Generic[_E]):
     def release(self, entry: _E) -> None:
         """End one use; the end of the last one starts the idle time."""
         entry.in_use -= 1
+        # It may have been removed while it was in use.
         if entry.in_use == 0 and self._entries.get(entry.session_id) is entry:
             entry.idle_since_s = self._clock()
             self._idle[entry.session_id] = entry
@@ -137,13 +139,13 @@ class SessionTable(Generic[_E]):
 
 
 class RecentIds:
-    """The last ids that were added, as many as fit; the oldest gives way.
+    """The last ids that were added; a new one replaces the oldest.
 
-    Their bytes stand in one piece of memory. Kept as text, each would lie among what its session allocated, and the
-    allocator could give none of that back to the system.
+    Their bytes are kept in one piece of memory. Kept as separate strings, each would stay between the objects of its
+    session, and the allocator could not return that memory to the system.
 
     Args:
-        size: how many.
+        size: maximum number of ids.
     """
 
     def __init__(self, size: int) -> None:
@@ -152,7 +154,7 @@ class RecentIds:
         self._next = 0
 
     def add(self, session_id: str) -> None:
-        """Remember one that `new_session_id` made."""
+        """Add an id that `new_session_id` made."""
         self._kept[self._next : self._next + _ID_BYTES] = bytes.fromhex(session_id)
         self._next = (self._next + _ID_BYTES) % (self._size * _ID_BYTES)
 

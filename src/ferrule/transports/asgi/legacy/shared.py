@@ -44,19 +44,21 @@ __all__ = ["SharedSessions", "StreamWatch"]
 
 log = logging.getLogger("ferrule.http")
 
+# Stores need an expiry; a month stands for none.
 _NEVER_IDLE_S: Final = 30 * 24 * 3600.0
 _HEARTBEAT_TTL_S: Final = 8.0
 _HEARTBEAT_INTERVAL_S: Final = 2.0
 """Seconds between two heartbeats. One is valid for `_HEARTBEAT_TTL_S`, longer than a short outage of the store."""
 _RETRY_S: Final = 0.3
 _SILENT_S: Final = 1.0
-"""A worker whose heartbeat is missing for so long is dead. After an outage of the store it is written again sooner."""
+"""Seconds without a heartbeat after which a worker counts as ended. After an outage of the store it writes sooner."""
 _LIVE_STREAM_S: Final = 24 * 3600.0
 _LOOK_EVERY_S: Final = 0.1
 _WITNESS_S: Final = 24 * 3600.0
+# A new worker cannot know whether the store was emptied before it started: it asks the others for this time.
 _YOUNG_S: Final = 1.0
 _RECOVERY_S: Final = 3.0
-"""Longer than any worker needs to notice that the store was emptied, and to write back what it knows."""
+"""Seconds: longer than any worker needs to notice that the store was emptied, and to write its sessions again."""
 
 
 class SharedSessions:
@@ -115,6 +117,7 @@ class SharedSessions:
         except EncodeError:
             log.exception("the state of a session has no JSON form and stays on this worker")
             return
+        # Compared as bytes: most requests change nothing, and a write costs a round trip.
         if self._seen.get(session.session_id) == record:
             return
         await self._sessions.put(session.session_id, record, idle_s=self._idle_s)
@@ -229,6 +232,7 @@ class SharedSessions:
     async def publish(self, kind: str, session_id: str, content: Any = None) -> None:
         """Send a message about a session to the other workers; like all messages of a channel it may be lost."""
         try:
+            # With the id of the sender, because a channel delivers to its sender, too.
             await self._channel.send(encode([self.worker_id, "session", kind, session_id, content]))
         except OSError as error:
             log.warning("a message (%s) did not reach the other workers: %s", kind, error)
@@ -238,6 +242,7 @@ class SharedSessions:
         runtime = current_runtime()
         if self._runtime is runtime:
             return
+        # First: a second call, also one of a task that is started here, must do nothing.
         self._runtime = runtime
         self._recovers_until_s = self._options.clock() + _YOUNG_S
         self._listener = runtime.spawn(lambda: self._channel.listen(self._take))
@@ -301,9 +306,8 @@ class SharedSessions:
             current_runtime().spawn(lambda: session.questions.progress(content))
         elif kind == "notice" and session.has_get_stream:
             current_runtime().spawn(lambda: session.notify(content[0], content[1]))
-        elif (
-            kind == "get"
-        ):  # the client has a newer GET stream on another worker; a message must not be sent on two streams
+        elif kind == "get":
+            # The client has a newer GET stream on another worker, and a message must not be sent on two streams.
             current_runtime().spawn(session.close_get_streams)
 
     # --- streams ----------------------------------------------------------------------------------------------------

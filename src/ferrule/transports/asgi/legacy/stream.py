@@ -71,6 +71,7 @@ class ResumableStream:
         self.losses = 0
         self.last_event_id = ""
         self._primes = primes and store is not None
+        # Without `fast_acquire` each event would yield to the event loop, although the lock is free.
         self._lock = anyio.Lock(fast_acquire=True)
         self._writing = EndableWait()
 
@@ -152,6 +153,7 @@ class ResumableStream:
                 return
             await self._open()
             reply, self.reply = self.reply, None
+            # Stored before the close: the time that a request waits for the reconnect depends on it.
             self.retry_ms = self.retry_ms if retry_ms is None else retry_ms
             await reply.close(b"retry: %d\n\n" % self.retry_ms)
 

@@ -70,9 +70,11 @@ class ModernEndpoint:
             supported_modern_versions=server.modern_versions,
             name_params=server.name_params,
         )
+        # 400 unless the table says otherwise: the request was not served.
         if isinstance(route, InboundLadderRejection):
             return request.refuse(http_status(route.code, 400), route.code, route.message, id=id, data=route.data)
         params = body["params"]
+        # Most servers have no tool with such headers.
         if server.param_headers and method == "tools/call":
             problem = self._param_problem(request, params)
             if problem is not None:
@@ -133,6 +135,7 @@ class ModernEndpoint:
                 raise
             payload = b""
         finally:
+            # `answer` was called while the handler ran.
             was_answered = exchange.finished
             exchange.finish()
             if self.waiting:
@@ -144,6 +147,7 @@ class ModernEndpoint:
         if exchange.cancel_requested:
             _settle_cancel(exchange)
         elif exchange.stream is not None:
+            # The response is the last event of the stream ("Streamable HTTP").
             await exchange.stream.close(encode_event(payload))
         else:
             await send_body(request.send, status, payload, request.reply_headers)
@@ -169,6 +173,7 @@ class ModernEndpoint:
             return None
         arguments: Any = params.get("arguments")
         found = cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else None
+        # A value that differs between header and body must be refused: proxies may have routed by the header.
         return check_params(plan, request.headers, found)
 
     # --- notifications ----------------------------------------------------------------------------------------------
@@ -176,9 +181,10 @@ class ModernEndpoint:
     async def serve_notification(
         self, request: IncomingRequest, body: dict[str, Any], runtime: Runtime, lifespan_state: Any
     ) -> None:
-        """Take one notification and answer 202. None is defined for HTTP; middleware and handlers may know some.
+        """Handle one notification and respond with 202.
 
-        Headers that are present must agree with the body; absent ones are not missed.
+        The specification defines no client notification for HTTP, but middleware and handlers may use their own. A
+        header that is present must agree with the body; it may be absent.
         """
         method = body["method"]
         params: Mapping[str, Any] = body.get("params") or {}
@@ -207,6 +213,7 @@ class ModernEndpoint:
         )
         exchange.interruption = None
         await aclose_shielded(connection)
+        # "Streamable HTTP": a notification that was accepted gets 202 without a body.
         await request.reply_empty(202)
 
     # --- shutdown ---------------------------------------------------------------------------------------------------
@@ -220,7 +227,7 @@ class ModernEndpoint:
 
 
 def _is_our_cancel(exchange: ModernExchange, exc: BaseException) -> bool:
-    """Return whether this is the cancellation that a vanished client caused, and nothing from the server around us."""
+    """Return whether this is the cancellation after a disconnect, and not one of the ASGI server."""
     from asyncio import CancelledError
 
     task = exchange.task
@@ -228,6 +235,7 @@ def _is_our_cancel(exchange: ModernExchange, exc: BaseException) -> bool:
 
 
 def _settle_cancel(exchange: ModernExchange) -> None:
-    """Undo the cancellation of the task, also if the handler absorbed it."""
+    """Take back the cancellation of the task, also if the handler absorbed it."""
+    # The task belongs to the ASGI server, which may use it for the next request of the connection.
     if exchange.task is not None and exchange.task.cancelling():
         exchange.task.uncancel()

@@ -109,7 +109,7 @@ class ModernExchange(ProgressSender):
         self.foreign_cancels = 0
         self.left_over = 0
 
-    # --- what the handler says --------------------------------------------------------------------------------------
+    # --- messages of the handler ------------------------------------------------------------------------------------
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification on this request's stream; dropped after the response and after a disconnect."""
@@ -169,7 +169,9 @@ class ModernExchange(ProgressSender):
     def suspended(self) -> None:
         """Note that the handler waits: from now on a disconnect is watched, and a shutdown can end a stream."""
         self.task = self._runtime.current_task()
+        # Only handlers that wait can be streams; those that end without waiting cost nothing here.
         self._owner.waiting[self] = None
+        # The shutdown has ended the other streams already.
         if self._owner.is_ending and self.connection is not None:
             self.connection.closing()
         self._watch = DisconnectWatch(self._runtime, self._request.receive, self._owner.grace_s, self.cancel)
@@ -180,7 +182,7 @@ class ModernExchange(ProgressSender):
         if self.finished or self.cancel_requested:
             return
         self.cancel_requested = True
-        log.info("the client of request %r went away; the request is cancelled", self.request_id)
+        log.info("the client of request %r has disconnected; the request is cancelled", self.request_id)
         if self.stream is not None:
             self.stream.lose()
         if self.task is not None:
@@ -191,7 +193,7 @@ class ModernExchange(ProgressSender):
     def finish(self) -> None:
         """Note that the handler has ended: only the response is sent from now on, and nothing is watched."""
         self.finished = True
-        # What leads back to us goes; a cycle per request would be the collector's work.
+        # A reference cycle in each request would be freed by the garbage collector only.
         self.connection = None
         self.interruption = None
         if self._watch is not None:
