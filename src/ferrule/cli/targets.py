@@ -112,6 +112,14 @@ def _file(text: str, path: Path, attribute: str | None) -> ServerChoice:
     from ferrule.client.config import read_target
 
     suffix = path.suffix.lower()
+    from ferrule.cli.descriptions import is_description
+
+    if is_description(str(path)):
+        line = f"ferrule run {path} --base-url URL --include PATTERN"
+        raise click.UsageError(
+            f"{path} is an OpenAPI description. `ferrule list {path}` shows what is in it, `{line}` serves it, and "
+            "every other command takes that line in quotes as TARGET"
+        )
     if suffix in (".json", ".jsonc"):
         from ferrule.cli.hosts.places import read_servers
 

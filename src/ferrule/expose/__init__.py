@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ferrule.expose.api_client import APIClient as APIClient
     from ferrule.expose.applications import UnknownFramework as UnknownFramework
     from ferrule.expose.applications import expose as expose
     from ferrule.expose.callers.asgi import ASGICaller as ASGICaller
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ferrule.expose.operations import Operation as Operation
 
 _MODULES: dict[str, str] = {
+    "APIClient": "ferrule.expose.api_client",
     "ASGICaller": "ferrule.expose.callers.asgi",
     "HTTPCaller": "ferrule.expose.callers.http",
     "NotADescription": "ferrule.expose.description.reader",
@@ -35,6 +37,7 @@ _MODULES: dict[str, str] = {
 """Public name and the module that defines it."""
 
 __all__ = [
+    "APIClient",
     "ASGICaller",
     "HTTPCaller",
     "NotADescription",

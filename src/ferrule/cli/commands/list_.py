@@ -7,7 +7,17 @@ from typing import Any
 import click
 
 from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
-from ferrule.cli.output import print_json, print_rows, say
+from ferrule.cli.descriptions import (
+    DescriptionOptions,
+    choice_options,
+    chosen_operations,
+    include_line,
+    is_description,
+    read_target_description,
+    tags_of,
+)
+from ferrule.cli.output import print_json, print_rows, print_text, say
+from ferrule.wire.json_types import is_list
 
 __all__ = ["command", "read_lists"]
 
@@ -19,6 +29,8 @@ Examples:
   ferrule list server.py
   ferrule list cursor:weather tools
   ferrule list https://tools.example/mcp -o json | jq '.tools[].name'
+  ferrule list openapi.json
+  ferrule list openapi.json --include 'tag:orders'
 """
 
 
@@ -26,21 +38,91 @@ Examples:
 @connection_options
 @click.argument("kinds", nargs=-1, type=click.Choice(KINDS))
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
-def command(connection: ConnectionOptions, kinds: tuple[str, ...], as_json: bool) -> None:
-    """List what the server TARGET has: tools, resources, templates, prompts (all, or the KINDS named)."""
-    run_async(_list(connection, kinds or KINDS, as_json or connection.is_json))
+@choice_options
+def command(
+    connection: ConnectionOptions,
+    kinds: tuple[str, ...],
+    as_json: bool,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+) -> None:
+    """List what the server TARGET has: tools, resources, templates, prompts (all, or the KINDS named).
+
+    Of a server that offers a search in place of a long list, the tools behind the search are listed, too. Of an OpenAPI
+    description: the operations that --include names (all without it) as tools, what was skipped or repaired and why,
+    and how much a model reads of the list. Nothing is started or called for that.
+    """
+    is_json = as_json or connection.is_json
+    options = DescriptionOptions(include=include, exclude=exclude)
+    if is_description(connection.target, is_asked=options.are_given):
+        if kinds:
+            raise click.UsageError("An OpenAPI description has operations only; leave out the KINDS")
+        _list_description(connection.target, options, is_json)
+        return
+    if options.are_given:
+        raise click.UsageError("--include and --exclude are for an OpenAPI description")
+    run_async(_list(connection, kinds or KINDS, is_json))
 
 
 async def _list(connection: ConnectionOptions, kinds: tuple[str, ...], as_json: bool) -> None:
+    from ferrule.cli.searching import tools_behind_search
+
     async with connection.client() as client:
         found = await read_lists(client, kinds)
+        behind = await tools_behind_search(client, found.get("tools", []))
     if as_json:
-        print_json(found)
+        print_json(found if behind is None else {**found, "behindSearch": behind.tools})
         return
     if not any(found.values()):
         say("the server has nothing of that kind")
     for kind, items in found.items():
         _print(kind, items)
+        if kind == "tools" and behind is not None:
+            rows = [
+                (each["name"], _found_parameters(each), _first_line(each.get("description"))) for each in behind.tools
+            ]
+            print_rows(f"Behind search_tools ({behind.total})", ("NAME", "PARAMETERS", "DESCRIPTION"), rows)
+            if len(behind.tools) < behind.total:
+                say(f"{behind.total - len(behind.tools)} more are not shown")
+
+
+def _list_description(target: str, options: DescriptionOptions, as_json: bool) -> None:
+    from ferrule.cli.describing import picture_of
+
+    description = read_target_description(target)
+    if options.include:
+        chosen = chosen_operations(description, target, options, f"ferrule list {target}")
+    else:
+        every = DescriptionOptions(include=["*"], exclude=options.exclude)
+        chosen = chosen_operations(description, target, every, "") if description.operations else []
+    picture = picture_of(description, chosen)
+    if as_json:
+        print_json(picture)
+        return
+    print_text(f"{description.title} {description.version} (OpenAPI {description.openapi})")
+    print_text("")
+    rows: list[tuple[Any, ...]] = [
+        (each["name"], each["method"], each["path"], each["title"] or "") for each in picture["operations"]
+    ]
+    print_rows(f"Operations ({len(rows)})", ("NAME", "METHOD", "PATH", "TITLE"), rows)
+    rows = [(each["method"], each["path"], each["reason"]) for each in picture["skipped"]]
+    print_rows(f"Skipped ({len(rows)})", ("METHOD", "PATH", "WHY"), rows)
+    rows = [(each["name"], "; ".join(each["notes"])) for each in picture["repaired"]]
+    print_rows(f"Repaired ({len(rows)})", ("NAME", "WHAT"), rows)
+    if not options.include:
+        rows = [(tag, count, f'"tag:{tag}"') for tag, count in tags_of(chosen).most_common()]
+        print_rows("Tags", ("TAG", "OPERATIONS", "PATTERN"), rows)
+    size = picture["size"]
+    print_text(f"The list of these tools: {size['bytes']:,} bytes, about {size['tokens']:,} tokens.")
+    if size["isSearched"]:
+        text = (
+            f"A model sees a search in its place: {size['searchBytes']:,} bytes, about {size['searchTokens']:,} tokens."
+        )
+        print_text(text)
+    if options.include and chosen:
+        print_text(f"Exactly these: {include_line(chosen)}")
+    elif chosen:
+        print_text('All of them: include="*"; a tag: include="tag:NAME"; one: include="METHOD /path"')
 
 
 async def read_lists(client: Any, kinds: tuple[str, ...] = KINDS) -> dict[str, list[Any]]:
@@ -92,6 +174,19 @@ def _parameters(schema: Any) -> str:
     required: list[str] = schema.get("required") or []
     properties: dict[str, Any] = schema.get("properties") or {}
     return " ".join(name if name in required else f"[{name}]" for name in properties)
+
+
+def _found_parameters(tool: dict[str, Any]) -> str:
+    required, optional = (_texts(tool.get(name)) for name in ("required", "optional"))
+    return " ".join([*required, *(f"[{name}]" for name in optional)])
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if is_list(value) else []
+
+
+def _first_line(value: Any) -> str:
+    return value.strip().partition("\n")[0] if isinstance(value, str) else ""
 
 
 def _prompt_arguments(prompt: Any) -> str:

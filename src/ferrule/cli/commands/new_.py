@@ -10,6 +10,14 @@ from typing import Final
 
 import click
 
+from ferrule.cli.descriptions import (
+    DescriptionOptions,
+    absolute_server,
+    choice_options,
+    chosen_operations,
+    read_target_description,
+    usable_operations,
+)
 from ferrule.cli.output import say
 
 __all__ = ["command"]
@@ -135,17 +143,39 @@ _README: Final = """\
 _EXAMPLES = """\b
 Examples:
   ferrule new weather && cd weather && python -m pytest
+  ferrule new --from openapi.json --include 'tag:orders' server.py
 """
 
 
 @click.command("new", epilog=_EXAMPLES)
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--name", help="Of the server; the folder's name if not given.")
-def command(folder: Path, name: str | None) -> None:
+@click.option("--from", "source", metavar="OPENAPI", help="A description, from which FOLDER, a .py file, is made.")
+@click.option("--base-url", metavar="URL", help="With --from: where the API is; as the description says if not given.")
+@choice_options
+def command(
+    folder: Path,
+    name: str | None,
+    source: str | None,
+    base_url: str | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+) -> None:
     """Make a project in FOLDER: a server, its tests in both eras, pyproject.toml and README.md.
+
+    With --from, FOLDER is a Python file: a server with one typed function for each operation of an OpenAPI description
+    that --include names, to be renamed, described, joined and thrown out by hand.
 
     Files that are there already are never overwritten.
     """
+    options = DescriptionOptions(base_url=base_url, include=include, exclude=exclude)
+    if source is not None:
+        _make_file(source, folder, options)
+        return
+    if options.are_given:
+        raise click.UsageError("--base-url, --include and --exclude are for --from OPENAPI")
+    if folder.is_file():
+        raise click.UsageError(f"{folder} is a file")
     title = name or folder.resolve().name
     slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "server"
     if not slug[0].isalpha():
@@ -169,3 +199,30 @@ def command(folder: Path, name: str | None) -> None:
     steps = [f"cd {shlex.quote(str(folder))}", "ferrule call server.py add a=2 b=40"]
     steps += ["python -m pytest"] if has_pytest else ["pip install pytest", "python -m pytest"]
     say(f"next: {' && '.join(steps)}")
+
+
+def _make_file(source: str, path: Path, options: DescriptionOptions) -> None:
+    from ferrule.cli.generating import server_file
+    from ferrule.expose import APIClient
+
+    if path.suffix != ".py":
+        raise click.UsageError(f"With --from the last argument is a Python file to write, not {path}")
+    if path.exists():
+        raise click.UsageError(f"{path} is there already; nothing was written")
+    description = read_target_description(source)
+    chosen = chosen_operations(description, source, options, f"ferrule new --from {shlex.quote(source)} {path}")
+    base_url = options.base_url or absolute_server(description)
+    if base_url is None:
+        raise click.UsageError("The description does not say where the API is: add --base-url https://…")
+    try:
+        APIClient(base_url)
+    except ValueError as error:
+        raise click.UsageError(str(error).replace("base_url", "--base-url")) from error
+    usable, skipped = usable_operations(chosen)
+    text = server_file(description, usable, base_url=base_url, is_url_from_document=options.base_url is None)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    for operation, reason in skipped:
+        say(f"left out {operation.label}: {reason}")
+    say(f"made {path}: {len(usable)} functions. Rename them, describe them, throw out what nobody asks for")
+    say(f"next: ferrule list {shlex.quote(str(path))}")

@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from ferrule.cli.connect import ConnectionOptions, target_argument
+from ferrule.cli.descriptions import DescriptionOptions, choice_options, is_description, serve_description
 from ferrule.cli.exits import EXIT_NO_CONNECTION, EXIT_USAGE, Quit, explain
 from ferrule.cli.output import say
 from ferrule.cli.targets import ServerChoice, python_command, read_choice, read_group
@@ -29,6 +30,7 @@ Examples:
   ferrule run https://tools.example/mcp --oauth
   ferrule run "npx -y some-server" --http --port 8001
   ferrule run mcp.json
+  ferrule run openapi.json --base-url https://api.example.com --include 'tag:orders'
 """
 
 
@@ -44,9 +46,12 @@ Examples:
 @click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A Host to accept beside loopback.")
 @click.option("--allow-origin", "allowed_origins", multiple=True, metavar="URL", help="An Origin to accept.")
 @click.option("--mode", default="auto", metavar="ERA", help="Of a bridge: what to speak to the server behind.")
-@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Of a bridge to a URL.")
+@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Of a bridge to a URL, or to an API.")
 @click.option("--token", envvar="FERRULE_TOKEN", metavar="TOKEN", help="Of a bridge to a URL (or $FERRULE_TOKEN).")
 @click.option("--oauth", is_flag=True, help="Of a bridge to a URL: sign in through the browser when asked to.")
+@click.option("--base-url", metavar="URL", help="Of an OpenAPI description: where the API is.")
+@choice_options
+@click.option("--auth-env", metavar="VARIABLE", help="Of an OpenAPI description: holds the API's token or key.")
 @click.option("--fd", "descriptors", type=int, multiple=True, hidden=True)
 @click.option("--exit-on-change", is_flag=True, hidden=True)
 def command(
@@ -64,6 +69,10 @@ def command(
     headers: tuple[str, ...],
     token: str | None,
     oauth: bool,
+    base_url: str | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    auth_env: str | None,
     descriptors: tuple[int, ...],
     exit_on_change: bool,
 ) -> int:
@@ -73,6 +82,9 @@ def command(
     configuration) is started or connected to and passed on: a URL to hosts that only start processes, a
     process to hosts that only know URLs, in either era of the protocol on either side. A configuration with
     several servers becomes one server, in which a tool is called SERVER_TOOL.
+
+    An OpenAPI description (JSON or YAML, a file or a URL) becomes a server whose tools are the operations that
+    --include names; its requests go to --base-url.
     """
     source = click.get_current_context().get_parameter_source
     for option in ("host", "port", "path", "stateless", "allowed_hosts", "allowed_origins"):
@@ -85,14 +97,26 @@ def command(
         raise click.UsageError("--path starts with a slash")
     if workers > 1 and reload:
         raise click.UsageError("--reload is for one process: leave out --workers while you develop")
-    group = read_group(target)
-    choice = None if group is not None else read_choice(target)
-    if (choice is None or choice.file is None) and (reload or workers > 1):
-        raise click.UsageError("--reload and --workers are for Python files with an MCPServer")
     origins = {"allowed_hosts": list(allowed_hosts) or None, "allowed_origins": list(allowed_origins) or None}
     web: dict[str, Any] = {"path": path, **{name: value for name, value in origins.items() if value}}
     if stateless:
         web["stateless"] = True
+    api = DescriptionOptions(base_url=base_url, include=include, exclude=exclude, auth_env=auth_env)
+    if is_description(target, is_asked=api.are_given):
+        if reload or workers > 1:
+            raise click.UsageError("--reload and --workers are for Python files: `ferrule new --from` makes one")
+        if oauth or source("token") is ParameterSource.COMMANDLINE:
+            raise click.UsageError("The token of an API comes from the environment: --auth-env VARIABLE")
+        api.headers = ConnectionOptions(target, headers=headers).header_map()
+        return _serve_app(serve_description(target, api), http, host, port, web, ())
+    if api.are_given:
+        raise click.UsageError(
+            f"--base-url, --include, --exclude and --auth-env are for an OpenAPI description, which {target!r} is not"
+        )
+    group = read_group(target)
+    choice = None if group is not None else read_choice(target)
+    if (choice is None or choice.file is None) and (reload or workers > 1):
+        raise click.UsageError("--reload and --workers are for Python files with an MCPServer")
     connection = ConnectionOptions(target, mode=mode, headers=headers, token=token, oauth=oauth)
     if choice is None:
         assert group is not None
@@ -126,9 +150,13 @@ def _serve_file(
     descriptors: tuple[int, ...],
 ) -> int:
     from ferrule.cli.loading import load_app
+
+    return _serve_app(load_app(path, attribute), http, host, port, web, descriptors)
+
+
+def _serve_app(app: Any, http: bool, host: str, port: int, web: dict[str, Any], descriptors: tuple[int, ...]) -> int:
     from ferrule.transports.hosting.running import run
 
-    app = load_app(path, attribute)
     if not http:
         run(app)
         return 0
