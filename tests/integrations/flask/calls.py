@@ -7,21 +7,23 @@ from json import dumps, loads
 from typing import Any
 
 
-def wsgi_call(endpoint: Any, name: str, headers: dict[str, str]) -> str:
-    """Call a tool without arguments by an endpoint; the text of its answer."""
+def wsgi_call(
+    endpoint: Any, name: str, headers: dict[str, str], path: str = "", host: str = "shop.example", **arguments: Any
+) -> str:
+    """Call a tool by an endpoint, which is mounted at ``/mcp``, or at the root with a path; the text of its answer."""
     body = dumps(
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": {}}}
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
     ).encode()
     environ = {
         "REQUEST_METHOD": "POST",
-        "SCRIPT_NAME": "/mcp",
-        "PATH_INFO": "",
+        "SCRIPT_NAME": "" if path else "/mcp",
+        "PATH_INFO": path,
         "QUERY_STRING": "",
-        "SERVER_NAME": "shop.example",
+        "SERVER_NAME": host,
         "SERVER_PORT": "443",
         "CONTENT_TYPE": "application/json",
         "CONTENT_LENGTH": str(len(body)),
-        "HTTP_HOST": "shop.example",
+        "HTTP_HOST": host,
         "HTTP_ACCEPT": "application/json, text/event-stream",
         "HTTP_MCP_PROTOCOL_VERSION": "2025-11-25",
         "wsgi.url_scheme": "https",

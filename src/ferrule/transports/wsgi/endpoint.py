@@ -68,59 +68,89 @@ class WSGIEndpoint:
         """Serve one request."""
         if "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "") and not environ.get("wsgi.input_terminated"):
             # Without a length nothing says where the body ends (PEP 3333, "Input and Error Streams").
-            start_response(_status(411), [("Content-Length", "0")])
+            start_response(_status(411), [("Content-Type", "text/plain"), ("Content-Length", "0")])
             return []
         body = _read_body(environ, self.endpoint.options.max_body_bytes)
-        refusal = _listen_refusal(environ, body)
-        if refusal is not None:
-            start_response(_status(400), [("Content-Type", "application/json"), ("Content-Length", str(len(refusal)))])
-            return [refusal]
         _loop.open.add(self.endpoint)
-        status, headers, answer = _loop.run(self._serve(_scope(environ), body))
-        if any(name == "content-type" and value.startswith("text/event-stream") for name, value in headers):
-            answer = _last_message(answer)
-            headers = [
-                pair for pair in headers if pair[0] not in ("content-type", "cache-control", "x-accel-buffering")
-            ]
-            headers.append(("content-type", "application/json"))
-        # A host computes hop-by-hop headers itself (PEP 3333, "Other HTTP Features").
-        kept = [(name, value) for name, value in headers if name not in ("connection", "content-length")]
-        if status not in (204, 304):
-            kept.append(("content-length", str(len(answer))))
-        start_response(_status(status), [(name.title(), value) for name, value in kept])
-        return [] if environ["REQUEST_METHOD"] == "HEAD" else [answer]
+        answer = _Answer(body, _listen_id(environ, body))
+        _loop.run(answer.take(self.endpoint, _scope(environ)))
+        start_response(_status(answer.status), answer.headers)
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [answer.body]
 
-    async def _serve(self, scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-        status = 500
-        headers: list[tuple[str, str]] = []
-        chunks: list[bytes] = []
-        is_done = anyio.Event()
-        waiting: list[bytes] = [body]
 
-        async def receive() -> dict[str, Any]:
-            if waiting:
-                return {"type": "http.request", "body": waiting.pop(), "more_body": False}
-            await is_done.wait()
-            return {"type": "http.disconnect"}
+class _Answer:
+    """One request to the endpoint, and its answer in one piece.
 
-        async def send(message: Any) -> None:
-            nonlocal status, headers
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = [
-                    (name.decode("latin-1").lower(), value.decode("latin-1"))
-                    for name, value in message.get("headers", ())
-                ]
-            elif message["type"] == "http.response.body":
-                chunks.append(message.get("body", b""))
-                if not message.get("more_body", False):
-                    is_done.set()
+    Args:
+        sent: body of the request.
+        listen_id: the id of a request for a stream, in a tuple; ``None`` for any other request.
 
+    Attributes:
+        status, body: of the answer.
+    """
+
+    def __init__(self, sent: bytes, listen_id: tuple[Any] | None) -> None:
+        self.status = 500
+        self.body = b""
+        self._listen_id = listen_id
+        self._sent: bytes | None = sent
+        self._headers: list[tuple[str, str]] = []
+        self._is_done = anyio.Event()
+        self._events: EventReader | None = None
+
+    async def take(self, endpoint: HttpEndpoint, scope: dict[str, Any]) -> None:
+        """Let the endpoint answer."""
         try:
-            await self.endpoint(scope, receive, send)
+            await endpoint(scope, self._receive, self._send)
         finally:
-            is_done.set()
-        return status, headers, b"".join(chunks)
+            self._is_done.set()
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """Those of the answer, for a WSGI host."""
+        # A host computes hop-by-hop headers itself (PEP 3333, "Other HTTP Features").
+        replaced = {"connection", "content-length"}
+        added: list[tuple[str, str]] = []
+        if self._events is not None:
+            replaced |= {"content-type", "cache-control", "x-accel-buffering"}
+            added.append(("content-type", "application/json"))
+        kept = [pair for pair in self._headers if pair[0] not in replaced] + added
+        if self.status not in (204, 304):
+            kept.append(("content-length", str(len(self.body))))
+            if not any(name == "content-type" for name, _ in kept):  # validators of WSGI want one
+                kept.append(("content-type", "text/plain"))
+        return [(name.title(), value) for name, value in kept]
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._sent is not None:
+            body, self._sent = self._sent, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._is_done.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self._headers = [
+                (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in message.get("headers", ())
+            ]
+            if any(name == "content-type" and value.startswith("text/event-stream") for name, value in self._headers):
+                self._events = EventReader(_MAX_EVENT_BYTES)
+                if self._listen_id is not None:  # the endpoint would serve it: all its checks have passed
+                    self.status, self.body = 400, _listen_refusal(self._listen_id[0])
+                    self._is_done.set()
+        elif message["type"] == "http.response.body":
+            self._take_body(message.get("body", b""))
+            if not message.get("more_body", False):
+                self._is_done.set()
+
+    def _take_body(self, part: bytes) -> None:
+        if self._events is None:
+            self.body += part
+        elif self._listen_id is None:
+            for event in self._events.feed(part):
+                if isinstance(event, ServerSentEvent) and event.data:
+                    self.body = event.data  # the last one is the answer
 
 
 def _read_body(environ: dict[str, Any], max_bytes: int) -> bytes:
@@ -170,8 +200,8 @@ def _scope(environ: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _listen_refusal(environ: dict[str, Any], body: bytes) -> bytes | None:
-    """Return the error for a request that needs a stream; ``None`` for any other.
+def _listen_id(environ: dict[str, Any], body: bytes) -> tuple[Any] | None:
+    """Return the id of a request that needs a stream, in a tuple; ``None`` for any other.
 
     The endpoint refuses a request whose ``Mcp-Method`` is not its method, so the header is enough.
     """
@@ -181,20 +211,15 @@ def _listen_refusal(environ: dict[str, Any], body: bytes) -> bytes | None:
         message = decode(body)
     except DecodeError:
         return None
-    if not is_object(message) or message.get("method") != "subscriptions/listen":
-        return None
+    return (message.get("id"),) if is_object(message) else None
+
+
+def _listen_refusal(id: Any) -> bytes:
     error = {
         "code": int(JsonRpcErrorCode.METHOD_NOT_FOUND),
         "message": "subscriptions/listen needs a stream, which this server's WSGI host cannot hold; ask again instead",
     }
-    return encode({"jsonrpc": "2.0", "id": message.get("id"), "error": error})
-
-
-def _last_message(stream: bytes) -> bytes:
-    """Return the data of the last event of a stream that has ended: the answer."""
-    reader = EventReader(_MAX_EVENT_BYTES)
-    events = [event for event in reader.feed(stream) if isinstance(event, ServerSentEvent) and event.data]
-    return events[-1].data if events else b""
+    return encode({"jsonrpc": "2.0", "id": id, "error": error})
 
 
 def _status(status: int) -> str:
