@@ -2,6 +2,7 @@
 
     python conformance/server.py --port 3001        serves http://localhost:3001/mcp, both eras
     … --workers 4 --store redis://localhost:6379    the same from four processes without any affinity
+    … --wsgi                                        the same inside a WSGI server, without streams
 
 Written as an author would: what it shows is what `MCPServer` does. The fixtures that go through rounds and those of
 tasks are servers of their own, mounted here.
@@ -32,6 +33,7 @@ STORE_ENV = "FERRULE_CONFORMANCE_STORE"
 parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
 parser.add_argument("--port", type=int, default=3001)
 parser.add_argument("--workers", type=int, default=1)
+parser.add_argument("--wsgi", action="store_true", help="inside a WSGI server (waitress)")
 parser.add_argument("--store", help="redis://… where several workers share what they must")
 options = parser.parse_args(None if __name__ == "__main__" else [])
 if options.store:
@@ -308,7 +310,18 @@ app.mount(rounds.app)
 app.mount(tasks_fixtures.app)
 
 
-if __name__ == "__main__":
+def serve_wsgi(port: int) -> None:
+    """Serve inside waitress, at a free port for 0."""
+    import waitress
+
+    server = waitress.create_server(app.wsgi(path="/mcp", loopback=True), host="127.0.0.1", port=port, threads=8)
+    print(f"serving http://localhost:{server.effective_port}/mcp", flush=True)
+    server.run()
+
+
+if __name__ == "__main__" and options.wsgi:
+    serve_wsgi(options.port)
+elif __name__ == "__main__":
     app.run(
         "http",
         host="localhost",

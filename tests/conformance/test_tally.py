@@ -47,3 +47,11 @@ def test_extensions_that_are_not_served_yet_do_not_count(run: ModuleType, tmp_pa
         scenario(tmp_path, f"server-{part}{number}-2026", "FAILURE")
     scenario(tmp_path, "server-ping-2026", "FAILURE")
     assert len(run.tally(tmp_path)[2]) == 2  # its failure, and that nothing succeeded
+
+
+def test_only_scenarios_that_need_streams_are_left_out_of_a_wsgi_host(run: ModuleType) -> None:
+    """By their whole name: the name of another scenario may begin with it."""
+    own = "server-tools-call-with-progress-2026-11-28T15: tools-call-with-progress: FAILURE: none"
+    other = "server-tools-call-with-progress-bars-2026-11-28T15: a: FAILURE: none"
+    plain = "server-tools-call-simple-text-2026-11-28T15: a: FAILURE: none"
+    assert run.without_streams([own, other, plain]) == ([other, plain], [own])

@@ -118,6 +118,12 @@ def test_a_stream_is_refused(address: tuple[str, int]) -> None:
     assert json.loads(answer)["id"] == 7
 
 
+@pytest.mark.parametrize("mode", ["auto", "2025-11-25"])
+async def test_what_needs_a_stream_is_not_announced(address: tuple[str, int], mode: str) -> None:
+    async with Client(f"http://{address[0]}:{address[1]}/", mode=mode) as client:
+        assert client.server_capabilities["tools"] == {}
+
+
 def test_who_may_not_ask_hears_of_no_stream(address: tuple[str, int]) -> None:
     """The checks come first: origin, authentication, headers."""
     assert request(address, "POST", LISTEN, **LISTEN_HEADERS, Origin="http://evil.example")[0] == 403

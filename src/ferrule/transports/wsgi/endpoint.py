@@ -2,8 +2,8 @@
 
 The requests run on an event loop in a thread of this process, which starts with the first request, so after a host has
 forked its workers. All answers are JSON in one piece: a host gives each request a thread, and a stream would hold it
-for as long as the client likes. So GET is 405, ``subscriptions/listen`` is refused, legacy requests have no sessions,
-and messages that a handler sends before its result are left out.
+for as long as the client likes. So GET is 405, ``subscriptions/listen`` is refused and changes are not announced,
+legacy requests have no sessions, and messages that a handler sends before its result are left out.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ class WSGIEndpoint:
         _loop.open.add(self.endpoint)
         answer = _Answer(body, _listen_id(environ, body))
         _loop.run(answer.take(self.endpoint, _scope(environ)))
+        if answer.status == 200 and _asks_for_capabilities(environ, body):
+            answer.body = _without_streams(answer.body)
         start_response(_status(answer.status), answer.headers)
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [answer.body]
 
@@ -220,6 +222,29 @@ def _listen_refusal(id: Any) -> bytes:
         "message": "subscriptions/listen needs a stream, which this server's WSGI host cannot hold; ask again instead",
     }
     return encode({"jsonrpc": "2.0", "id": id, "error": error})
+
+
+def _asks_for_capabilities(environ: dict[str, Any], body: bytes) -> bool:
+    if environ.get("HTTP_MCP_METHOD", "").strip() == "server/discover":
+        return True
+    if b"initialize" not in body:
+        return False
+    message: Any = decode(body)
+    return is_object(message) and message.get("method") == "initialize"
+
+
+def _without_streams(answer: bytes) -> bytes:
+    """Return the announcement of a server without what needs a stream: changes of lists, updates of resources."""
+    message: Any = decode(answer)
+    result = message.get("result") if is_object(message) else None
+    capabilities = result.get("capabilities") if is_object(result) else None
+    if not is_object(capabilities):
+        return answer
+    for settings in capabilities.values():
+        if is_object(settings):
+            settings.pop("listChanged", None)
+            settings.pop("subscribe", None)
+    return encode(message)
 
 
 def _status(status: int) -> str:
