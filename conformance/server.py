@@ -312,9 +312,9 @@ app.mount(tasks_fixtures.app)
 
 def serve_wsgi(port: int) -> None:
     """Serve inside waitress, at a free port for 0."""
-    import waitress
+    from waitress.server import create_server
 
-    server = waitress.create_server(app.wsgi(path="/mcp", loopback=True), host="127.0.0.1", port=port, threads=8)
+    server: Any = create_server(app.wsgi(path="/mcp", loopback=True), host="127.0.0.1", port=port, threads=8)
     print(f"serving http://localhost:{server.effective_port}/mcp", flush=True)
     server.run()
 

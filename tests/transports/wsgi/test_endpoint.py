@@ -241,7 +241,8 @@ def test_a_body_without_a_length_is_refused_where_nothing_says_where_it_ends() -
     endpoint = shop().wsgi()
     chunked: dict[str, Any] = {"HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": None}
     assert served(endpoint, **chunked)[0] == 411
-    assert served(endpoint, **chunked, **{"wsgi.input_terminated": True})[0] == 200
+    ended: dict[str, Any] = {"wsgi.input_terminated": True}
+    assert served(endpoint, **chunked, **ended)[0] == 200
 
 
 @pytest.mark.parametrize("length", ["-1", "²", "many", "9" * 400])
