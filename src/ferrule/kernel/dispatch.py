@@ -155,6 +155,7 @@ CallOptions = TypedDict(  # noqa: UP013
         "on_progress": OnProgress | None,
         "reset_on_progress": bool,
         "max_total_s": float | None,
+        "headers": Mapping[str, str],
     },
     total=False,
 )
@@ -164,6 +165,7 @@ timeout_s: seconds to wait for the response; no limit by default. On expiry ``no
 on_progress: called with each progress notification; the request then carries a progress token.
 reset_on_progress: each progress notification restarts ``timeout_s``.
 max_total_s: maximum total time in seconds, which progress does not restart.
+headers: further HTTP headers of this request (mirrored parameters); other transports ignore them.
 """
 
 

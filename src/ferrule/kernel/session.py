@@ -8,7 +8,8 @@ itself is refused, because a modern server returns input requests instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ferrule.kernel.concurrency.cancellation import Interruptible, failure_of
 from ferrule.kernel.concurrency.yielding import yield_to_loop
@@ -35,12 +36,21 @@ from ferrule.wire.types import (
     ListRootsResult,
 )
 
-__all__ = ["LOG_LEVELS", "ServerSession", "log_level_passes"]
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["ASKED", "LOG_LEVELS", "RESUMED", "BodyState", "ServerSession", "log_level_passes"]
 
 ResultT = TypeVar("ResultT")
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The log levels of the specification ("Logging", RFC 5424), in rising order of severity."""
+
+ASKED: Final = "asked"
+"""In `ServerSession.notes` after a request was sent to the client."""
+
+RESUMED: Final = "resumed"
+"""In `ServerSession.notes` after the sealed state of an earlier round was opened."""
 
 _NO_NOTES: Final[frozenset[str]] = frozenset()
 
@@ -58,6 +68,15 @@ def log_level_passes(level: str, threshold: str) -> bool:
     return _SEVERITY[level] >= _SEVERITY.get(threshold, 0)
 
 
+class BodyState(Enum):
+    """What `ServerSession.body_task` has in place of a task."""
+
+    NO_TASK = 1
+    """The body runs on another event loop than asyncio's."""
+    ENDED = 2
+    """The body has ended, or was cancelled."""
+
+
 class ServerSession:
     """What a handler can send to its peer while it serves one message; the runner makes one for each message.
 
@@ -66,10 +85,13 @@ class ServerSession:
         loop: the asyncio event loop, where the transport knows it; see `Interruptible`.
         calls: number of messages sent so far; see `yield_to_loop`.
         meta: the raw ``params._meta`` of the message.
-        notes: facts about the request for middleware: ``"asked"`` after a request was sent to the client,
-            ``"resumed"`` after the sealed state of an earlier round was opened.
-        body_task, rounds, manual_answers: state of the layer above, which asks questions in rounds
-            (``ferrule.app.rounds``).
+        notes: facts about the request for middleware: `ASKED`, `RESUMED`.
+        body_task: the asyncio task that runs the body, `BodyState` where there is none, ``None`` before the body
+            starts; set by ``ferrule.app.rounds.run`` and by the tasks extension.
+        rounds: the engine of questions and steps, a ``ferrule.app.rounds.base.Rounds``; set by
+            ``ferrule.app.rounds.run.rounds_of`` at the first question, or before the body if the request has answers.
+        manual_answers: the answers and the state of the input requests that the body returned itself; set by
+            ``ferrule.app.rounds.manual`` and ``suspension``.
     """
 
     __slots__ = ("_dispatch", "body_task", "calls", "connection", "loop", "manual_answers", "meta", "notes", "rounds")
@@ -80,7 +102,7 @@ class ServerSession:
         self.loop: Any = dispatch.loop if isinstance(dispatch, Interruptible) else None
         self.calls = 0
         self.meta = meta
-        self.body_task: Any = None
+        self.body_task: asyncio.Task[Any] | BodyState | None = None
         self.rounds: Any = None
         self.manual_answers: tuple[dict[str, Any], Any] | None = None
         self.notes: frozenset[str] = _NO_NOTES
@@ -232,7 +254,7 @@ class ServerSession:
                 f"{method} cannot be sent in revision {connection.protocol_version}: {error}"
             ) from error
         # A new set: the empty one is shared by all sessions.
-        self.notes |= {"asked"}
+        self.notes |= {ASKED}
         return await self._dispatch.send_raw_request(method, raw, opts)
 
     async def _request_as(

@@ -19,6 +19,7 @@ from ferrule.app.authorization.principals import principal_id, principal_of
 from ferrule.app.execution.running_task import current_task_id
 from ferrule.app.middleware.result_cache import CacheResults, store_of
 from ferrule.kernel.server import CallNext, ServerRequestContext
+from ferrule.kernel.session import RESUMED
 from ferrule.protocol.errors import InternalError, LocalError, MCPError
 from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.stores.rates import MemoryRateLimits
@@ -150,7 +151,7 @@ class RateLimit:
         try:
             return await call_next(ctx)
         finally:
-            if "resumed" not in ctx.session.notes:  # the state was not valid
+            if RESUMED not in ctx.session.notes:  # the state was not valid
                 await self._count(ctx)
 
     def _may_be_a_later_round(self, ctx: Context) -> bool:

@@ -19,6 +19,7 @@ from ferrule.app.application import application_of
 from ferrule.app.authorization.principals import principal_id, principal_of, scopes_of
 from ferrule.app.execution.running_task import current_task_id
 from ferrule.kernel.server import CallNext, ServerRequestContext
+from ferrule.kernel.session import ASKED
 from ferrule.protocol.errors import MCPError
 from ferrule.wire.codec import decode, encode, encode_str
 from ferrule.wire.faults import EncodeError
@@ -111,7 +112,7 @@ class CacheResults:
         if found is not None:
             return decode(found)
         result = await call_next(ctx)
-        if "asked" in ctx.session.notes:  # the result depends on a user's answer
+        if ASKED in ctx.session.notes:  # the result depends on a user's answer
             return result
         kept = self._kept(result)
         if kept is not None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.kernel.concurrency.cancellation import take_back_left_over
 from ferrule.kernel.server import ServerRequestContext
+from ferrule.kernel.session import BodyState
 
 if TYPE_CHECKING:
     from ferrule.app.rounds.base import Rounds
@@ -19,12 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["attach_body", "rounds_of", "run_body"]
 
-
-_NO_TASK: Any = object()
-"""Marks a body that runs on another event loop than asyncio's."""
-
-_ENDED: Any = object()
-"""Marks the call of a body that has ended, or was cancelled."""
+_NO_TASK: Final = BodyState.NO_TASK
+_ENDED: Final = BodyState.ENDED
 
 
 async def run_body(
@@ -163,14 +160,14 @@ def rounds_of(request: ServerRequestContext[Any]) -> Rounds:
             from ferrule.app.rounds.base import PushRounds
 
             session.rounds = PushRounds(request, settings, PushRounds.new_journal(settings))
-        elif session.body_task is _NO_TASK:
+        elif (body_task := session.body_task) is _NO_TASK:
             from ferrule.app.rounds.manual import ManualRounds
 
             session.rounds = ManualRounds(request, settings, ManualRounds.new_journal(settings))
         else:
             from ferrule.app.rounds.replay import ReplayRounds
 
-            session.rounds = ReplayRounds(request, settings, ReplayRounds.new_journal(settings), session.body_task)
+            session.rounds = ReplayRounds(request, settings, ReplayRounds.new_journal(settings), body_task)
     return cast("Rounds", session.rounds)
 
 
@@ -180,8 +177,9 @@ async def _resume(request: ServerRequestContext[Any]) -> None:
 
     session = request.session
     settings = settings_of(request.server)
-    if session.body_task is not _NO_TASK:
-        session.rounds = await ReplayRounds.resume(request, settings, session.body_task)
+    body_task = session.body_task
+    if body_task is not None and not isinstance(body_task, BodyState):
+        session.rounds = await ReplayRounds.resume(request, settings, body_task)
         return
     from ferrule.app.rounds.manual import ManualRounds
     from ferrule.app.rounds.state import open_state

@@ -20,6 +20,7 @@ from ferrule.app.rounds.journal import Journal
 from ferrule.app.rounds.keys import content_digest
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.kernel.server import ServerRequestContext
+from ferrule.kernel.session import RESUMED
 from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.stores.blobs import ValueTooLarge
 from ferrule.wire.codec import Encoded, decode, encode
@@ -120,5 +121,5 @@ async def open_state(request: ServerRequestContext[Any], settings: RoundsSetting
             raise StateExpired("The request state is no longer kept; begin the call again")
         content = decode(body)
     # For middleware: results of a resumed call must not be cached (2026-07-28, "Caching").
-    request.session.notes |= {"resumed"}
+    request.session.notes |= {RESUMED}
     return Journal.from_json(content)

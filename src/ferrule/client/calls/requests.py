@@ -191,7 +191,7 @@ class RequestSender:
         if session.meta:
             sent = {**(params or {}), "_meta": {**session.meta, **meta} if meta else session.meta}
             if headers is not None and (extra := headers()):
-                options = cast("CallOptions", {**options, "headers": extra})
+                options = {**options, "headers": extra}
         elif meta:
             sent = {**(params or {}), "_meta": dict(meta)}
         else:

@@ -284,10 +284,11 @@ class TaskRun:
 
     async def _run(self) -> Any:
         session = self.ctx.session
-        session.body_task = asyncio.current_task()
+        session.body_task = body_task = asyncio.current_task()
         settings = settings_of(self.ctx.server)
         assert self._journal is not None
-        rounds = self._rounds = WaitingRounds(self.ctx, settings, self._journal, session.body_task)
+        assert body_task is not None
+        rounds = self._rounds = WaitingRounds(self.ctx, settings, self._journal, body_task)
         rounds.side = self
         session.rounds = rounds
         rounds.accept({key: ("answer", value) for key, value in self._answers.items()})

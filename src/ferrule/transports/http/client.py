@@ -202,7 +202,7 @@ class StreamableHttp:
             raise ConnectionClosed(f"The connection to {self._where} is closed")
         options = opts or {}
         flight = Flight(self._ids.next(), method, options)
-        headers, is_stateless = self._headers_for(method, params, cast("HttpCallOptions", options).get("headers"))
+        headers, is_stateless = self._headers_for(method, params, options.get("headers"))
         if flight.on_progress is not None or flight.resets:
             params = with_token(params, flight.id)
         body = encode_request(flight.id, method, params)

@@ -23,13 +23,8 @@ __all__ = [
 _QUOTE_CHARS: Final = 300
 
 
-class HttpCallOptions(CallOptions, total=False):
-    """`CallOptions`, and what HTTP adds.
-
-    headers: further headers of this request (mirrored parameters).
-    """
-
-    headers: Mapping[str, str]
+HttpCallOptions = CallOptions
+"""`CallOptions` with ``headers``, which every channel takes and only HTTP sends."""
 
 
 @runtime_checkable
