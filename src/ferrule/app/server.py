@@ -519,7 +519,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
             workers: number of processes that serve HTTP on the same port. Each imports this server again by its file
                 and name: it must be a variable of a module, and this call must be under
                 ``if __name__ == "__main__":``. Workers share sessions, changes and tasks through ``store``.
-            options: of `run_stdio`; or of `HttpOptions` and `run_http`.
+            options: the options of `run_stdio`; or those of `HttpOptions` and `run_http`.
 
         Raises:
             OSError: the address cannot be bound.
@@ -530,25 +530,16 @@ class MCPServer(ComponentRegistry[LifespanT]):
         """
         self.check()
         given = cast("dict[str, Any]", options)
-        if transport == "stdio":
-            from ferrule.transports.stdio.server import run_stdio
+        from ferrule.transports.hosting.by_name import transport_named
 
-            if given:
-                from ferrule.transports.hosting.options import StdioOptions
+        found = transport_named(transport)
+        found.check("run", given, "workers")
+        if workers > 1 and found.has_workers:
+            from ferrule.app.serving.http import serve_workers
 
-                check_options('run("stdio")', given, StdioOptions)
-            run_stdio(self.lowlevel, **given)
-        elif transport == "http":
-            from ferrule.app.serving.http import serve_http, serve_workers
-            from ferrule.transports.hosting.options import HttpRunOptions
-
-            check_options('run("http")', given, HttpRunOptions, "host", "port", "workers")
-            if workers > 1:
-                serve_workers(self, host, port, workers, given)
-            else:
-                serve_http(self, host, port, given)
+            serve_workers(self, host, port, workers, given)
         else:
-            raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
+            found.run(self.lowlevel, self.asgi, host, port, given)
 
     async def run_async(
         self,
@@ -574,22 +565,11 @@ class MCPServer(ComponentRegistry[LifespanT]):
         """
         self.check()
         given = cast("dict[str, Any]", options)
-        if transport == "stdio":
-            from ferrule.transports.stdio.server import serve_stdio
+        from ferrule.transports.hosting.by_name import transport_named
 
-            if given:
-                from ferrule.transports.hosting.options import StdioOptions
-
-                check_options('run_async("stdio")', given, StdioOptions)
-            await serve_stdio(self.lowlevel, **given)
-        elif transport == "http":
-            from ferrule.transports.hosting.options import HttpRunOptions
-            from ferrule.transports.hosting.running import serve_endpoint
-
-            check_options('run_async("http")', given, HttpRunOptions, "host", "port")
-            await serve_endpoint(self.asgi, host, port, given)
-        else:
-            raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
+        found = transport_named(transport)
+        found.check("run_async", given)
+        await found.serve(self.lowlevel, self.asgi, host, port, given)
 
     def serve_worker(self, sockets: list[Any], payload: dict[str, Any], on_started: Callable[..., None]) -> None:
         """Serve on inherited sockets; called in each worker process of `run`.

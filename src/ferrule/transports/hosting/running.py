@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, cast, runtime_checkable
 
 from ferrule._options import check_options
+from ferrule.transports.hosting.by_name import transport_named
 
 if TYPE_CHECKING:
     from ferrule.kernel.server import Server
@@ -54,27 +55,20 @@ def run(
         server: a `Server`, such as `proxy` makes; an `MCPServer` runs itself.
         transport: ``"stdio"`` or ``"http"``.
         host, port: for HTTP; port 0 takes a free one.
-        options: of `run_stdio`; or of `HttpOptions` and `run_http`.
+        options: the options of `run_stdio`; or those of `HttpOptions` and `run_http`.
 
     Raises:
         OSError: the address cannot be bound.
-        TypeError: an option that this transport does not have.
+        TypeError: this transport has no such option.
+        ValueError: there is no such transport.
     """
-    from ferrule.transports.hosting.options import HttpRunOptions, StdioOptions
-
     given: object = server
     if isinstance(given, RunsItself):
         given.run(transport, host=host, port=port, **options)
-    elif transport == "stdio":
-        from ferrule.transports.stdio.server import run_stdio
-
-        check_options('run("stdio")', options, StdioOptions)
-        run_stdio(server, **cast("dict[str, Any]", options))
-    elif transport == "http":
-        check_options('run("http")', options, HttpRunOptions, "host", "port")
-        run_endpoint(partial(asgi, server), host, port, cast("dict[str, Any]", options))
-    else:
-        raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
+        return
+    found = transport_named(transport)
+    found.check("run", options)
+    found.run(server, partial(asgi, server), host, port, cast("dict[str, Any]", options))
 
 
 async def run_async(
@@ -91,23 +85,16 @@ async def run_async(
 
     Raises:
         OSError: the address cannot be bound.
-        TypeError: an option that this transport does not have.
+        TypeError: this transport has no such option.
+        ValueError: there is no such transport.
     """
-    from ferrule.transports.hosting.options import HttpRunOptions, StdioOptions
-
     given: object = server
     if isinstance(given, RunsItself):
         await given.run_async(transport, host=host, port=port, **options)
-    elif transport == "stdio":
-        from ferrule.transports.stdio.server import serve_stdio
-
-        check_options('run_async("stdio")', options, StdioOptions)
-        await serve_stdio(server, **cast("dict[str, Any]", options))
-    elif transport == "http":
-        check_options('run_async("http")', options, HttpRunOptions, "host", "port")
-        await serve_endpoint(partial(asgi, server), host, port, cast("dict[str, Any]", options))
-    else:
-        raise ValueError(f"transport={transport!r}: expected 'stdio' or 'http'")
+        return
+    found = transport_named(transport)
+    found.check("run_async", options)
+    await found.serve(server, partial(asgi, server), host, port, cast("dict[str, Any]", options))
 
 
 def asgi(server: Server[Any], **options: Unpack[AsgiOptions]) -> HttpEndpoint:
