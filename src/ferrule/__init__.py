@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ferrule.app.results.content import File as File
     from ferrule.app.results.content import Image as Image
     from ferrule.app.results.content import Link as Link
+    from ferrule.app.results.content import WithContent as WithContent
     from ferrule.app.rounds.manual import InputRequired as InputRequired
     from ferrule.app.rounds.sealing import StateKey as StateKey
     from ferrule.app.server import MCPServer as MCPServer
@@ -74,6 +75,7 @@ _MODULES: dict[str, str] = {
     "StdioServer": "ferrule.transports.stdio.client",
     "SyncClient": "ferrule.client.sync",
     "ToolError": "ferrule.app.errors",
+    "WithContent": "ferrule.app.results.content",
     "asgi": "ferrule.transports.hosting.running",
     "current_context": "ferrule.app.execution.context",
     "proxy": "ferrule.client.gateway.proxy",
@@ -115,6 +117,7 @@ __all__ = [
     "StdioServer",
     "SyncClient",
     "ToolError",
+    "WithContent",
     "__version__",
     "asgi",
     "current_context",

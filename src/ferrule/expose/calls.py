@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from ferrule.expose.operations import Operation
 from ferrule.expose.projection import Projection
 from ferrule.expose.requests.build import InvalidArgument, build_request
 from ferrule.expose.requests.files import FileContents, InvalidFile, read_file_argument
-from ferrule.expose.results import answer_of
+from ferrule.expose.results import answer_of, with_next_page
 from ferrule.expose.settings import ExposeSettings
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.wire.codec import encode_str
@@ -25,6 +25,9 @@ from ferrule.wire.json_types import is_list
 __all__ = ["MAX_REDIRECTS", "OperationCall"]
 
 logger = logging.getLogger(__name__)
+
+FILE_TIMEOUT_S = 60.0
+"""Seconds for a file of another server."""
 
 MAX_REDIRECTS = 5
 """Redirects of one call that are followed, all of them on the same origin."""
@@ -45,6 +48,7 @@ class OperationCall:
         base_url: of links to large files; ``None`` takes the origin of the outer request.
         path_prefix: of the API below its origin, for redirects that name an absolute path.
         is_output_published: whether the tool has the operation's output schema, which answers then must fit.
+        shows_next_page: whether a list with a further page says which arguments that needs.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class OperationCall:
         base_url: str | None = None,
         path_prefix: str = "",
         is_output_published: bool = False,
+        shows_next_page: bool = True,
     ) -> None:
         self.operation = operation
         self._caller = caller
@@ -65,6 +70,7 @@ class OperationCall:
         self._base_url = base_url
         self._path_prefix = path_prefix
         self._is_output_published = is_output_published
+        self._shows_next_page = shows_next_page
         self._projection = Projection(settings.of(settings.fields, operation), settings.mask)
         self._files = _file_arguments(operation)
         self._check: Callable[[Any], list[str]] | None = None
@@ -89,8 +95,10 @@ class OperationCall:
             raise ToolError(f"The call failed: {error}") from error
         base_url = self._base_url if self._base_url is not None else f"{origin.scheme}://{origin.host}"
         answer = answer_of(operation, request, response, projection=self._projection, base_url=base_url)
-        if self._is_output_published or (self._settings.validate_output == "log" and 200 <= response.status < 300):
+        if self._is_output_published or (self._settings.validate_output != "off" and 200 <= response.status < 300):
             self._compare(answer)
+        if self._shows_next_page:
+            answer = with_next_page(operation, request, response, answer, self._constants)
         return answer
 
     async def _send(self, request: ApiRequest, origin: Origin) -> tuple[ApiRequest, ApiResponse]:
@@ -106,21 +114,25 @@ class OperationCall:
 
     def _redirected(self, request: ApiRequest, response: ApiResponse, origin: Origin) -> ApiRequest | None:
         location = response.header("location")
-        if location is None or response.status not in (301, 302, 303, 307, 308):
+        if not location or response.status not in (301, 302, 303, 307, 308):
             return None
         own = self._base_url or f"{origin.scheme}://{origin.host}"
-        root = urlsplit(own)
-        target = urlsplit(urljoin(f"{root.scheme}://{root.netloc}{self._path_prefix}{request.target}", location))
-        if (target.scheme, target.netloc) != (root.scheme, root.netloc):
+        prefix = self._path_prefix
+        try:
+            root = urlsplit(own)
+            target = urlsplit(urljoin(f"{root.scheme}://{root.netloc}{prefix}{request.target}", location))
+            is_own = target.username is None and _origin(target) == _origin(root)
+        except ValueError:  # brackets in the place of a host, a port that is no number
             return None
-        if not target.path.startswith(self._path_prefix):
+        steps = unquote(target.path).split("/")
+        if not is_own or "." in steps or ".." in steps or not f"{target.path}/".startswith(f"{prefix}/"):
             return None
         changed = response.status == 303 or (response.status in (301, 302) and request.method == "POST")
         keeps = ("content-type",) if changed else ()
         return replace(
             request,
             method="GET" if changed and request.method != "HEAD" else request.method,
-            path=target.path[len(self._path_prefix) :] or "/",
+            path=target.path[len(prefix) :] or "/",
             query=target.query,
             headers=tuple(pair for pair in request.headers if pair[0] not in keeps),
             body=b"" if changed else request.body,
@@ -148,7 +160,11 @@ class OperationCall:
     async def _contents(
         self, ctx: Context[Any], given: Mapping[str, Any]
     ) -> dict[str, FileContents | list[FileContents]]:
+        settings = self._settings
+
         async def read_uri(uri: str) -> FileContents:
+            if uri.lower().startswith(("http://", "https://")):
+                return await fetch_file(uri, settings.file_origins, settings.max_file_bytes)
             return await read_resource(ctx, uri)
 
         made: dict[str, FileContents | list[FileContents]] = {}
@@ -182,6 +198,51 @@ async def read_resource(ctx: Context[Any], uri: str) -> FileContents:
     first = result.contents[0]
     data = first.text.encode("utf-8", "replace") if first.text is not None else b64decode(first.blob or "")
     return FileContents(data=data, filename=uri.rstrip("/").rpartition("/")[2] or None, content_type=first.mime_type)
+
+
+async def fetch_file(url: str, origins: tuple[str, ...], max_bytes: int) -> FileContents:
+    """Return a file of another server; it is asked for without credentials, and redirects are not followed.
+
+    Args:
+        url: of the file.
+        origins: from which files may be read.
+        max_bytes: of the file.
+
+    Raises:
+        InvalidFile: its origin is none of them, or it cannot be read.
+    """
+    from ferrule.protocol.errors import LocalError, MCPError
+    from ferrule.transports.http.aiohttp_backend import AiohttpClient
+    from ferrule.transports.http.backend import HttpClientRequest
+    from ferrule.transports.http.fetching import fetch_bounded
+
+    try:
+        parts = urlsplit(url)
+        allowed = parts.username is None and _origin(parts) in {_origin(urlsplit(origin)) for origin in origins}
+    except ValueError:
+        allowed = False
+    if not allowed:
+        known = ", ".join(origins)
+        raise InvalidFile(f"files are read from {known} only" if known else "files are not read from other servers")
+    http = AiohttpClient()
+    try:
+        request = HttpClientRequest("GET", url.partition("#")[0], {"accept": "*/*"}, b"")
+        status, headers, body = await fetch_bounded(
+            http, request, timeout_s=FILE_TIMEOUT_S, max_bytes=max_bytes, judge=None
+        )
+    except (LocalError, MCPError, OSError) as error:
+        raise InvalidFile(f"the file {url[:200]!r} cannot be read, or is larger than {max_bytes:,} bytes") from error
+    finally:
+        await http.aclose()
+    if status != 200:
+        raise InvalidFile(f"the file {url[:200]!r} cannot be read: its server answered {status}")
+    kind = next((value for name, value in headers.items() if name.lower() == "content-type"), None)
+    return FileContents(data=body, filename=unquote(urlsplit(url).path.rpartition("/")[2]) or None, content_type=kind)
+
+
+def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
+    default = {"http": 80, "https": 443}.get(url.scheme)
+    return url.scheme, url.hostname, default if url.port is None else url.port
 
 
 def origin_of(ctx: Context[Any], forward: tuple[str, ...]) -> Origin:

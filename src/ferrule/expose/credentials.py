@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from inspect import isawaitable
 from typing import Any, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -101,8 +101,9 @@ def _with(request: ApiRequest, secrets: Iterable[tuple[_Place, Secret]]) -> ApiR
             # A value with a space names its scheme itself: "Token abc", "ApiKey abc".
             value = secret if " " in secret or not place.prefix else place.prefix + secret
         if place.location == "query":
-            added = f"{quote(place.name, safe='')}={quote(value, safe='')}"
-            query = f"{query}&{added}" if query else added
+            # A redirect may repeat the one that was sent.
+            others = [pair for pair in query.split("&") if pair and unquote(pair.partition("=")[0]) != place.name]
+            query = "&".join([*others, f"{quote(place.name, safe='')}={quote(value, safe='')}"])
         elif place.location == "cookie":
             headers = _with_cookie(headers, f"{place.name}={quote(value, safe='')}")
         else:

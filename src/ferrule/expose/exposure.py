@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from msgspec.structs import replace
 
+from ferrule._options import suggestion
 from ferrule.app.components.keywords import ToolKeywords
 from ferrule.app.errors import RegistrationError
 from ferrule.app.execution.context import current_context
 from ferrule.app.server import MCPServer
 from ferrule.expose.calls import OperationCall
-from ferrule.expose.choice import choose_operations, matcher
+from ferrule.expose.choice import NothingMatches, choose_operations, matcher
 from ferrule.expose.exchange import Caller
 from ferrule.expose.operations import Body, Field, Operation, Parameter, Skipped, UnusableOperation
 from ferrule.expose.settings import ExposeSettings
@@ -68,6 +69,8 @@ class Exposure:
             for operation in choose_operations(chosen, self.settings.resources, strict=strict)
             if operation.method == "GET"
         }
+        if strict:
+            self._check_names(every)
         self.skipped.clear()
         wanted: dict[str, tuple[Operation, bool]] = {}
         for operation in chosen:
@@ -108,6 +111,26 @@ class Exposure:
         self.skipped.append(Skipped(method=operation.method, path=operation.path, reason=reason))
         logger.warning("%s is not exposed: %s", operation.label, reason)
 
+    def _check_names(self, operations: list[Operation]) -> None:
+        """Raise `NothingMatches` for an option that names an operation which does not exist."""
+        settings = self.settings
+        known = {key for each in operations for key in (each.name, each.operation_id, each.label) if key is not None}
+        options: dict[str, Mapping[str, Any]] = {
+            "rename": settings.rename,
+            "describe": settings.describe,
+            "override": settings.override,
+            "add_parameters": settings.add_parameters,
+            "fields": settings.fields,
+        }
+        for option, given in options.items():
+            for name in given:
+                if name not in known:
+                    near = suggestion(name, sorted(known))
+                    hint = "" if near is None else f"; did you mean {near!r}?"
+                    raise NothingMatches(
+                        f"{option} names {name!r}, which is none of {len(operations)} operations{hint}"
+                    )
+
     def _add_tool(self, operation: Operation) -> str:
         settings = self.settings
         name = settings.of(settings.rename, operation) or operation.name
@@ -124,14 +147,7 @@ class Exposure:
                 ", ".join(operation.reads),
             )
         output = self._output(operation)
-        call = OperationCall(
-            operation,
-            self.caller,
-            settings,
-            constants=constants,
-            base_url=self._base_url,
-            is_output_published=output is not None,
-        )
+        call = self._call(operation, constants, shows_next_page=True, is_output_published=output is not None)
 
         async def run(**arguments: Any) -> Any:  # without a parameter for the context: an argument may have any name
             return await call(current_context(), arguments)
@@ -167,15 +183,39 @@ class Exposure:
             return None
         return operation.schemas().output
 
+    def _call(
+        self,
+        operation: Operation,
+        constants: dict[str, Any],
+        *,
+        shows_next_page: bool,
+        is_output_published: bool = False,
+    ) -> OperationCall:
+        return OperationCall(
+            operation,
+            self.caller,
+            self.settings,
+            constants=constants,
+            base_url=self._base_url,
+            path_prefix="" if self._base_url is None else urlsplit(self._base_url).path.rstrip("/"),
+            is_output_published=is_output_published,
+            shows_next_page=shows_next_page,
+        )
+
     def _input(self, operation: Operation) -> tuple[dict[str, Any], Operation, dict[str, Any]]:
         """Return the input schema without what is the same in every call, the operation, and those values."""
         settings = self.settings
         schemas = operation.schemas()
         schema = {**schemas.input, "properties": dict(schemas.input["properties"])}
         constants: dict[str, Any] = {}
+        headers: Mapping[str, Any] = {name.lower(): value for name, value in settings.parameters.items()}
         for parameter in operation.parameters:
-            if parameter.name in settings.parameters:
-                constants[parameter.argument] = settings.parameters[parameter.name]
+            if parameter.location == "header":  # whose names are the same in capitals
+                given, name = headers, parameter.name.lower()
+            else:
+                given, name = settings.parameters, parameter.name
+            if name in given:
+                constants[parameter.argument] = given[name]
                 schema["properties"].pop(parameter.argument, None)
         if constants:
             required = [name for name in schema.get("required", ()) if name not in constants]
@@ -200,7 +240,7 @@ class Exposure:
 
     def _add_resource(self, operation: Operation) -> str:
         schema, operation, constants = self._input(operation)
-        call = OperationCall(operation, self.caller, self.settings, constants=constants, base_url=self._base_url)
+        call = self._call(operation, constants, shows_next_page=False)
         names = [name for name in schema["properties"] if name in _resource_variables(operation)]
         uri = _resource_uri(self.server.name, operation, names)
         function = _resource_function(call, names)

@@ -11,7 +11,7 @@ FILE_SCHEMA: dict[str, Any] = {
     "properties": {
         "text": {"type": "string", "description": "The contents, if they are text"},
         "base64": {"type": "string", "contentEncoding": "base64", "description": "The contents in base64"},
-        "uri": {"type": "string", "description": "Where to read the contents: a resource of this server"},
+        "uri": {"type": "string", "description": "A resource of this server, or a data: URI"},
         "filename": {"type": "string"},
         "content_type": {"type": "string", "description": "Media type, for instance image/png"},
     },

@@ -32,7 +32,10 @@ MAX_NESTING = 12
 _MESSAGE_NAMES = ("msg", "message", "detail", "title", "reason", "description", "error_description", "error")
 """Members that hold the text of one problem, the best first."""
 
-_PLACE_NAMES = ("loc", "location", "field", "path", "pointer", "name", "param", "parameter", "property")
+_PLACE_NAMES = (
+    "loc", "location", "field", "path", "pointer", "name", "param", "parameter", "property", "propertyPath",
+    "attr", "attribute",
+)  # fmt: skip
 """Members that say what a problem is about."""
 
 _WITHOUT_NEWS = frozenset(
@@ -48,6 +51,9 @@ def problem_text(response: ApiResponse) -> str:
     """Return what an answer with a status of 400 or more says, at most `MAX_PROBLEM_CHARS` characters."""
     lines = [_status_line(response)]
     lines += _messages(response)
+    challenge = response.header("www-authenticate") if response.status == 401 else None
+    if challenge is not None:
+        lines.append(f"It asks for: {_SPACE.sub(' ', challenge[:300])}")
     retry = response.header("retry-after")
     if retry is not None:
         unit = " s" if retry.isdigit() else ""
@@ -98,6 +104,8 @@ def _collect(value: Any, place: str, found: list[str], depth: int) -> None:
 def _collect_object(value: dict[str, Any], place: str, found: list[str], depth: int) -> None:
     about = next((value[name] for name in _PLACE_NAMES if isinstance(value.get(name), str | list)), None)
     message = next((name for name in _MESSAGE_NAMES if isinstance(value.get(name), str) and value[name]), None)
+    if message is None and about is not None:  # a code alone, as GitHub has it
+        message = next((name for name in ("code", "type") if isinstance(value.get(name), str)), None)
     if about is not None and message is not None:
         where = ".".join(str(step) for step in about) if is_list(about) else str(about)
         found.append(f"{where}: {value[message]}")

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Callable, Container
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from ferrule.app.errors import ToolError
-from ferrule.app.results.content import Audio, Embedded, Image, Link
+from ferrule.app.results.content import Audio, Content, Embedded, Image, Link, WithContent
 from ferrule.expose import media_types
 from ferrule.expose.exchange import ApiRequest, ApiResponse
 from ferrule.expose.operations import Operation
 from ferrule.expose.problems import problem_text
 from ferrule.expose.projection import Projection
-from ferrule.wire.codec import decode
+from ferrule.wire.codec import decode, encode_str
 from ferrule.wire.faults import DecodeError
+from ferrule.wire.json_types import is_list, is_object
 
-__all__ = ["MAX_INLINE_FILE_BYTES", "Answer", "answer_of", "next_page"]
+__all__ = ["MAX_INLINE_FILE_BYTES", "Answer", "answer_of", "next_page", "with_next_page"]
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +57,7 @@ def answer_of(
     if status >= 400:
         raise ToolError(problem_text(response))
     if status in (301, 302, 303, 307, 308):
-        location = (response.header("location") or "")[:500]
+        location = _shown_url(response.header("location") or "")
         return f"The API answered {status} and points to {location}" if location else f"The API answered {status}"
     content_type = response.header("content-type") or ""
     if not response.body:
@@ -70,24 +73,115 @@ def answer_of(
     return _file(operation, request, response, content_type, base_url, max_inline_bytes)
 
 
-def next_page(operation: Operation, response: ApiResponse) -> dict[str, Any] | None:
-    """Return the arguments that the next page of a list needs, from the ``next`` link of an answer (RFC 8288).
+def next_page(operation: Operation, request: ApiRequest, response: ApiResponse) -> dict[str, Any] | None:
+    """Return the arguments that the next page of a list needs, from the ``next`` link of an answer.
 
-    ``None`` where there is no such link, or it changes nothing that is an argument.
+    The link stands in the header ``Link`` (RFC 8288) or in the body, in one of the forms that are common: ``next``,
+    ``links.next``, ``_links.next.href`` (HAL), ``paging.next``, ``@odata.nextLink``. ``None`` where there is none, or
+    it changes nothing that is an argument.
     """
-    link = response.header("link")
-    if link is None or len(link) > 8192:
+    link = _link_header(response.header("link")) or _link_in(response)
+    if link is None or len(link) > _MAX_LINK:
         return None
-    for part in link.split(","):
-        target, _, parameters = part.partition(";")
-        if "rel=next" in parameters.replace('"', "").replace(" ", "").lower().split(";"):
-            values = dict(parse_qsl(urlsplit(target.strip().strip("<>")).query))
-            return {
-                parameter.argument: values[parameter.name]
-                for parameter in operation.parameters
-                if parameter.location == "query" and parameter.name in values
-            } or None
+    try:
+        values = parse_qs(urlsplit(link).query, keep_blank_values=True, max_num_fields=100)
+        given = parse_qs(request.query, keep_blank_values=True, max_num_fields=1000)
+    except ValueError:
+        return None
+    if all(given.get(name) == value for name, value in values.items()):
+        return None
+    schemas: dict[str, Any] = operation.schemas().input["properties"]
+    return {
+        parameter.argument: _argument(values[parameter.name], schemas.get(parameter.argument))
+        for parameter in operation.parameters
+        if parameter.location == "query" and parameter.name in values and parameter.argument in schemas
+    } or None
+
+
+def with_next_page(
+    operation: Operation, request: ApiRequest, response: ApiResponse, answer: Answer, hidden: Container[str] = ()
+) -> Answer:
+    """Return an answer of data with a line for the model, if there is a next page: the arguments that it needs.
+
+    Args:
+        operation, request, response: of the call.
+        answer: of `answer_of`.
+        hidden: arguments that a model does not give.
+    """
+    if operation.method != "GET" or not (is_list(answer) or is_object(answer)) or not 200 <= response.status < 300:
+        return answer
+    found = next_page(operation, request, response)
+    shown = {name: value for name, value in (found or {}).items() if name not in hidden}
+    if not shown or any(isinstance(part, Content) for part in (answer if is_list(answer) else ())):
+        return answer
+    return WithContent(answer, [f"Next page: call again with {encode_str(shown)} and the other arguments as they are"])
+
+
+def _link_header(header: str | None) -> str | None:
+    if header is None or len(header) > 4 * _MAX_LINK:
+        return None
+    for target, parameters in _LINK.findall(header):
+        for relation in _RELATION.findall(parameters):
+            if "next" in relation.strip('"').lower().split():
+                return str(target)
     return None
+
+
+def _link_in(response: ApiResponse) -> str | None:
+    if b"next" not in response.body or response.is_cut:
+        return None
+    try:
+        body = decode(response.body)
+    except DecodeError:
+        return None
+    for path in _NEXT_LINKS:
+        found: Any = body
+        for step in path:
+            found = found.get(step) if is_object(found) else None
+        if isinstance(found, str) and ("?" in found or found.startswith(("/", "http"))):
+            return found
+    return None
+
+
+def _argument(values: list[str], schema: Any) -> Any:
+    """Return the values of a query parameter as the argument has them."""
+    kind = schema.get("type") if is_object(schema) else None
+    if kind == "array":
+        inner = schema.get("items") if is_object(schema) else None
+        return [_argument([value], inner) for value in values]
+    for name, convert in _CONVERTED.items():
+        if kind == name or (is_list(kind) and name in kind):
+            try:
+                return convert(values[0])
+            except (ValueError, LookupError):
+                break
+    return values[0]
+
+
+_MAX_LINK = 2048
+"""Characters of a link to the next page."""
+
+_LINK = re.compile(r"<([^<>]*)>([^<]*)")
+_RELATION = re.compile(r";\s*rel\s*=\s*(\"[^\"]*\"|[^\s;,\"]+)", re.IGNORECASE)
+_NEXT_LINKS = (
+    ("next",), ("links", "next"), ("links", "next", "href"), ("_links", "next", "href"), ("next", "href"),
+    ("paging", "next"), ("pagination", "next"), ("meta", "next"), ("next_page_url",), ("next_url",), ("nextLink",),
+    ("@odata.nextLink",),
+)  # fmt: skip
+_CONVERTED: dict[str, Callable[[str], Any]] = {
+    "integer": int, "number": float, "boolean": {"true": True, "false": False}.__getitem__,
+}  # fmt: skip
+
+
+def _shown_url(url: str) -> str:
+    """Return a URL for the model; user and password are left out, and a long one is cut."""
+    try:
+        parts = urlsplit(url[:2000])
+        if parts.username is not None or parts.password is not None:
+            url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    except ValueError:
+        pass
+    return "".join(character for character in url[:500] if character >= " ")
 
 
 def _failure_text(response: ApiResponse) -> str:
@@ -101,7 +195,7 @@ def _without_body(operation: Operation, response: ApiResponse) -> str:
         shown = [f"{name}: {value}" for name, value in response.headers if name in _SHOWN_OF_HEAD]
         return "\n".join([f"The API answered {response.status}", *shown])
     location = response.header("location")
-    return "Done" if location is None else f"Done: {location[:500]}"
+    return "Done" if location is None else f"Done: {_shown_url(location)}"
 
 
 _SHOWN_OF_HEAD = frozenset({"content-type", "content-length", "last-modified", "etag", "link", "location"})

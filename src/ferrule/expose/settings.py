@@ -41,6 +41,8 @@ class ExposeSettings(Struct, frozen=True, kw_only=True):
         resources: operations with ``GET`` that become resources instead of tools.
         fields: members of answers that are kept, by operation.
         mask: patterns of names of members of answers whose values are replaced.
+        file_origins: ``https`` origins from which a file that a model names is read: ``https://files.example.com``.
+        max_file_bytes: of one such file.
         max_response_bytes: of an answer that are read.
         timeout_s: seconds that one call may take.
         scopes: that a token must allow, as for any tool.
@@ -60,6 +62,8 @@ class ExposeSettings(Struct, frozen=True, kw_only=True):
     resources: Include = ()
     fields: Mapping[str, Iterable[str]] = field(default_factory=dict[str, Iterable[str]])
     mask: tuple[str, ...] = ()
+    file_origins: tuple[str, ...] = ()
+    max_file_bytes: int = 16 * 1024 * 1024
     max_response_bytes: int = 8 * 1024 * 1024
     timeout_s: float | None = 60.0
     scopes: Any = ()
@@ -89,6 +93,8 @@ class ExposeKeywords(TypedDict, total=False):
     resources: Include
     fields: Mapping[str, Iterable[str]]
     mask: tuple[str, ...]
+    file_origins: tuple[str, ...]
+    max_file_bytes: int
     max_response_bytes: int
     timeout_s: float | None
     scopes: Any

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ferrule.expose.applications import Exposable
-from ferrule.expose.description.merge import merge_descriptions, renamed
+from ferrule.expose.description.merge import merge_descriptions, renamed, with_slashes
 from ferrule.expose.description.reader import Description, read_description
 from ferrule.expose.settings import ValidateOutput
 from ferrule.integrations.starlette import mount
@@ -86,6 +86,7 @@ def _described(app: Any) -> Description:
             app.openapi_schema = kept
     routes = [route for route in every_route(app) if getattr(route, "unique_id", None)]  # plain ones have none
     description = renamed(read_description(document), _function_names(routes))
+    description = with_slashes(description, _paths_in_paths(routes))
     proven = {
         (method, str(route.path_format)) for route in routes if _is_proven(route) for method in route.methods or ()
     }
@@ -129,3 +130,16 @@ def _is_proven(route: Any) -> bool:
             or route.response_model_exclude
         )
     )
+
+
+def _paths_in_paths(routes: list[Any]) -> dict[str, frozenset[str]]:
+    """Return the parameters that may be several steps, ``{file:path}``, by path."""
+    from starlette.convertors import PathConvertor
+
+    found: dict[str, frozenset[str]] = {}
+    for route in routes:
+        convertors: dict[str, Any] = getattr(route, "param_convertors", {})  # mounts of other kinds have none
+        names = frozenset(name for name, made in convertors.items() if isinstance(made, PathConvertor))
+        if names:
+            found[str(route.path_format)] = names
+    return found

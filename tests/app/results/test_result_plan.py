@@ -18,7 +18,7 @@ import msgspec
 import pydantic
 import pytest
 
-from ferrule import Audio, Embedded, File, Image, Link
+from ferrule import Audio, Embedded, File, Image, Link, WithContent
 from ferrule.app.errors import ResultError
 from ferrule.app.results import result_plan as results
 from ferrule.app.results.result_plan import WRAP_MARKER, wrap_schema
@@ -589,3 +589,24 @@ def test_a_tool_may_return_what_another_tool_gave(revision):
     plan = plan_result(str)
     given = plan.project("a", revision)
     assert plan.project(given, revision) == given
+
+
+@pytest.mark.parametrize("revision", [MODERN, OBJECT_ONLY, TEXT_ONLY], ids=lambda r: r.version)
+def test_content_beside_data_changes_nothing_of_the_data(revision):
+    """A line for the model, or a picture, must not cost a program its structured content."""
+    for returns in (EMPTY, list[int], WithContent):
+        plan = plan_result(returns, encoder=lambda value: f"encoded {value}")
+        alone = plan.project([1, 2], revision)
+        beside = plan.project(WithContent([1, 2], ["more", Image(b"x", mime_type="image/png")]), revision)
+        assert beside.structured_content == alone.structured_content
+        assert beside.content[:1] == alone.content
+        assert [block.type for block in beside.content[1:]] == ["text", "image"]
+        assert plan.project(WithContent([1, 2]), revision) == alone
+
+
+def test_content_beside_data_is_checked_with_it():
+    plan = plan_result(EMPTY, output_schema={"type": "array"}, max_bytes=100)
+    with pytest.raises(ResultError, match="does not fit"):
+        plan.project(WithContent({"a": 1}, ["more"]), MODERN)
+    with pytest.raises(ResultError, match="at most"):
+        plan.project(WithContent([1], ["x" * 200]), MODERN)

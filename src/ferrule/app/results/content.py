@@ -8,13 +8,15 @@ path.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import Any, ClassVar, cast
 
 from ferrule._options import explains_arguments
 from ferrule.wire.types import Annotations, Icon, ResourceContents, ToolContentBlock
+from ferrule.wire.types.base import Result
 
-__all__ = ["Audio", "Content", "Embedded", "File", "Image", "Link"]
+__all__ = ["Audio", "Content", "Embedded", "File", "Image", "Link", "WithContent"]
 
 
 class Content:
@@ -296,3 +298,18 @@ def _guess(name: str | PathLike[str] | None) -> str | None:
         return own
     found, encoding = mimetypes.guess_type(fspath(name))
     return found if encoding is None else _OF_ENCODING.get(encoding, "application/octet-stream")
+
+
+class WithContent(Result, kw_only=False):
+    """Data, with further content behind its text.
+
+    The data are what they would be if the tool returned them alone: structured content, and their text by the tool's
+    encoder. A list of data and content would be content only.
+
+    Attributes:
+        data: any value that a tool may return as data.
+        content: texts, pictures, files and links that come after the text of the data.
+    """
+
+    data: Any
+    content: Sequence[Content | ToolContentBlock | ResourceContents | str] = ()

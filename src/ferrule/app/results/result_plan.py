@@ -28,7 +28,7 @@ import msgspec
 from msgspec import UNSET
 
 from ferrule.app.errors import ResultError, SignatureError
-from ferrule.app.results.content import Content
+from ferrule.app.results.content import Content, WithContent
 from ferrule.app.signatures import adapters
 from ferrule.app.signatures.annotations import shape_of
 from ferrule.app.signatures.coercion import say
@@ -183,6 +183,8 @@ class ResultPlan:
         if isinstance(value, Result | InputRequiredResult):
             if isinstance(value, ToolResult):
                 return self._own_result(value, revision)
+            if isinstance(value, WithContent):
+                return self._with_content(value, revision)
             if isinstance(value, _FOREIGN_RESULTS):
                 raise ResultError(
                     f"it is a {type(value).__name__}, the result of another request: return what is in it"
@@ -273,6 +275,12 @@ class ResultPlan:
             return
         if not self.has_opaque_part:  # `_check_opaque` checks the others in any case
             self._fit(plain)
+
+    def _with_content(self, value: WithContent, revision: _Revision) -> ToolResult:
+        blocks = [ToolContentBlock("text", part) if isinstance(part, str) else _block(part) for part in value.content]
+        self._check_blocks(blocks)
+        result = self._data(value.data, revision)
+        return msgspec.structs.replace(result, content=[*result.content, *blocks])
 
     def _own_result(self, result: ToolResult, revision: _Revision) -> ToolResult:
         """Return a `ToolResult` that the tool itself made, after checking its size and structured content."""

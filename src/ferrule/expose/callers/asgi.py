@@ -58,6 +58,9 @@ class ASGICaller:
 
     async def call(self, request: ApiRequest, origin: Origin, *, max_bytes: int) -> ApiResponse:
         """See `Caller.call`."""
+        if "%2f" in request.path.lower():
+            # An ASGI path is decoded, so such a value would lead to another operation.
+            raise CallerUnavailable("a value in the path must not have a slash, which this API reads as a further step")
         exchange = _Exchange(request, max_bytes)
         scope = self._scope(request, origin)
         task = current_runtime().spawn(lambda: self._run(request, scope, exchange))

@@ -11,7 +11,7 @@ from ferrule.expose.description.names import clean, operation_names, path_name, 
 from ferrule.expose.description.reader import Description
 from ferrule.expose.operations import Operation
 
-__all__ = ["merge_descriptions", "renamed"]
+__all__ = ["merge_descriptions", "renamed", "with_slashes"]
 
 
 def renamed(description: Description, names: Mapping[str, str]) -> Description:
@@ -28,6 +28,27 @@ def renamed(description: Description, names: Mapping[str, str]) -> Description:
         found = shorten(clean(name), name)
         made.append(replace(operation, name=found) if found and taken[found.lower()] == 1 else operation)
     return replace(description, operations=tuple(made))
+
+
+def with_slashes(description: Description, names: Mapping[str, frozenset[str]]) -> Description:
+    """Return a description in which some path parameters may be several steps of the path.
+
+    Args:
+        description: as read.
+        names: of these parameters, by path.
+    """
+
+    def changed(operation: Operation) -> Operation:
+        several = names.get(operation.path, frozenset())
+        if not several:
+            return operation
+        parameters = tuple(
+            replace(each, allow_reserved=True) if each.location == "path" and each.name in several else each
+            for each in operation.parameters
+        )
+        return replace(operation, parameters=parameters)
+
+    return replace(description, operations=tuple(changed(operation) for operation in description.operations))
 
 
 def merge_descriptions(parts: Sequence[tuple[str, Description]]) -> Description:

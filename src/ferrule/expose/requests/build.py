@@ -11,7 +11,7 @@ from ferrule.expose.exchange import ApiRequest
 from ferrule.expose.operations import Body, Field, Operation, Parameter
 from ferrule.expose.requests.files import FileContents
 from ferrule.expose.requests.multipart import multipart
-from ferrule.expose.requests.styles import header_value, path_value, query_pairs, text_of
+from ferrule.expose.requests.styles import content_text, cookie_pairs, header_value, path_value, query_pairs, text_of
 from ferrule.wire.codec import encode, encode_str
 from ferrule.wire.json_types import is_list, is_object
 
@@ -57,11 +57,11 @@ def build_request(
             elif parameter.location == "query":
                 query += query_pairs(parameter, value)
             elif parameter.location == "querystring":
-                raw_query = _form(value if is_object(value) else {"": value})
+                raw_query = _query_string(parameter, value)
             elif parameter.location == "header":
                 headers.append((parameter.name.lower(), header_value(parameter, value)))
             else:
-                cookies += _cookies(parameter, value)
+                cookies += [f"{name}={text}" for name, text in cookie_pairs(parameter, value)]
         except ValueError as error:
             raise InvalidArgument(f"`{parameter.argument}` {error}") from error
     if cookies:
@@ -82,11 +82,11 @@ def build_request(
     )
 
 
-def _cookies(parameter: Parameter, value: Any) -> list[str]:
-    pairs = query_pairs(parameter, value)
-    if any(character < "!" or character in ";\x7f" for _, text in pairs for character in text):
-        raise ValueError("must not have spaces or semicolons, since it is a cookie")
-    return [f"{name}={text}" for name, text in pairs]
+def _query_string(parameter: Parameter, value: Any) -> str:
+    """Return a parameter that is the whole query (OpenAPI 3.2, ``in: querystring``)."""
+    if is_object(value) and parameter.content_type is not None and media_types.is_form(parameter.content_type):
+        return _form(value)
+    return quote(content_text(parameter, value), safe="")
 
 
 def _body(

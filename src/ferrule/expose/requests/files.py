@@ -6,6 +6,7 @@ import binascii
 from base64 import b64decode
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
@@ -58,6 +59,8 @@ async def read_file_argument(name: str, value: Any, read_uri: ReadUri) -> FileCo
             found = FileContents(data=b64decode(str(value["base64"]), validate=True))
         except (binascii.Error, ValueError) as error:
             raise InvalidFile(f"`{name}.base64` is no base64") from error
+    elif str(value["uri"])[:5].lower() == "data:":
+        found = _data_uri(name, str(value["uri"]))
     else:
         found = await read_uri(str(value["uri"]))
     return FileContents(
@@ -65,3 +68,18 @@ async def read_file_argument(name: str, value: Any, read_uri: ReadUri) -> FileCo
         filename=filename or found.filename or "file",
         content_type=content_type or found.content_type,
     )
+
+
+def _data_uri(name: str, uri: str) -> FileContents:
+    """Return the contents of a ``data:`` URI (RFC 2397)."""
+    head, comma, rest = uri[5:].partition(",")
+    is_base64 = head.lower().endswith(";base64")
+    kind = head[: -len(";base64")] if is_base64 else head
+    try:
+        data = unquote_to_bytes(rest)
+        data = b64decode(data, validate=True) if is_base64 else data
+    except (binascii.Error, ValueError) as error:
+        raise InvalidFile(f"`{name}.uri` has data that is no base64") from error
+    if not comma:
+        raise InvalidFile(f"`{name}.uri` is no data URI: it has no comma")
+    return FileContents(data=data, content_type=kind or "text/plain;charset=US-ASCII")

@@ -29,7 +29,8 @@ def multipart(
     """
     boundary = token_hex(16)
     chunks: list[bytes] = []
-    for name, value, part_type in parts:
+    for name, value, described in parts:
+        part_type = _one_type(described)
         contents = files.get(name)
         if contents is not None:
             for file in contents if isinstance(contents, list) else [contents]:
@@ -42,6 +43,11 @@ def multipart(
             chunks += _part(boundary, name, data, part_type or ("application/json" if is_json else None), None)
     chunks.append(f"--{boundary}--\r\n".encode())
     return f"{media_types.plain(content_type)}; boundary={boundary}", b"".join(chunks)
+
+
+def _one_type(described: str | None) -> str | None:
+    """Return the media type of a part; of several that are allowed (``image/png, image/jpeg``) the value decides."""
+    return None if described is None or "," in described or media_types.is_wildcard(described) else described
 
 
 def _part(boundary: str, name: str, data: bytes, content_type: str | None, filename: str | None) -> list[bytes]:

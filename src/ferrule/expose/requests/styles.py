@@ -6,18 +6,22 @@ too: an argument never changes which operation is called.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
+from ferrule.expose import media_types
 from ferrule.expose.operations import Parameter
 from ferrule.wire.codec import encode_str
 from ferrule.wire.json_types import is_array, is_object
 
-__all__ = ["header_value", "path_value", "query_pairs", "text_of"]
+__all__ = ["content_text", "cookie_pairs", "header_value", "path_value", "query_pairs", "text_of"]
 
 _KEPT_IN_QUERY = ":/?@!$'()*,;"
 """Reserved characters that ``allowReserved`` leaves in a query value. ``&``, ``=``, ``+``, ``#`` and brackets would
 change what is read."""
+
+_COOKIE_OCTETS = "!#$&'()*+/:<=>?@[]^`{|}"
 
 
 def text_of(value: Any) -> str:
@@ -31,6 +35,12 @@ def text_of(value: Any) -> str:
     return encode_str(value)
 
 
+def content_text(parameter: Parameter, value: Any) -> str:
+    """Return a value as the media type of the parameter has it: JSON, or text as it is."""
+    kind = parameter.content_type
+    return text_of(value) if kind is not None and not media_types.is_json(kind) else encode_str(value)
+
+
 def path_value(parameter: Parameter, value: Any) -> str:
     """Return what stands in the path for a parameter, percent-encoded.
 
@@ -38,7 +48,7 @@ def path_value(parameter: Parameter, value: Any) -> str:
         ValueError: it would be empty, or a step of its own that leads elsewhere (``.``, ``..``).
     """
     if parameter.style == "content":
-        made = _quoted(encode_str(value) if not isinstance(value, str) else value)
+        made = _quoted(content_text(parameter, value))
     elif parameter.style == "label":
         made = _prefixed(parameter, value, ".", ".")
     elif parameter.style == "matrix":
@@ -56,10 +66,13 @@ def path_value(parameter: Parameter, value: Any) -> str:
 
 def query_pairs(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
     """Return the names and values that a query or form parameter becomes, percent-encoded."""
+    return _query_pairs(parameter, value, _reserved_kept if parameter.allow_reserved else _quoted)
+
+
+def _query_pairs(parameter: Parameter, value: Any, quoted: Callable[[str], str]) -> list[tuple[str, str]]:
     name = _quoted(parameter.name)
-    quoted = _reserved_kept if parameter.allow_reserved else _quoted
     if parameter.style == "content":
-        return [(name, quoted(encode_str(value)))]
+        return [(name, quoted(content_text(parameter, value)))]
     if is_object(value):
         return _object_pairs(parameter, name, value, quoted)
     if is_array(value):
@@ -68,6 +81,24 @@ def query_pairs(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
             return [(name, text) for text in texts]
         return [(name, _delimiter(parameter).join(texts))] if texts else []
     return [(name, quoted(text_of(value)))]
+
+
+def cookie_pairs(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
+    """Return the names and values of cookies.
+
+    What may stand in a cookie stands there as it is (RFC 6265, section 4.1.1): servers do not decode cookies. Anything
+    else is percent-encoded, except in the style ``cookie``, which encodes nothing.
+
+    Raises:
+        ValueError: the style is ``cookie``, and the value has spaces, commas, semicolons, quotes or other characters
+            that no cookie has.
+    """
+    if parameter.style != "cookie":
+        return _query_pairs(parameter, value, lambda text: quote(text, safe=_COOKIE_OCTETS))
+    pairs = _query_pairs(parameter, value, str)
+    if any(not ("!" <= character <= "~") or character in '",;\\' for _, text in pairs for character in text):
+        raise ValueError("must not have spaces, commas, semicolons, quotes or other letters than ASCII: it is a cookie")
+    return pairs
 
 
 def _object_pairs(parameter: Parameter, name: str, value: dict[str, Any], quoted: Any) -> list[tuple[str, str]]:
@@ -92,10 +123,10 @@ def header_value(parameter: Parameter, value: Any) -> str:
     """Return the value of a header.
 
     Raises:
-        ValueError: it has a line break or another control character.
+        ValueError: it has a line break or another control character, or one that is not in Latin-1.
     """
     if parameter.style == "content":
-        made = value if isinstance(value, str) else encode_str(value)
+        made = content_text(parameter, value)
     elif is_object(value):
         pairs = value.items()
         made = ",".join(f"{key}={text_of(v)}" if parameter.explode else f"{key},{text_of(v)}" for key, v in pairs)
@@ -105,6 +136,8 @@ def header_value(parameter: Parameter, value: Any) -> str:
         made = text_of(value)
     if any(character < " " or character == "\x7f" for character in made):
         raise ValueError("must not have control characters, since it is a header")
+    if any(character > "\xff" for character in made):  # RFC 9110, section 5.5
+        raise ValueError("must have letters of Latin-1 only, since it is a header")
     return made
 
 
