@@ -108,6 +108,16 @@ def test_a_slash_in_a_value_does_not_lead_to_another_operation() -> None:
     assert seen(get("/users/1%252Fdelete"))["PATH_INFO"] == "/users/1%2Fdelete"
 
 
+def test_the_prefix_of_the_outer_request_wins_and_a_redirect_names_it() -> None:
+    outer = Origin(scope={"ferrule.wsgi.script_name": "/outer"})
+    environ = seen(get("/a", route="/a"), outer, script_name="/own")
+    assert (environ["SCRIPT_NAME"], environ["PATH_INFO"], environ["REQUEST_URI"]) == ("/outer", "/a", "/outer/a")
+    environ = seen(get("/outer/a", query="b=1"), outer)
+    assert (environ["SCRIPT_NAME"], environ["PATH_INFO"], environ["REQUEST_URI"]) == ("/outer", "/a", "/outer/a?b=1")
+    assert seen(get("/outer/a", route="/outer/{b}"), outer)["PATH_INFO"] == "/outer/a"
+    assert seen(get("/a"), Origin(scope={}), script_name="/own")["SCRIPT_NAME"] == "/own"
+
+
 def test_one_thread_at_a_time_is_what_the_application_is_told() -> None:
     assert seen()["wsgi.multithread"] is True
     assert seen(max_threads=1)["wsgi.multithread"] is False

@@ -8,7 +8,13 @@ from typing import Any
 
 
 def wsgi_call(
-    endpoint: Any, name: str, headers: dict[str, str], path: str = "", host: str = "shop.example", **arguments: Any
+    endpoint: Any,
+    name: str,
+    headers: dict[str, str],
+    path: str = "",
+    host: str = "shop.example",
+    script_name: str | None = None,
+    **arguments: Any,
 ) -> str:
     """Call a tool by an endpoint, which is mounted at ``/mcp``, or at the root with a path; the text of its answer."""
     body = dumps(
@@ -16,7 +22,7 @@ def wsgi_call(
     ).encode()
     environ = {
         "REQUEST_METHOD": "POST",
-        "SCRIPT_NAME": "" if path else "/mcp",
+        "SCRIPT_NAME": ("" if path else "/mcp") if script_name is None else script_name,
         "PATH_INFO": path,
         "QUERY_STRING": "",
         "SERVER_NAME": host,

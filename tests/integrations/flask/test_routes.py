@@ -10,6 +10,7 @@ import pytest
 
 from ferrule import Client
 from ferrule.expose import NothingMatches, UnknownFramework, expose
+from ferrule.integrations.flask import mount
 from tests.integrations.flask.calls import wsgi_call
 
 flask = pytest.importorskip("flask")
@@ -356,6 +357,21 @@ async def test_a_prefix_of_the_application_stands_in_its_links() -> None:
     app.config["APPLICATION_ROOT"] = "/shop"
     mcp = expose(app, include="who", forward_headers=("authorization",))
     assert "https://shop.example/shop/who" in wsgi_call(mcp.wsgi(), "who", {"authorization": "Bearer good"})
+
+
+async def test_the_prefix_of_a_mounted_application_stands_in_its_links_and_redirects() -> None:
+    """As below DispatcherMiddleware, or where a server sets SCRIPT_NAME."""
+    app, _ = guarded()
+
+    @app.get("/elsewhere")
+    def elsewhere() -> Any:
+        return flask.redirect(flask.url_for("who"))
+
+    mcp = expose(app, include=["who", "elsewhere"], forward_headers=("authorization",))
+    mount(app, mcp)
+    for name in ("who", "elsewhere"):
+        text = wsgi_call(app, name, {"authorization": "Bearer good"}, "/mcp", script_name="/shop")
+        assert "https://shop.example/shop/who" in text
 
 
 async def test_a_redirect_for_a_slash_is_followed() -> None:

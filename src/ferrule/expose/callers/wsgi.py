@@ -20,6 +20,7 @@ from anyio.lowlevel import RunVar
 from msgspec import Struct
 
 from ferrule.expose.exchange import ApiRequest, ApiResponse, CallerUnavailable, Origin
+from ferrule.transports.wsgi.scope import SCRIPT_NAME_KEY
 
 __all__ = ["MAX_THREADS", "WSGICaller"]
 
@@ -36,7 +37,8 @@ class WSGICaller:
 
     Args:
         app: the application.
-        script_name: the prefix that the application is mounted under, for the links that it makes.
+        script_name: the prefix that the application is mounted under, for the links that it makes. Where the endpoint
+            stands beside an application (`WSGIEndpoint.beside`), the prefix of the outer request is used in its place.
         max_threads: requests that are in the application at the same time; ``1`` for one that no threads may share.
         context: returns the context variables that a request runs with (PEP 567); those of the call without it.
     """
@@ -113,12 +115,17 @@ class WSGICaller:
 
     def _environ(self, request: ApiRequest, origin: Origin) -> dict[str, Any]:
         host, port = _split_host(origin.host)
+        script_name = self._script_name(origin)
+        path = request.path
+        if not request.route and script_name and path.startswith(f"{script_name}/"):
+            path = path[len(script_name) :]  # a redirect names the whole path
+        target = script_name + path + (f"?{request.query}" if request.query else "")
         environ: dict[str, Any] = {
             "REQUEST_METHOD": request.method,
-            "SCRIPT_NAME": _native(self.script_name),
-            "PATH_INFO": unquote_to_bytes(request.path).decode("latin-1"),
-            "RAW_URI": self.script_name + request.target,
-            "REQUEST_URI": self.script_name + request.target,
+            "SCRIPT_NAME": _native(script_name),
+            "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
+            "RAW_URI": target,
+            "REQUEST_URI": target,
             "QUERY_STRING": request.query,
             "SERVER_NAME": host,
             "SERVER_PORT": port or ("443" if origin.scheme == "https" else "80"),
@@ -148,6 +155,10 @@ class WSGICaller:
             environ[key] = f"{environ[key]}{joint}{text}" if key in environ and key != "CONTENT_TYPE" else text
         environ["CONTENT_LENGTH"] = str(len(request.body))
         return environ
+
+    def _script_name(self, origin: Origin) -> str:
+        outer: Any = None if origin.scope is None else origin.scope.get(SCRIPT_NAME_KEY)
+        return self.script_name if outer is None else str(outer).rstrip("/")
 
 
 class _Threads:

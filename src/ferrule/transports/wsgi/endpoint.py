@@ -18,6 +18,7 @@ import anyio
 from ferrule.protocol.errors import JsonRpcErrorCode
 from ferrule.transports.asgi.endpoint import HttpEndpoint
 from ferrule.transports.loop_thread import LoopThread
+from ferrule.transports.wsgi.scope import SCRIPT_NAME_KEY, scope_of
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError
 from ferrule.wire.json_types import is_object
@@ -60,12 +61,18 @@ class WSGIEndpoint:
         own = frozenset(self.endpoint.paths)
 
         def serve(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-            return (self if environ.get("PATH_INFO", "") in own else app)(environ, start_response)
+            if environ.get("PATH_INFO", "") not in own:
+                return app(environ, start_response)
+            return self._serve(environ, start_response, {SCRIPT_NAME_KEY: environ.get("SCRIPT_NAME", "")})
 
         return serve
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Serve one request."""
+        return self._serve(environ, start_response, {})
+
+    def _serve(self, environ: dict[str, Any], start_response: StartResponse, facts: dict[str, Any]) -> Iterable[bytes]:
+        """Serve one request; ``facts`` are added to the scope that tools see."""
         if "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "") and not environ.get("wsgi.input_terminated"):
             # Without a length nothing says where the body ends (PEP 3333, "Input and Error Streams").
             start_response(_status(411), [("Content-Type", "text/plain"), ("Content-Length", "0")])
@@ -73,7 +80,7 @@ class WSGIEndpoint:
         body = _read_body(environ, self.endpoint.options.max_body_bytes)
         _loop.open.add(self.endpoint)
         answer = _Answer(body, _listen_id(environ, body))
-        _loop.run(answer.take(self.endpoint, _scope(environ)))
+        _loop.run(answer.take(self.endpoint, scope_of(environ) | facts))
         if answer.status == 200 and _asks_for_capabilities(environ, body):
             answer.body = _without_streams(answer.body)
         start_response(_status(answer.status), answer.headers)
@@ -173,33 +180,6 @@ def _read_body(environ: dict[str, Any], max_bytes: int) -> bytes:
         chunks.append(chunk)
         wanted -= len(chunk)
     return b"".join(chunks)
-
-
-def _scope(environ: dict[str, Any]) -> dict[str, Any]:
-    headers: list[tuple[bytes, bytes]] = []
-    for key, value in environ.items():
-        if key.startswith("HTTP_"):
-            headers.append((key[5:].replace("_", "-").lower().encode("latin-1"), str(value).encode("latin-1")))
-        elif key in ("CONTENT_TYPE", "CONTENT_LENGTH") and value:
-            headers.append((key.replace("_", "-").lower().encode(), str(value).encode("latin-1")))
-    root = environ.get("SCRIPT_NAME", "").encode("latin-1").decode("utf-8", "replace")
-    path = environ.get("PATH_INFO", "").encode("latin-1").decode("utf-8", "replace")
-    address = environ.get("REMOTE_ADDR")
-    port, own_port = str(environ.get("REMOTE_PORT", "")), str(environ.get("SERVER_PORT", ""))  # none on a Unix socket
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "http_version": "1.1",
-        "method": environ["REQUEST_METHOD"],
-        "scheme": environ.get("wsgi.url_scheme", "http"),
-        "path": root + path,
-        "raw_path": (root + path).encode(),
-        "root_path": root,
-        "query_string": environ.get("QUERY_STRING", "").encode("latin-1"),
-        "headers": headers,
-        "client": None if not address else (address, int(port) if port.isdigit() else 0),
-        "server": (environ.get("SERVER_NAME", ""), int(own_port) if own_port.isdigit() else 0),
-    }
 
 
 def _listen_id(environ: dict[str, Any], body: bytes) -> tuple[Any] | None:
