@@ -174,3 +174,40 @@ async def test_from_thread_refuses_to_block_the_loop():
         return "ok"
 
     assert (await call(app, "work"))["structuredContent"] == "ok"
+
+
+@pytest.mark.anyio
+async def test_jobs_that_block_all_run_at_the_same_time():
+    """Each thread that takes a job wakes the next one, so that none waits behind another while threads are free."""
+    threads = WorkerThreads(max_threads=8)
+    together = threading.Barrier(8, timeout=10)
+    async with anyio.create_task_group() as group:
+        for _ in range(8):
+            group.start_soon(threads.run, together.wait, {})
+    assert threads.count == 8
+
+
+@pytest.mark.anyio
+async def test_outcomes_that_arrive_together_wake_the_loop_once():
+    """Not once for each: a wake-up is a system call."""
+    threads = WorkerThreads(max_threads=1)
+    loop = asyncio.get_running_loop()
+    wakes = 0
+    wake = loop.call_soon_threadsafe
+
+    def counted(*args):
+        nonlocal wakes
+        wakes += 1
+        return wake(*args)
+
+    loop.call_soon_threadsafe = counted
+    try:
+        done = threading.Event()
+        jobs = [loop.create_task(threads.run(str, {})) for _ in range(50)]
+        jobs.append(loop.create_task(threads.run(done.set, {})))
+        await asyncio.sleep(0)
+        assert done.wait(10)  # the one thread does them all while the loop stands still
+        assert [await job for job in jobs] == [*[""] * 50, None]
+    finally:
+        del loop.call_soon_threadsafe
+    assert 1 <= wakes < 10

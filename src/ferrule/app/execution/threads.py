@@ -1,7 +1,7 @@
 """Worker threads for sync functions, so that they do not block the event loop.
 
-On asyncio a small pool of daemon threads takes jobs from one queue and returns each result with one
-``call_soon_threadsafe`` (2 to 3 times cheaper than ``anyio.to_thread``). On trio anyio's threads are used. The number
+On asyncio a small pool of daemon threads takes jobs from one queue, and wakes the event loop once for all results that
+arrive together (several times cheaper than ``anyio.to_thread``). On trio anyio's threads are used. The number
 of threads is bounded; further jobs wait in the queue. Context variables of the request are visible in the thread. A
 cancelled call is abandoned, not stopped: Python cannot end a thread.
 """
@@ -44,13 +44,26 @@ class WorkerThreads:
         ValueError: ``max_threads`` is less than 1.
     """
 
-    __slots__ = ("_asyncio", "_idle", "_jobs", "_limiter", "_lock", "_outcomes", "_threads", "max_threads")
+    __slots__ = (
+        "_asyncio",
+        "_idle",
+        "_is_waking",
+        "_jobs",
+        "_limiter",
+        "_lock",
+        "_outcomes",
+        "_threads",
+        "_wakes",
+        "max_threads",
+    )
 
     def __init__(self, max_threads: int = DEFAULT_MAX_THREADS) -> None:
         if max_threads < 1:
             raise ValueError("max_threads is at least 1")
         self.max_threads = max_threads
-        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._jobs: deque[_Job] = deque()
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        self._is_waking = False  # a thread has been woken or started that has not looked for jobs yet
         self._lock = threading.Lock()
         self._threads = 0
         self._idle = 0
@@ -81,34 +94,64 @@ class WorkerThreads:
         if outcomes is None or outcomes.loop is not loop:
             outcomes = self._outcomes = _Outcomes(loop)
         job = _Job(function, kwargs, copy_context(), outcomes, loop.create_future())
+        self._jobs.append(job)
+        if not self._is_waking:
+            self._wake_one()
+        return await job.future
+
+    def _wake_one(self) -> None:
+        """Wake one thread, or start one, for the jobs that are there.
+
+        Each thread that takes a job wakes the next one if there are more. Many short jobs are done by few threads so,
+        and none waits behind one that blocks.
+        """
         with self._lock:
-            self._jobs.put(job)
             if self._idle:
                 self._idle -= 1
+                self._is_waking = True
+                self._wakes.put(None)
             elif self._threads < self.max_threads:
                 self._threads += 1
+                self._is_waking = True
                 threading.Thread(target=self._work, name="ferrule worker", daemon=True).start()
-        return await job.future
+            # Otherwise every thread works, and looks for more jobs when it is done.
 
     def _work(self) -> None:
         while True:
+            self._is_waking = False  # before looking: a job that comes later wakes another thread
+            while self._do_job():
+                pass
             try:
-                job = self._jobs.get(timeout=_IDLE_S)
+                self._wakes.get(timeout=_IDLE_S)
             except Empty:
                 with self._lock:
-                    # Not if a job was put meanwhile: it started no thread, because this one was idle.
-                    if self._jobs.empty():
+                    if self._wakes.empty():  # otherwise somebody has counted on this thread meanwhile
+                        self._idle -= 1
                         self._threads -= 1
-                        self._idle = max(0, self._idle - 1)
                         return
-                continue
-            outcome = job.run()
-            # Before the result is delivered: the caller's next call must find this thread idle, or it starts another.
+                self._wakes.get()
+
+    def _do_job(self) -> bool:
+        """Do one job; return whether there may be more, otherwise this thread counts as idle."""
+        jobs = self._jobs
+        try:
+            job = jobs.popleft()
+        except IndexError:
             with self._lock:
-                if self._jobs.empty():
-                    self._idle += 1
-            job.deliver(*outcome)
-            del job, outcome  # or an idle thread would keep the last result alive
+                if jobs:
+                    return True
+                self._idle += 1
+            return False
+        if jobs and not self._is_waking:
+            self._wake_one()
+        outcome = job.run()
+        # Before the result is delivered: the caller's next call must find this thread idle, or it starts another.
+        with self._lock:
+            goes_on = bool(jobs)
+            if not goes_on:
+                self._idle += 1
+        job.deliver(*outcome)
+        return goes_on
 
     async def _run_elsewhere(self, function: Callable[..., Any], kwargs: dict[str, Any]) -> Any:
         import anyio
