@@ -242,8 +242,11 @@ def with_envelope(message: Any, number: int, revision: str) -> bytes:
         return message + b"\n"
     if isinstance(message, list):
         return encoded([json.loads(with_envelope(part, number, revision)) for part in message])
-    if message.get("id") == 0 and type(message["id"]) is int:
-        message = {**message, "id": number}
+    id = message.get("id")
+    if type(id) is int:  # no id twice: a second one in the same read is refused only if the first still runs
+        message = {**message, "id": number if id == 0 else id + number * 2**80}
+    elif isinstance(id, str):
+        message = {**message, "id": f"{id} {number}"}
     params = message.get("params")
     if message.get("method") == "notifications/cancelled":
         return encoded({**message, "params": {"requestId": number + params["requestId"]}})
