@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from ferrule.client.calls.requests import NOT_GIVEN
+from ferrule.client.fast_path.http import HttpFastPath, SendsPlainCalls
 from ferrule.client.fast_path.outcome import FirstOutcome
 from ferrule.client.fast_path.prepared import MAX_PREPARED, PreparedCall
+from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.wire.codec import encode
 from ferrule.wire.faults import EncodeError
 from ferrule.wire.types import ToolResult
@@ -136,9 +138,7 @@ class FastCalls:
             return None
         if b"\n" in given:  # ready-made JSON
             return None
-        headers = None
-        if self._mirrors and (make := self._reader.mirrored(name, arguments)) is not None:
-            headers = make()
+        headers = self._reader.metadata.headers(name, arguments) if self._mirrors else None
         return path.call(prepared, given, headers, timeout_s, timeout_s if has_token else None)
 
     def _take_up(self, session: Session | None) -> None:
@@ -148,9 +148,13 @@ class FastCalls:
             return
         self._meta = session.meta
         channel = session.channel
-        if isinstance(channel, OffersFastPath) and not session.revision.renamed_fields:
+        if session.revision.renamed_fields or not is_asyncio():
+            return
+        self._mirrors = self._reader.mirrors_headers
+        if isinstance(channel, OffersFastPath):
             self._path = channel.fast_path
-            self._mirrors = self._reader.mirrors_headers
+        elif isinstance(channel, SendsPlainCalls):
+            self._path = HttpFastPath(channel)
 
     def _prepare(self, name: str, variant: tuple[bool, bool]) -> PreparedCall:
         if len(self._prepared) >= MAX_PREPARED:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Mapping
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import anyio
 
 from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.kernel.dispatch import CallOptions, OnProgress
 from ferrule.protocol.errors import RequestTimeout
+
+if TYPE_CHECKING:
+    from ferrule.kernel.concurrency.plain_requests import PlainScope
 
 __all__ = ["MAX_PROGRESS_BACKLOG", "OutboundRequest", "pause_timeout_during_progress"]
 
@@ -184,7 +187,7 @@ class OutboundRequest:
 
 
 def pause_timeout_during_progress(
-    scope: anyio.CancelScope, timeout_s: float, cap_at: float, resets: bool, callback: OnProgress | None
+    scope: anyio.CancelScope | PlainScope, timeout_s: float, cap_at: float, resets: bool, callback: OnProgress | None
 ) -> OnProgress:
     """Return a progress callback that stops the time-out of its call while the caller's callback runs.
 

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ferrule.kernel.concurrency.cancellation import is_from_signal
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["outliving_exits", "refuse_in_running_loop"]
+__all__ = ["READ_BYTES", "limit_reads", "outliving_exits", "refuse_in_running_loop"]
 
 log = logging.getLogger("ferrule")
+
+READ_BYTES: Final = 64 * 1024
+"""Bytes of one read of a socket."""
+
+
+def limit_reads(transport: Any, size: int = READ_BYTES) -> None:
+    """Make a transport read at most so many bytes at once, where its kind allows it.
+
+    asyncio's sockets allocate 256 KiB for each read, whatever comes; memory of that size is mapped and unmapped each
+    time, which costs more than the read.
+    """
+    # A class of asyncio without a public name, whose instances take this bound from their class; uvloop has none.
+    if hasattr(transport, "max_size"):
+        transport.max_size = size
 
 
 def outliving_exits(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:

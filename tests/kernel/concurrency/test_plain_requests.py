@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.kernel.concurrency.plain_requests import Deadlines, PlainRequest
+from ferrule.kernel.concurrency.plain_requests import Deadlines, PlainRequest, PlainScope
 
 pytestmark = pytest.mark.anyio
 
@@ -75,3 +75,80 @@ async def test_only_the_first_settlement_counts() -> None:
     request.settle({"a": 1})
     request.settle(error=ValueError())
     assert (request.result, request.error, request.is_settled) == ({"a": 1}, None, True)
+
+
+async def test_a_scope_ends_its_body_and_takes_the_cancellation_back() -> None:
+    """The task goes on as if nothing had been cancelled."""
+    scopes: dict[int, PlainScope] = {}
+    deadlines = Deadlines(asyncio.get_running_loop(), scopes)
+    scopes[1] = scope = PlainScope(deadlines)
+    scope.deadline = deadlines.now() + 0.01
+    with scope:
+        await asyncio.sleep(1000)
+    assert scope.cancel_called
+    task: Any = asyncio.current_task()
+    assert task.cancelling() == 0
+    await asyncio.sleep(0)
+
+
+async def test_a_scope_that_was_ended_before_it_began_runs_nothing() -> None:
+    """A connection may close between the making of a call and its sending."""
+    scope = PlainScope(Deadlines(asyncio.get_running_loop(), {}))
+    scope.cancel()
+    with scope:
+        await asyncio.sleep(1000)
+    assert scope.cancel_called
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_a_cancellation_of_somebody_else_goes_on(is_first: bool) -> None:
+    """Also where both come before the task runs again."""
+    scope = PlainScope(Deadlines(asyncio.get_running_loop(), {}))
+
+    async def body() -> None:
+        with scope:
+            await asyncio.sleep(1000)
+        raise AssertionError("the cancellation was lost")
+
+    task = asyncio.ensure_future(body())
+    await asyncio.sleep(0)
+    for cancel in (task.cancel, scope.cancel) if is_first else (scope.cancel, task.cancel):
+        cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_an_error_of_the_body_is_not_hidden_by_a_scope_that_ends() -> None:
+    """A failure while the body ends is a failure."""
+    scope = PlainScope(Deadlines(asyncio.get_running_loop(), {}))
+
+    async def body() -> None:
+        with scope:
+            scope.cancel()
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                raise ValueError("while ending")
+
+    with pytest.raises(ValueError, match="while ending"):
+        await body()
+
+
+async def test_a_deadline_that_moves_is_kept() -> None:
+    """Progress moves it later, and a sign-in stops it for a while."""
+    clock: Any = Clock()
+    scopes: dict[int, PlainScope] = {}
+    deadlines = Deadlines(clock, scopes)
+    scopes[1] = scope = PlainScope(deadlines)
+    with scope:
+        scope.deadline = 110
+        scope.deadline = float("inf")
+        clock.advance(110)
+        assert not scope.cancel_called
+        assert clock.timers == []
+        scope.deadline = 130
+        clock.advance(129)
+        assert not scope.cancel_called
+        clock.advance(130)
+        assert scope.cancel_called
+        await asyncio.sleep(1000)

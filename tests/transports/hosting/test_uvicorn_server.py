@@ -101,6 +101,17 @@ async def test_a_large_head_is_431(size: int) -> None:
         await assert_alive(port)
 
 
+async def test_a_large_head_in_two_reads_is_431() -> None:
+    """Neither of them is larger than a head may be."""
+    async with Steered().serving() as port:
+        client = await Client.connect(port)
+        await client.send(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-Big: " + b"x" * 40_000)
+        await asyncio.sleep(0.2)
+        await client.send(b"x" * 40_000 + b"\r\nContent-Length: 0\r\n\r\n")
+        assert (await client.head())[0] == 431
+        await assert_alive(port)
+
+
 async def test_a_head_of_allowed_size_is_served() -> None:
     """60 KB of cookies and tokens do occur."""
     async with Steered().serving() as port:

@@ -27,13 +27,19 @@ class PreparedCall:
         has_arguments: whether arguments are sent.
         has_token: whether the server is asked for progress; the token is the id.
 
+    Attributes:
+        headers: of the call over HTTP, once they were made.
+
     Raises:
         EncodeError: a member has no JSON form.
     """
 
-    __slots__ = ("_after", "_before", "_has_token")
+    __slots__ = ("_after", "_before", "_has_token", "headers", "meta", "name")
 
     def __init__(self, name: str, meta: Mapping[str, Any], *, has_arguments: bool, has_token: bool) -> None:
+        self.name = name
+        self.meta = meta
+        self.headers: Mapping[str, str] | None = None
         self._has_token = has_token
         self._before = b',"method":"tools/call","params":{"name":' + encode(name)
         if has_arguments:

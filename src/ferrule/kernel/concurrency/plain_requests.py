@@ -11,12 +11,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from typing import Any
+from typing import Any, cast
 
-__all__ = ["Deadlines", "PlainRequest"]
+__all__ = ["Deadlines", "PlainRequest", "PlainScope", "TimedRequest"]
 
 
-class PlainRequest:
+class TimedRequest:
+    """A request that `Deadlines` ends at its deadline, which is a time of the event loop."""
+
+    __slots__ = ()
+
+    @property
+    def due(self) -> float:
+        """The deadline."""
+        raise NotImplementedError
+
+    def set_due(self, due: float) -> None:
+        """Change the deadline, without a word to `Deadlines`."""
+        raise NotImplementedError
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing waits for it any more."""
+        raise NotImplementedError
+
+    def expire(self) -> None:
+        """End the waiting."""
+        raise NotImplementedError
+
+
+class PlainRequest(TimedRequest):
     """A request whose caller waits for ``future``.
 
     The future gets what a fast path has decoded, or ``None``; in that case ``result`` or ``error`` is set, or neither
@@ -45,6 +69,24 @@ class PlainRequest:
         """Whether the response has arrived, or none can arrive."""
         return self.future.done()
 
+    @property
+    def due(self) -> float:
+        """See `TimedRequest`."""
+        return self.deadline
+
+    def set_due(self, due: float) -> None:
+        """See `TimedRequest`."""
+        self.deadline = due
+
+    @property
+    def is_over(self) -> bool:
+        """See `TimedRequest`."""
+        return self.future.done()
+
+    def expire(self) -> None:
+        """See `TimedRequest`."""
+        self.future.set_result(None)
+
     def settle(self, result: Any = None, error: Exception | None = None) -> None:
         """Set the result or the error, and wake the waiting caller."""
         if not self.future.done():
@@ -63,7 +105,7 @@ class Deadlines:
 
     Args:
         loop: measures the time.
-        requests: id → request; those that are no `PlainRequest` have time-outs of their own.
+        requests: id → request; those that are no `TimedRequest` have time-outs of their own.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, requests: Mapping[Any, object]) -> None:
@@ -72,11 +114,20 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
         self._due = float("inf")
 
-    def add(self, request: PlainRequest, wait_s: float) -> None:
-        """Give a request a deadline: then its future gets ``None``."""
-        request.deadline = deadline = self._loop.time() + wait_s
-        if deadline < self._due:
-            self._start(deadline)
+    def now(self) -> float:
+        """Return the time of the event loop."""
+        return self._loop.time()
+
+    def add(self, request: TimedRequest, wait_s: float) -> None:
+        """Give a request a deadline so many seconds from now."""
+        due = self._loop.time() + wait_s
+        request.set_due(due)
+        self.note(due)
+
+    def note(self, due: float) -> None:
+        """Look at the requests at this time at the latest."""
+        if due < self._due:
+            self._start(due)
 
     def close(self) -> None:
         """Stop the timer."""
@@ -97,10 +148,83 @@ class Deadlines:
         # The clock of a timer is rounded up to its resolution, so that a timer may run a little early.
         now = self._loop.time() + 1e-3
         for request in list(self._requests.values()):
-            if isinstance(request, PlainRequest) and not request.future.done():
-                if request.deadline <= now:
-                    request.future.set_result(None)
-                elif request.deadline < next_due:
-                    next_due = request.deadline
+            if isinstance(request, TimedRequest) and not request.is_over:
+                due = request.due
+                if due <= now:
+                    request.expire()
+                elif due < next_due:
+                    next_due = due
         if next_due < float("inf"):
             self._start(next_due)
+
+
+class PlainScope(TimedRequest):
+    """A cancel scope for one request, with what its users need of `anyio.CancelScope`, on the timer of `Deadlines`.
+
+    It ends its body as `asyncio.timeout` does: by a cancellation of the task, which it takes back.
+
+    Args:
+        deadlines: has the timer.
+    """
+
+    __slots__ = ("_cancelling", "_deadline", "_deadlines", "_is_entered", "_task", "cancel_called")
+
+    def __init__(self, deadlines: Deadlines) -> None:
+        self._deadlines = deadlines
+        self._deadline = float("inf")
+        self._task: Any = None
+        self._cancelling = 0
+        self._is_entered = False
+        self.cancel_called = False
+
+    @property
+    def deadline(self) -> float:
+        """Time of the event loop at which the body ends; infinite for never."""
+        return self._deadline
+
+    @deadline.setter
+    def deadline(self, deadline: float) -> None:
+        self._deadline = deadline
+        self._deadlines.note(deadline)
+
+    @property
+    def due(self) -> float:
+        """See `TimedRequest`."""
+        return self._deadline
+
+    def set_due(self, due: float) -> None:
+        """See `TimedRequest`."""
+        self._deadline = due
+
+    @property
+    def is_over(self) -> bool:
+        """See `TimedRequest`."""
+        return self.cancel_called or not self._is_entered
+
+    def expire(self) -> None:
+        """See `TimedRequest`."""
+        self.cancel()
+
+    def cancel(self) -> None:
+        """End the body."""
+        if not self.cancel_called:
+            self.cancel_called = True
+            if self._is_entered:
+                self._task.cancel()
+
+    def __enter__(self) -> PlainScope:
+        self._task = task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._cancelling = task.cancelling()
+        self._is_entered = True
+        if self.cancel_called:
+            task.cancel()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        self._is_entered = False
+        task, self._task = self._task, None
+        if not self.cancel_called:
+            return False
+        # A further cancellation is somebody else's, and goes on.
+        is_only_ours = task.uncancel() <= self._cancelling
+        return is_only_ours and kind is not None and issubclass(kind, asyncio.CancelledError)

@@ -24,12 +24,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
+from ferrule.transports.loops import limit_reads
+
 if TYPE_CHECKING:
     import asyncio
 
 __all__ = ["BoundsWriting", "HttpLimits", "protocol_class"]
 
 _TOO_LARGE: Final = b"The request's headers are too large."
+_READ_BYTES: Final = 120 * 1024
+"""Bytes of one read: more than a head may have, and less than what the allocator of the system maps anew each time."""
 _MAX_UNREAD_BYTES: Final = 4 * 1024 * 1024
 """What may still arrive of a chunked body that is not read, because its request has been answered."""
 _MAX_PIPELINED: Final = 16
@@ -170,6 +174,7 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
         _write_timeout_s = limits.write_timeout_s
 
         def connection_made(self, transport: Any) -> None:
+            limit_reads(transport, _READ_BYTES)
             super().connection_made(transport)
             self.flow = PatientFlow(transport, self.pipeline)
             self._read_timer = self.loop.call_later(limits.head_timeout_s, self._give_up)
@@ -182,6 +187,7 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
         def data_received(self, data: bytes) -> None:
             self._unset_keepalive_if_required()
             before: Any = self.cycle
+            head_before = self._head_bytes  # of a head that began in an earlier read
             had_body_left: bool = before is not None and before.more_body  # if so, the read brings the end of it first
             try:
                 parser: Any = self.parser  # ``None`` only after the connection is lost
@@ -198,7 +204,7 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
                 self._head_is_incomplete(len(data) if is_all_head else self._parsed_head_bytes())
             elif self._read_timer is not None or self.cycle.more_body:
                 self._head_is_complete(len(data))
-            if len(data) > max_head_bytes and scope is not None:
+            if head_before + len(data) > max_head_bytes and scope is not None:
                 self._check_head()
 
         # --- the head ---------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from ferrule.transports.http.backend import (
     without_secrets,
 )
 
-__all__ = ["AiohttpAdapter", "adapt_http_client"]
+__all__ = ["AiohttpAdapter", "AiohttpResponse", "adapt_http_client"]
 
 
 def adapt_http_client(client: Any) -> HttpClient:
@@ -119,11 +119,12 @@ class AiohttpAdapter:
         if timeout is not None:
             self._options["timeout"] = timeout
 
-    async def open(self, request: HttpClientRequest) -> HttpResponse:
+    async def open(self, request: HttpClientRequest, url: Any = None) -> HttpResponse:
+        """See `HttpClient`; ``url``: the parsed URL of the request, if there is one."""
         try:
             response = await self._session.request(
                 request.method,
-                request.url,
+                url or request.url,
                 headers=request.headers,
                 data=request.body or None,
                 allow_redirects=False,
@@ -131,14 +132,19 @@ class AiohttpAdapter:
             )
         except Exception as error:
             raise _translated(error, request.url, is_silent=True, proxy=self._proxy) from error
-        return _AiohttpResponse(response, request.url, self._in_use, self._proxy)
+        return AiohttpResponse(response, request.url, self._in_use, self._proxy)
 
     async def aclose(self) -> None:
         """The session is its owner's."""
 
 
-class _AiohttpResponse:
+class AiohttpResponse:
+    """See `HttpResponse`."""
+
+    __slots__ = ("_in_use", "_proxy", "_response", "_url", "status")
+
     def __init__(self, response: Any, url: str, in_use: set[Any], proxy: str | None) -> None:
+        self.status: int = response.status
         self._response = response
         self._url = url
         self._proxy = proxy
@@ -146,8 +152,14 @@ class _AiohttpResponse:
         in_use.add(response)
 
     @property
-    def status(self) -> int:
-        return cast("int", self._response.status)
+    def content_type(self) -> str:
+        """The header of that name; empty if there is none."""
+        return cast("str", self._response.headers.get("content-type", ""))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the whole body has been given."""
+        return cast("bool", self._response.content.at_eof())
 
     @property
     def proxy(self) -> str | None:

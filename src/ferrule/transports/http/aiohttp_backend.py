@@ -1,10 +1,11 @@
 """The default HTTP client: aiohttp behind `HttpClient`, imported when the first URL is opened.
 
-Chosen by measurement (2026-11-28, Python 3.11, CPU per keep-alive POST): aiohttp 122 µs, httpx2 387 µs. pyreqwest
-(86 µs) withholds the start of an event stream, dead-locks when a response is closed while another task reads it, and
-keeps the connection of a cancelled request open, so that a cancelled tool would run on. A client of our own was
-written, measured at 50 µs, and thrown away: HTTP is not what this library is for. aiohttp is asyncio only; on trio
-pass an httpx client.
+Chosen by measurement (2026-11-28, Python 3.11, CPU per keep-alive POST over that of a raw socket loop, with 1 and 16
+callers): aiohttp 6.1 and 5.5, aiosonic 8.0 and 6.6, curl_cffi 14 and 15, httpx2 31 and 38, niquests 35 and 42.
+pyreqwest (5.5 and 3.9) withholds the start of an event stream, dead-locks when a response is closed while another task
+reads it, and keeps the connection of a cancelled request open, so that a cancelled tool would run on. A client of our
+own was written, measured at 50 µs, and thrown away: HTTP is not what this library is for. aiohttp is asyncio only; on
+trio pass an httpx client.
 
 The session keeps cookies for the origin that set them, follows no redirects, reads no netrc, and repeats no request by
 itself except an idempotent one on a connection that the server had closed before it was sent.
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["AiohttpClient", "proxy_for"]
 
 _MAX_FIELD_BYTES = 64 * 1024
+_MAX_WAYS = 64  # a server can redirect to any URL of its origin
 
 _Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 
@@ -53,17 +55,32 @@ class AiohttpClient:
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
         self._in_use: set[Any] = set()
+        self._ways: dict[str, tuple[Any, AiohttpAdapter]] = {}
 
     async def open(self, request: HttpClientRequest) -> HttpResponse:
         """Send a request and wait for the head of its answer."""
         if self._closed:
             raise HttpConnectFailed(request.url.partition("?")[0], "this client is closed")
+        url, adapter = self._ways.get(request.url) or self._find_way(request.url)
+        return await adapter.open(request, url)
+
+    def _find_way(self, url: str) -> tuple[Any, AiohttpAdapter]:
+        """Return a parsed URL and what sends to it; found once for each URL, the environment's proxy included."""
+        from yarl import URL
+
         session = self._session or self._make_session()
-        proxy = self._proxy_of(request.url)
+        proxy = self._proxy_of(url)
         if proxy is not None and not proxy.lower().startswith(("http://", "https://")):
             why = f"{without_secrets(proxy)} is no HTTP proxy; for another kind pass a client that knows it (http=)"
-            raise HttpConnectFailed(without_secrets(request.url), why)
-        return await AiohttpAdapter(session, proxy=proxy, in_use=self._in_use).open(request)
+            raise HttpConnectFailed(without_secrets(url), why)
+        if len(self._ways) >= _MAX_WAYS:
+            self._ways.clear()
+        try:
+            parsed: Any = URL(url)
+        except ValueError:
+            parsed = url  # aiohttp says what is wrong with it
+        found = self._ways[url] = (parsed, AiohttpAdapter(session, proxy=proxy, in_use=self._in_use))
+        return found
 
     async def aclose(self) -> None:
         """Close every connection, also those in use."""
@@ -72,18 +89,20 @@ class AiohttpClient:
         for response in list(self._in_use):  # the session would leave whoever reads one waiting
             response.close()
         self._in_use.clear()
+        self._ways.clear()
         if session is not None:
             await session.close()
 
     def _make_session(self) -> aiohttp.ClientSession:
         import aiohttp
 
+        from ferrule.transports.http.aiohttp_connector import Connector
         from ferrule.transports.http.cookies import OriginCookies
 
         options = self._options
         tls = options.tls
         context = tls.make_context() if isinstance(tls, TlsOptions) else tls
-        connector = aiohttp.TCPConnector(
+        connector = Connector(
             limit=0,  # a stream stays open for hours: a pool's limit would starve the calls beside it
             keepalive_timeout=options.keep_alive_s,
             ssl=True if context is None else context,

@@ -7,6 +7,7 @@ from typing import Final
 import anyio
 
 from ferrule.protocol.errors import ConnectionClosed
+from ferrule.transports.http.adapters import AiohttpResponse
 from ferrule.transports.http.backend import HttpResponse
 from ferrule.wire.faults import FerruleError
 
@@ -25,6 +26,8 @@ async def read_all(response: HttpResponse, max_bytes: int) -> bytes:
     first = await response.receive()
     if not first:
         return b""
+    if type(response) is AiohttpResponse and response.has_ended:
+        return first
     second = await response.receive()
     if not second:
         return first

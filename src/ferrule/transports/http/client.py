@@ -11,6 +11,7 @@ by itself, a redirect followed to another origin, a GET stream reopened without 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 import anyio
 
 from ferrule.kernel.concurrency.cancellation import failure_of, run_interruptible
+from ferrule.kernel.concurrency.plain_requests import Deadlines, PlainScope
 from ferrule.kernel.dispatch import CallOptions, OnNotify, OnRequest, ProgressSender, TransportContext
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
@@ -67,11 +69,13 @@ from ferrule.wire.jsonrpc import (
     encode_response,
     message_kind,
 )
+from ferrule.wire.plain_answers import decode_plain_answer, plain_result
 from ferrule.wire.revisions import REVISIONS
 from ferrule.wire.sse import EventReader, EventTooLong
 
 if TYPE_CHECKING:
     from ferrule.wire.sse import ServerSentEvent
+    from ferrule.wire.types import ToolResult
 
 __all__ = [
     "HttpAuth",
@@ -172,6 +176,8 @@ class StreamableHttp:
         self._listening: BackgroundTask | None = None
         self._first_listen = anyio.Event()
         self._is_closed = False
+        self._scopes: dict[int, PlainScope] = {}
+        self._deadlines: Deadlines | None = None
         self._base = {"content-type": "application/json", "accept": _ACCEPT, "accept-encoding": "identity"}
         self._base.update({name.lower(): value for name, value in (headers or {}).items()})
 
@@ -206,6 +212,46 @@ class StreamableHttp:
         if flight.on_progress is not None or flight.resets:
             params = with_token(params, flight.id)
         body = encode_request(flight.id, method, params)
+        return cast("dict[str, Any]", await self._run(flight, headers, body, is_stateless))
+
+    # -- plain calls ----------------------------------------------------------------------------------------------
+
+    def next_id(self) -> int:
+        """Return the id of the next request."""
+        return self._ids.next()
+
+    def call_headers(self, name: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return the headers of a ``tools/call`` with this name and ``_meta``; they hold while the session does."""
+        return self._headers_for("tools/call", {"name": name, "_meta": meta} if meta else {"name": name}, None)[0]
+
+    async def send_plain(
+        self, id: int, headers: Mapping[str, str], body: bytes, options: CallOptions
+    ) -> ToolResult | dict[str, Any]:
+        """Send a prepared ``tools/call``, on asyncio, and return its result: typed, if it has the usual form.
+
+        Args:
+            id: of the request.
+            headers: see `call_headers`.
+            body: the request.
+            options: the time-out; nothing else.
+
+        Raises: as `send_raw_request`.
+        """
+        if self._is_closed:
+            raise ConnectionClosed(f"The connection to {self._where} is closed")
+        deadlines = self._deadlines
+        if deadlines is None:
+            deadlines = self._deadlines = Deadlines(asyncio.get_running_loop(), self._scopes)
+        self._scopes[id] = scope = PlainScope(deadlines)
+        try:
+            flight = Flight(id, "tools/call", options, scope, deadlines.now())
+            return cast("ToolResult", await self._run(flight, headers, body, self.is_stateless))
+        finally:
+            del self._scopes[id]
+
+    async def _run(self, flight: Flight, headers: Mapping[str, str], body: bytes, is_stateless: bool) -> Any:
+        """Send a request and return its result."""
+        method = flight.method
         self._flights[flight.id] = flight
         is_answered = False
         try:
@@ -229,7 +275,7 @@ class StreamableHttp:
                 finally:
                     del flight  # the traceback of its reason holds this frame
             raise flight.timed_out()
-        return cast("dict[str, Any]", flight.result)
+        return flight.result
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification. A refusal or a connection error is logged, not raised."""
@@ -266,7 +312,7 @@ class StreamableHttp:
         return headers, False
 
     async def _exchange(self, flight: Flight, headers: Mapping[str, str], body: bytes) -> Any:
-        response = await self._open("POST", headers, body, flight)
+        response = await self._sender.open("POST", self.url, headers, body, flight)
         is_ours = True
         try:
             status = response.status
@@ -291,6 +337,10 @@ class StreamableHttp:
         raise status_error(response, f"{what} where an answer was due", self.url)
 
     async def _read_json(self, data: bytes, flight: Flight) -> Any:
+        if flight.is_plain:
+            result = _plain_result(data, flight.id)
+            if result is not None:
+                return result
         try:
             message = decode(data.removeprefix(_BOM))
         except DecodeError as error:
@@ -612,6 +662,8 @@ class StreamableHttp:
             return
         self._is_closed = True
         self.stop_listening()
+        if self._deadlines is not None:
+            self._deadlines.close()
         for flight in list(self._flights.values()):
             flight.reason = ConnectionClosed(f"The connection to {self._where} was closed during {flight.method}")
             flight.scope.cancel()
@@ -628,6 +680,14 @@ class StreamableHttp:
                 await response.aclose()
             except (FerruleError, OSError) as error:
                 logger.debug("The session could not be ended: %s", error)
+
+
+def _plain_result(data: bytes, id: int) -> ToolResult | None:
+    try:
+        answer = decode_plain_answer(data)
+    except Exception:  # not plain
+        return None
+    return plain_result(answer, data) if answer.id == id else None
 
 
 def _error_answer(data: bytes) -> Mapping[str, Any] | None:

@@ -26,6 +26,7 @@ MAX_COOKIES: Final = 50
 MAX_COOKIE_CHARS: Final = 4096
 """Name and value of one cookie; likewise."""
 _MAX_ORIGINS: Final = 32
+_NO_COOKIES: Final = SimpleCookie()
 
 
 class OriginCookies(AbstractCookieJar):
@@ -100,7 +101,7 @@ class OriginCookies(AbstractCookieJar):
         """Return the cookies to send with a request."""
         jar = self._jars.get(request_url.origin()) if self._jars else None
         if jar is None:
-            return SimpleCookie()
+            return _NO_COOKIES
         found = jar.filter_cookies(request_url)
         coded = {(morsel.key, morsel.value): morsel.coded_value for morsel in jar}
         for morsel in found.values():

@@ -14,6 +14,7 @@ from ferrule.protocol.errors import LocalError, RemoteError, RequestTimeout
 from ferrule.wire.jsonrpc import JsonRpcError
 
 if TYPE_CHECKING:
+    from ferrule.kernel.concurrency.plain_requests import PlainScope
     from ferrule.wire.sse import EventReader
 
 __all__ = ["Flight", "off_the_clock", "result_of", "with_token"]
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 class Flight:
     """One request under way.
+
+    ``is_plain``: a result of the usual form is decoded to its type at once; see `ferrule.wire.plain_answers`.
 
     Attributes:
         id: of the request, and its progress token.
@@ -39,6 +42,7 @@ class Flight:
         "cap_at",
         "cap_s",
         "id",
+        "is_plain",
         "lost",
         "method",
         "on_progress",
@@ -51,9 +55,17 @@ class Flight:
         "timeout_s",
     )
 
-    def __init__(self, id: int, method: str, options: CallOptions) -> None:
+    def __init__(
+        self,
+        id: int,
+        method: str,
+        options: CallOptions,
+        scope: anyio.CancelScope | PlainScope | None = None,
+        now: float | None = None,
+    ) -> None:
         self.id = id
         self.method = method
+        self.is_plain = scope is not None
         self.result: Any = None
         self.reason: LocalError | None = None
         self.stray: Mapping[str, Any] | None = None
@@ -63,10 +75,12 @@ class Flight:
         self.timeout_s = options.get("timeout_s")
         self.resets = options.get("reset_on_progress", False)
         self.cap_s = cap_s = options.get("max_total_s")
-        now = anyio.current_time()
-        self.cap_at = float("inf") if cap_s is None else now + cap_s
-        self.scope = anyio.CancelScope()
+        self.cap_at = float("inf")
+        self.scope = anyio.CancelScope() if scope is None else scope
         if self.timeout_s is not None or cap_s is not None:
+            now = anyio.current_time() if now is None else now
+            if cap_s is not None:
+                self.cap_at = now + cap_s
             self.scope.deadline = min(self.cap_at, now + (float("inf") if self.timeout_s is None else self.timeout_s))
 
     async def progressed(self, params: Mapping[str, Any]) -> None:

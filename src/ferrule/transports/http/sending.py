@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
+from ferrule.transports.http.adapters import AiohttpResponse
 from ferrule.transports.http.backend import CameThroughProxy, HttpClient, HttpClientRequest, HttpResponse
 from ferrule.transports.http.bodies import Emptied, read_some
 from ferrule.transports.http.errors import HttpAuth, HttpStatusError, ObservesAnswers
@@ -69,7 +70,11 @@ class HttpSender:
         Raises:
             HttpConnectFailed, HttpConnectionLost: no answer.
         """
-        response = await self._send(HttpClientRequest(method, url, headers, body), headers, flight)
+        request = HttpClientRequest(method, url, headers, body)
+        if self._auth is None:
+            response = await self._http.open(request)
+        else:
+            response = await self._send(request, headers, flight)
         if response.status < 300 or response.status >= 400:
             return response
         for _ in range(MAX_REDIRECTS):
@@ -111,7 +116,9 @@ class HttpSender:
 
 def media_type(response: HttpResponse) -> str:
     """Return the media type of an answer in lower case, without parameters; ``""`` if it names none."""
-    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    # The headers of aiohttp's answer are copied when they are asked for.
+    named = response.content_type if type(response) is AiohttpResponse else response.headers.get("content-type", "")
+    return named.partition(";")[0].strip().lower()
 
 
 def status_error(response: HttpResponse, said: str, url: str) -> HttpStatusError:
