@@ -22,7 +22,6 @@ from ferrule.expose.callers.wsgi import WSGICaller
 from ferrule.expose.description.merge import merge_descriptions
 from ferrule.expose.description.reader import Description, read_description
 from ferrule.expose.exchange import ApiRequest, ApiResponse, Caller, CallerUnavailable, Origin
-from ferrule.expose.operations import Operation
 from ferrule.expose.settings import ValidateOutput
 from ferrule.integrations.flask_extensions import extension_documents
 from ferrule.integrations.flask_routes import READS, document_of_routes, path_template
@@ -94,13 +93,11 @@ class _Flask:
         for document in documents:
             _give_ids(document, names)
         description = merge_descriptions([("", read_description(document)) for document in documents])
-        slashes = _paths_with_slashes(self._app)
         reads = _reads(documents)
         return replace(
             description,
             operations=tuple(
-                replace(_allowing_slashes(operation, slashes), reads=reads.get(operation.label, ()))
-                for operation in description.operations
+                replace(operation, reads=reads.get(operation.label, ())) for operation in description.operations
             ),
         )
 
@@ -110,7 +107,7 @@ class _Flask:
 
 
 class _FlaskCaller:
-    """Calls a Flask application; a request that its URL rules would give to another operation is refused."""
+    """Calls a Flask application; a request that its URL rules would give to another view is refused."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -119,25 +116,36 @@ class _FlaskCaller:
 
     async def call(self, request: ApiRequest, origin: Origin, *, max_bytes: int) -> ApiResponse:
         """See `Caller.call`."""
-        if "{" in request.route and self._leads_elsewhere(request):
-            raise CallerUnavailable("these values in the path name another operation, which is not this tool's")
+        if "{" in request.route:
+            request = self._checked(request)
         return await self._caller.call(request, origin, max_bytes=max_bytes)
 
     async def aclose(self) -> None:
         """Do nothing; the application is not the caller's."""
 
-    def _leads_elsewhere(self, request: ApiRequest) -> bool:
+    def _checked(self, request: ApiRequest) -> ApiRequest:
+        """Return a request that its view gets, with slashes in values where the URL rules allow them.
+
+        Raises:
+            CallerUnavailable: another view would get it.
+        """
         from werkzeug.exceptions import HTTPException
-        from werkzeug.routing import RequestRedirect
 
         routes = self._app.url_map
         if routes.host_matching:  # which rule is meant depends on the host, too
-            return False
+            return request
+        path = unquote(request.path)
         try:
-            rule, _ = routes.bind("localhost").match(unquote(request.path), request.method, return_rule=True)
-        except (HTTPException, RequestRedirect):
-            return False  # the application's own answer says why
-        return _NAMES.sub("{}", path_template(rule)) != _NAMES.sub("{}", request.route)
+            rule, _ = routes.bind("localhost").match(path, request.method, return_rule=True)
+        except HTTPException:  # a redirect is one, too
+            return request  # the application's own answer says why
+        if _NAMES.sub("{}", path_template(rule)) != _NAMES.sub("{}", request.route):
+            raise CallerUnavailable("these values in the path name another operation, which is not this tool's")
+        if "%2f" not in request.path.lower():
+            return request
+        if any(step in ("", ".", "..") for step in path.removesuffix("/").split("/")[1:]):
+            raise CallerUnavailable("a value in the path must not begin with a slash or have a step '.' or '..'")
+        return replace(request, path=request.path.replace("%2F", "/").replace("%2f", "/"))
 
 
 def _context() -> Context:
@@ -179,29 +187,3 @@ def _reads(documents: list[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
         for method, operation in item.items()
         if is_object(operation) and READS in operation
     }
-
-
-def _paths_with_slashes(app: Any) -> dict[str, set[str]]:
-    """Return the names of parameters whose values may have slashes, by path."""
-    from werkzeug.routing import PathConverter
-
-    found: dict[str, set[str]] = {}
-    for rule in app.url_map.iter_rules():
-        converters: dict[str, Any] = getattr(rule, "_converters", {})
-        names = {name for name, converter in converters.items() if isinstance(converter, PathConverter)}
-        if names:
-            found[path_template(rule)] = names
-    return found
-
-
-def _allowing_slashes(operation: Operation, slashes: dict[str, set[str]]) -> Operation:
-    names = slashes.get(operation.path)
-    if not names:
-        return operation
-    parameters = tuple(
-        replace(parameter, allow_reserved=True)
-        if parameter.location == "path" and parameter.name in names
-        else parameter
-        for parameter in operation.parameters
-    )
-    return replace(operation, parameters=parameters)

@@ -258,8 +258,38 @@ async def test_an_argument_never_leads_to_another_operation() -> None:
     assert "another operation" in await refusal(mcp, "user", name="ada/delete")
     assert "slash" in await refusal(mcp, "user", name="ada/nothing")
     assert "another operation" in await refusal(mcp, "file", name="secret/1")
-    for odd in ("../x", "a/../b", "/etc/passwd", "a/.", ".."):
+    for odd in ("../x", "a/../b", "/etc/passwd", "a/.", "..", "a//b"):
         assert "must not" in await refusal(mcp, "file", name=odd)
+
+
+async def test_a_document_of_ones_own_is_called_by_the_same_rules() -> None:
+    parameter = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Shop", "version": "1"},
+        "paths": {
+            path: {"get": {"operationId": name, "parameters": [parameter], "responses": {}}}
+            for path, name in (("/users/{name}", "user"), ("/files/{name}", "file"))
+        },
+    }
+    mcp = expose(shop(), description=document, include="*")
+    assert sorted(await tools_of(mcp)) == ["file", "user"]
+    assert (await call(mcp, "file", name="a/b")).data == {"name": "a/b"}
+    assert "another operation" in await refusal(mcp, "user", name="me")
+
+
+async def test_asynchronous_views_are_called() -> None:
+    pytest.importorskip("asgiref")
+    app = flask.Flask("shop")
+
+    @app.get("/later/<name>")
+    async def later(name: str) -> dict[str, str]:
+        """Answer later."""
+        return {"later": name}
+
+    mcp = expose(app, include="*")
+    assert (await tools_of(mcp))["later"].description == "Answer later."
+    assert (await call(mcp, "later", name="x")).data == {"later": "x"}
 
 
 # --- the application's own stack --------------------------------------------------------------------------------------
