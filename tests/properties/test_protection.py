@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import io
 import json
 import pkgutil
 from collections.abc import Callable, Collection, Iterator
@@ -203,7 +204,56 @@ DOORS: dict[str, Callable[[MCPServer[Any], pytest.MonkeyPatch], Any]] = {
         lambda: app.serve_worker([], _payload(app), lambda *_: None), patch
     ),
     "ferrule run --http": _through_command_line,
+    "app.wsgi()": lambda app, _: _wsgi_host(app.wsgi(path="/mcp")),
+    "app.wsgi() of a mounted server": lambda app, _: _wsgi_host(_mounted(app).wsgi(path="/mcp")),
+    "app.wsgi().beside(host)": lambda app, _: _wsgi_host(app.wsgi(path="/mcp").beside(_open_site)),
+    "mount() in Flask": lambda app, _: _wsgi_host(_flask(app)),
 }
+
+
+def _open_site(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"open"]
+
+
+def _flask(app: MCPServer[Any]) -> Any:
+    flask = pytest.importorskip("flask")
+    from ferrule.integrations.flask import mount
+
+    host = flask.Flask("host")
+    mount(host, app)
+    return host
+
+
+def _wsgi_host(app: Any) -> Any:
+    """Serve a WSGI application to the callers of these tests, as a host does: repeated headers are joined."""
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        body = (await receive())["body"] if scope["method"] == "POST" else b""
+        environ: dict[str, Any] = {
+            "REQUEST_METHOD": scope["method"],
+            "PATH_INFO": scope["path"],
+            "QUERY_STRING": scope["query_string"].decode(),
+            "SERVER_NAME": "127.0.0.1",
+            "SERVER_PORT": "8000",
+            "wsgi.url_scheme": "http",
+            "wsgi.input": io.BytesIO(body),
+            "wsgi.errors": io.StringIO(),
+        }
+        for raw_name, raw_value in scope["headers"]:
+            key = raw_name.decode().upper().replace("-", "_")
+            key = key if key == "CONTENT_TYPE" else f"HTTP_{key}"
+            value = raw_value.decode("latin-1")
+            environ[key] = f"{environ[key]},{value}" if key in environ else value
+        environ["CONTENT_LENGTH"] = str(len(body))
+        started: list[Any] = []
+        parts = await anyio.to_thread.run_sync(lambda: list(app(environ, lambda *given: started.append(given))))
+        ((status, headers, *_),) = started
+        pairs = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
+        await send({"type": "http.response.start", "status": int(status[:3]), "headers": pairs})
+        await send({"type": "http.response.body", "body": b"".join(parts)})
+
+    return serve
 
 
 def _payload(app: MCPServer[Any]) -> dict[str, Any]:
