@@ -118,6 +118,10 @@ class _FlaskCaller:
         """See `Caller.call`."""
         if "{" in request.route:
             request = self._checked(request)
+        name = self._app.config.get("SERVER_NAME")
+        if origin.scope is None and name:  # no outer request names a host; versions before 3.1 refuse another one
+            scheme = str(self._app.config.get("PREFERRED_URL_SCHEME", "http"))
+            origin = replace(origin, host=str(name), scheme=scheme)
         return await self._caller.call(request, origin, max_bytes=max_bytes)
 
     async def aclose(self) -> None:

@@ -10,6 +10,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -88,7 +89,10 @@ def _views(app: Any, rule: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
         served = view
         if kind is not None:
             served = getattr(kind, method.lower(), None) or getattr(kind, "dispatch_request", view)
-        yield method, inspect.unwrap(served)
+        served = inspect.unwrap(served)
+        while isinstance(served, partial):
+            served = served.func
+        yield method, served
 
 
 def _operation(document: dict[str, Any], rule: Any, method: str, view: Callable[..., Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import pytest
@@ -224,8 +225,10 @@ async def test_static_files_and_odd_rules_are_no_operations() -> None:
     def new() -> str:
         return "new"
 
+    app.add_url_rule("/part", "part", partial(lambda a: a, a="x"))
     tools = await tools_of(expose(app, include="*"))
-    assert sorted(tools) == ["get_new", "get_newer"]
+    assert sorted(tools) == ["get_new", "get_newer", "part"]
+    assert tools["part"].description == "GET /part"  # not what functools says of its class
 
 
 async def test_a_route_that_comes_later_is_seen() -> None:
@@ -402,6 +405,19 @@ async def test_the_prefix_of_a_mounted_application_stands_in_its_links_and_redir
     for name in ("who", "elsewhere"):
         text = wsgi_call(app, name, {"authorization": "Bearer good"}, "/mcp", script_name="/shop")
         assert "https://shop.example/shop/who" in text
+
+
+async def test_without_an_outer_request_the_application_has_its_own_name() -> None:
+    """Over stdio nobody says which host is meant; links are those of the configured one."""
+    app, _ = guarded()
+    app.config.update(SERVER_NAME="books.example", PREFERRED_URL_SCHEME="https")
+
+    @app.errorhandler(401)
+    def open_door(error: Any) -> Any:
+        return {"url": flask.url_for("who", _external=True)}
+
+    app.before_request_funcs[None].insert(0, lambda: flask.abort(401))
+    assert (await call(expose(app, include="who"), "who")).data == {"url": "https://books.example/who"}
 
 
 async def test_a_redirect_for_a_slash_is_followed() -> None:
