@@ -50,6 +50,8 @@ __all__ = ["HttpSender", "ModernPlainCalls", "PlainHttpCalls"]
 
 _MAX_ROUTES: Final = 256
 _MAX_KEY_BYTES: Final = 4096
+_LARGE_CHARS: Final = 64 * 1024
+"""Longer text is encoded together with its envelope: joining its pieces would copy it once more."""
 
 
 class PlainHttpCalls:
@@ -104,7 +106,9 @@ class PlainHttpCalls:
                 pending = coroutine.send(None)
             except StopIteration as stop:
                 value = stop.value
-                if call.request is None and (pieces := tool.writers[sender.revision.version](value)) is not None:
+                is_large = type(value) is str and len(value) > _LARGE_CHARS
+                write = tool.writers[sender.revision.version]
+                if call.request is None and not is_large and (pieces := write(value)) is not None:
                     call.is_over = True
                     id = call.id
                     shown_id = b"%d" % id if type(id) is int else plain_encode(id)
