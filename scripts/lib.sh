@@ -31,6 +31,10 @@ FLASK_NEWEST="flask==3.1.3 apiflask==3.1.2 flask-smorest==0.47.0 flask-restx==1.
 # The lowest versions that are supported; what they need beside in the versions that they still work with.
 FLASK_LOWEST="flask==2.2.5 werkzeug==2.2.3 apiflask==2.0.0 flask-smorest==0.42.0 flask-restx==1.1.0
   connexion[flask]==3.0.0 marshmallow<4 setuptools<81"
+# Likewise of ASGI frameworks, and FastAPI with the Starlette and Pydantic of its time.
+ASGI_NEWEST="starlette==1.10.0 apispec==6.10.1 litestar==2.25.0 quart-schema==0.25.0 blacksheep==2.6.4"
+ASGI_LOWEST="litestar==2.2.1 quart-schema==0.21.0 quart==0.20.0 blacksheep==2.0.8"
+FASTAPI_LOWEST="fastapi==0.100.0 pydantic==2.4.2 python-multipart==0.0.6"
 FLASK_CONNEXION2="connexion==2.14.2 setuptools<81"
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
@@ -165,10 +169,10 @@ _install_server_peers() {
     pip_install "$dir" "mcp-server-time==$SERVERS_PYTHON_VERSION" "mcp-server-git==$SERVERS_PYTHON_VERSION"
 }
 
-# _install_flask_set NAME PACKAGE...: an environment flask-NAME with what ferrule stands on, without ferrule itself.
-_install_flask_set() {
-  local dir=$CACHE/flask-$1
-  say "installing Flask and its extensions ($1) into an environment of their own"
+# _install_web_set NAME PACKAGE...: an environment NAME with what ferrule stands on, without ferrule itself.
+_install_web_set() {
+  local dir=$CACHE/$1
+  say "installing web frameworks ($1) into an environment of their own"
   shift
   make_venv "$dir" &&
     pip_install "$dir" "$ROOT[openapi]" "pytest>=8.4" "pytest-timeout>=2.4" "$@" &&
@@ -179,10 +183,20 @@ _install_flask_set() {
 _ensure_flask_sets() {
   local needs
   needs=$(sed -n '/^dependencies = /,/^]/p' "$ROOT/pyproject.toml")
-  once "$CACHE/stamps/flask-newest" "$(stamp_of "$FLASK_NEWEST" "$needs")" _install_flask_set newest $FLASK_NEWEST
-  once "$CACHE/stamps/flask-lowest" "$(stamp_of "$FLASK_LOWEST" "$needs")" _install_flask_set lowest $FLASK_LOWEST
+  once "$CACHE/stamps/flask-newest" "$(stamp_of "$FLASK_NEWEST" "$needs")" _install_web_set flask-newest $FLASK_NEWEST
+  once "$CACHE/stamps/flask-lowest" "$(stamp_of "$FLASK_LOWEST" "$needs")" _install_web_set flask-lowest $FLASK_LOWEST
   once "$CACHE/stamps/flask-connexion2" "$(stamp_of "$FLASK_CONNEXION2" "$needs")" \
-    _install_flask_set connexion2 $FLASK_CONNEXION2
+    _install_web_set flask-connexion2 $FLASK_CONNEXION2
+}
+
+# The newest and the lowest supported versions of ASGI frameworks.
+_ensure_asgi_sets() {
+  local needs
+  needs=$(sed -n '/^dependencies = /,/^]/p' "$ROOT/pyproject.toml")
+  once "$CACHE/stamps/asgi-newest" "$(stamp_of "$ASGI_NEWEST" "$needs")" _install_web_set asgi-newest $ASGI_NEWEST
+  once "$CACHE/stamps/asgi-lowest" "$(stamp_of "$ASGI_LOWEST" "$needs")" _install_web_set asgi-lowest $ASGI_LOWEST
+  once "$CACHE/stamps/fastapi-lowest" "$(stamp_of "$FASTAPI_LOWEST" "$needs")" \
+    _install_web_set fastapi-lowest $FASTAPI_LOWEST
 }
 
 _install_node_peers() {
@@ -218,6 +232,7 @@ ensure_peers() {
   done
   once "$CACHE/stamps/peer-servers" "$(stamp_of "$SERVERS_PYTHON_VERSION")" _install_server_peers
   _ensure_flask_sets
+  _ensure_asgi_sets
   once "$CACHE/stamps/node" "$(stamp_of "$INSPECTOR_VERSION" "$CONFORMANCE_VERSION" "$SERVERS_NODE_VERSION" \
     "$OIDC_PROVIDER_VERSION" "$TYPESCRIPT_CLIENT_VERSION" "$TYPESCRIPT_SDK_VERSION" "$TYPESCRIPT_TASKS_VERSION" \
     "$AJV_VERSION" "$AJV_FORMATS_VERSION")" \

@@ -27,12 +27,15 @@ __all__ = ["Exposable", "UnknownFramework", "exposable_of", "expose"]
 logger = logging.getLogger(__name__)
 
 _FRAMEWORKS = {
+    "blacksheep.server.application:Application": "ferrule.integrations.blacksheep",
     "connexion.apps.asynchronous:AsyncApp": "ferrule.integrations.connexion",
     "connexion.apps.flask:FlaskApp": "ferrule.integrations.connexion",
     "connexion.apps.flask_app:FlaskApp": "ferrule.integrations.connexion",
     "connexion.middleware.main:ConnexionMiddleware": "ferrule.integrations.connexion",
     "fastapi.applications:FastAPI": "ferrule.integrations.fastapi",
     "flask.app:Flask": "ferrule.integrations.flask",
+    "litestar.app:Litestar": "ferrule.integrations.litestar",
+    "quart.app:Quart": "ferrule.integrations.quart",
     "starlette.applications:Starlette": "ferrule.integrations.starlette_api",
 }
 """Class of an application, as ``module:name``, and the module of ours that has ``exposable(app)`` for it."""

@@ -14,6 +14,7 @@ from ferrule.expose.applications import Exposable
 from ferrule.expose.callers.asgi import ASGICaller
 from ferrule.expose.callers.lifespan import ApplicationLife, life_of
 from ferrule.expose.description.reader import Description, read_description
+from ferrule.expose.documents import load_document
 from ferrule.expose.exchange import Caller
 from ferrule.expose.settings import ValidateOutput
 
@@ -66,7 +67,7 @@ class StarletteExposable:
         from starlette.schemas import SchemaGenerator
 
         generator = SchemaGenerator({"openapi": "3.1.0", "info": {"title": "Starlette", "version": "0"}})
-        return read_description(generator.get_schema(self.app.routes))
+        return read_description(load_document(generator.get_schema(self.app.routes))[0])
 
     def started(self) -> AbstractAsyncContextManager[None]:
         """See `Exposable`."""

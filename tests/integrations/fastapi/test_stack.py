@@ -10,7 +10,7 @@ import pytest
 
 from ferrule import Client
 from ferrule.expose import expose
-from tests.integrations.fastapi.support import Item, both_eras, called, structured, tools_of
+from tests.integrations.fastapi.support import IS_NEW, Item, both_eras, called, structured, tools_of
 from tests.integrations.serving import over_http
 
 pytest.importorskip("fastapi")
@@ -154,6 +154,7 @@ async def test_what_a_response_model_hides_stays_hidden() -> None:
     assert "hunter2" not in result.text
 
 
+@pytest.mark.skipif(not IS_NEW, reason="Starlette 0.27 waits forever in such a middleware")
 async def test_middleware_reads_the_body_and_handlers_make_the_errors() -> None:
     """The whole stack runs: a middleware that reads bodies, an exception handler, one for validation errors."""
     from fastapi.exceptions import RequestValidationError

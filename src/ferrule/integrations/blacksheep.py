@@ -1,0 +1,108 @@
+"""BlackSheep applications, for `ferrule.expose.expose`.
+
+The description is that of an ``OpenAPIHandler`` that is bound to the application. BlackSheep makes it when the
+application starts, so it is read from the application's own path then, and holds as long as the application runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from ferrule.expose.applications import Exposable
+from ferrule.expose.callers.asgi import ASGICaller
+from ferrule.expose.callers.lifespan import ApplicationLife, life_of
+from ferrule.expose.description.reader import Description, NotADescription, read_description
+from ferrule.expose.documents import MAX_DOCUMENT_BYTES, load_document
+from ferrule.expose.exchange import ApiRequest, Caller, Origin
+from ferrule.expose.settings import ValidateOutput
+
+__all__ = ["exposable"]
+
+_HANDLER = "get_open_api_json"
+"""Name of the function with which BlackSheep serves the description."""
+
+
+def exposable(app: Any) -> Exposable:
+    """Return what the engine needs of a BlackSheep application."""
+    return _BlackSheep(app)
+
+
+class _BlackSheep:
+    """A BlackSheep application; it starts once, whoever starts it first."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._life = life_of(app, _observe)
+        self._caller = ASGICaller(app)
+        self._document: bytes | None = None
+
+    @property
+    def title(self) -> str | None:
+        """See `Exposable`."""
+        return None
+
+    @property
+    def caller(self) -> Caller:
+        """See `Exposable`."""
+        return self._caller
+
+    @property
+    def validate_output(self) -> ValidateOutput:
+        """See `Exposable`. Nothing compares answers with the types that handlers declare."""
+        return "off"
+
+    def version(self) -> object:
+        """See `Exposable`."""
+        return self._document
+
+    def describe(self) -> Description:
+        """See `Exposable`.
+
+        Raises:
+            NotADescription: no ``OpenAPIHandler`` is bound to the application, or its document is not for everybody.
+        """
+        if self._document is None:
+            raise NotADescription(
+                "the application serves no description that may be read: bind an OpenAPIHandler to it before it "
+                "starts, or give expose(…, description=…) a document"
+            )
+        return read_description(load_document(self._document)[0])
+
+    def started(self) -> AbstractAsyncContextManager[None]:
+        """See `Exposable`."""
+        return self._started()
+
+    @asynccontextmanager
+    async def _started(self) -> AsyncGenerator[None]:
+        async with self._life.started():
+            for path in self._paths():
+                request = ApiRequest(method="GET", path=path)
+                answer = await self._caller.call(request, Origin(), max_bytes=MAX_DOCUMENT_BYTES)
+                if answer.status == 200:
+                    self._document = answer.body
+                    break
+            yield
+
+    def _paths(self) -> list[str]:
+        router = self._app.router
+        routes: Any = router.iter_all() if hasattr(router, "iter_all") else iter(router)  # older ones are iterable
+        return [
+            bytes(route.pattern).decode()
+            for route in routes
+            if getattr(route.handler, "__name__", None) == _HANDLER  # a handler may be any callable
+        ]
+
+
+def _observe(app: Any, life: ApplicationLife) -> None:
+    """Make an application say when it runs: its host runs it where the endpoint is mounted in it."""
+
+    async def began(_: Any) -> None:
+        life.began()
+
+    async def ended(_: Any) -> None:
+        life.ended()
+
+    app.on_start += began
+    app.on_stop += ended

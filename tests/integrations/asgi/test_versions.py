@@ -1,0 +1,44 @@
+"""The tests of ASGI frameworks in environments with their newest and with the lowest supported versions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+FOLDER = Path(__file__).parent
+FASTAPI = FOLDER.parent / "fastapi"
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize(
+    ("environment", "files"),
+    [
+        ("asgi-newest", [FOLDER / f"test_{name}.py" for name in ("starlette", "litestar", "quart", "blacksheep")]),
+        ("asgi-lowest", [FOLDER / f"test_{name}.py" for name in ("litestar", "quart", "blacksheep")]),
+        ("fastapi-lowest", [FOLDER / "test_starlette.py", *sorted(FASTAPI.glob("test_*.py"))]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_other_versions_do_the_same(environment: str, files: list[Path]) -> None:
+    cache = Path(os.environ.get("FERRULE_CACHE", ROOT / ".cache"))
+    python = cache / environment / ("Scripts" if os.name == "nt" else "bin") / "python"
+    if not python.exists():
+        if os.environ.get("FERRULE_REQUIRE_PEERS"):
+            pytest.fail(f"no environment {environment}, though scripts/test installs it")
+        pytest.skip(f"no environment {environment} (scripts/test installs it)")
+    done = subprocess.run(
+        # What old versions are warned of by what is newer than they are says nothing of ours.
+        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "filterwarnings=", *map(str, files)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert "passed" in done.stdout.strip().splitlines()[-1]
