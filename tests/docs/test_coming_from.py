@@ -36,6 +36,12 @@ def test_after() -> None:
     ]
 
 
+def test_a_fastapi_application_after() -> None:
+    """The tool that its page promises."""
+    pytest.importorskip("fastapi")
+    assert run(sys.executable, "fastapi_after.py") == ["['get_item']", "{'id': 3}"]
+
+
 def test_before_with_mcp_2(peer_python: str) -> None:
     """With the official package that scripts/test installs."""
     came = run(peer_python, "mcp2_before.py")
@@ -48,6 +54,7 @@ def test_before_with_mcp_2(peer_python: str) -> None:
     [
         ("FERRULE_PEER_FASTMCP_PYTHON", "fastmcp_before.py", ["1100", "['order', 'parts_count', 'sizes']"]),
         ("FERRULE_PEER_MCP1_PYTHON", "mcp1_before.py", ["1100"]),
+        ("FERRULE_PEER_FASTAPI_MCP_PYTHON", "fastapi_mcp_before.py", ["['get_item']", "['{', '\"id\":', '3', '}']"]),
     ],
 )
 def test_before_with_the_others(variable: str, name: str, first: list[str]) -> None:

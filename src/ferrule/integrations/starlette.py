@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from ferrule.transports.asgi.gate import HttpGate
 
 if TYPE_CHECKING:
     from ferrule.app.server import MCPServer
-    from ferrule.transports.hosting.options import AsgiOptions
 
 __all__ = ["mcp_routes", "mount"]
 
@@ -43,7 +42,7 @@ def mcp_routes(endpoint: HttpGate) -> list[Any]:
     return [Route(path, served, include_in_schema=False) for path in endpoint.paths]
 
 
-def mount(app: Any, server: MCPServer[Any], **options: Unpack[AsgiOptions]) -> HttpGate:
+def mount(app: Any, server: MCPServer[Any], path: str = "/mcp", **options: Any) -> HttpGate:
     """Serve a server at a path of a Starlette or FastAPI application, and return its endpoint.
 
     The server starts with the application, so that what is wrong with it stops the application's start, and ends with
@@ -54,13 +53,14 @@ def mount(app: Any, server: MCPServer[Any], **options: Unpack[AsgiOptions]) -> H
     Args:
         app: the application. Its middleware runs for the endpoint, too.
         server: what is served; the application itself, exposed, may be it.
-        options: of `MCPServer.asgi`: ``path`` (``"/mcp"``), ``allowed_hosts``, ``allowed_origins`` …
+        path: of the endpoint.
+        options: of `MCPServer.asgi`: ``allowed_hosts``, ``allowed_origins`` …
 
     Raises:
         TypeError: there is no such option.
         ImportError: Starlette is not installed.
     """
-    given: dict[str, Any] = {"health_path": None, "ready_path": None, **options}
+    given: dict[str, Any] = {"health_path": None, "ready_path": None, **options, "path": path}
     endpoint = server.asgi(**given)
     # Before the application's own routes: one of them may match every path.
     app.router.routes[:0] = mcp_routes(endpoint)

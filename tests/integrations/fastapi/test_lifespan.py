@@ -88,6 +88,20 @@ async def test_mounted_in_the_application_itself(mode: str) -> None:
     assert server.name == "living"
 
 
+async def test_a_mounted_server_is_also_used_alone() -> None:
+    """Its start starts the application, and that starts the endpoint, which must not wait for the first."""
+    from ferrule.integrations.fastapi import mount
+
+    events: list[str] = []
+    app = living(events)
+    server = expose(app, include="*")
+    mount(app, server)
+    with anyio.fail_after(60):
+        async with Client(server) as client:
+            assert (await client.call_tool("pool", {})).text == "pool 1"
+    assert events == ["start", "end"]
+
+
 async def test_mounted_by_routes_and_by_starlettes_own_mount() -> None:
     """The other two ways; the endpoint starts with its first request, after the application."""
     from ferrule.integrations.starlette import mcp_routes

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,10 @@ STOP_TIMEOUT_S = 30.0
 
 class StartFailed(RuntimeError):
     """The application refused to start; the text is its own."""
+
+
+_starting: ContextVar[tuple[ApplicationLife, ...]] = ContextVar("starting", default=())
+"""Applications in whose lifespan, run by this module, the current task is."""
 
 
 class _Start:
@@ -89,6 +94,8 @@ class ApplicationLife:
 
     async def _joined(self) -> _Start | None:
         """Return the start that the caller is a user of now; ``None`` where a host runs the application."""
+        if self in _starting.get():
+            return None  # the application's own lifespan needs the server; it must not wait for its own end
         runtime = current_runtime()
         while True:
             start = self._start
@@ -110,6 +117,7 @@ class ApplicationLife:
 
     async def _keep(self, start: _Start) -> None:
         """Run the lifespan in a task of its own: it may open task groups, which end in the task that opened them."""
+        _starting.set((*_starting.get(), self))  # in the context of this task, and of those that it starts
         problem: list[str] = []
         state: dict[str, Any] = {}
         was_asked = False

@@ -7,7 +7,7 @@ import pytest
 from ferrule import Client
 from ferrule.expose import expose
 from ferrule.expose.description.reader import NotADescription
-from tests.integrations.asgi.contract import MODES, Item, check_alone, check_credentials, check_mounted, data
+from tests.integrations.contract import MODES, Item, check_alone, check_credentials, check_mounted, data
 
 pytest.importorskip("litestar")
 

@@ -10,17 +10,17 @@ import pytest
 
 from tests.conftest import ROOT
 
-FOLDER = Path(__file__).parent
-FASTAPI = FOLDER.parent / "fastapi"
+FOLDER = Path(__file__).parents[1]
+FASTAPI = FOLDER / "fastapi"
 
 
 @pytest.mark.peer
 @pytest.mark.parametrize(
     ("environment", "files"),
     [
-        ("asgi-newest", [FOLDER / f"test_{name}.py" for name in ("starlette", "litestar", "quart", "blacksheep")]),
+        ("asgi-newest", [FOLDER / f"test_{name}.py" for name in ("starlette_api", "litestar", "quart", "blacksheep")]),
         ("asgi-lowest", [FOLDER / f"test_{name}.py" for name in ("litestar", "quart", "blacksheep")]),
-        ("fastapi-lowest", [FOLDER / "test_starlette.py", *sorted(FASTAPI.glob("test_*.py"))]),
+        ("fastapi-lowest", [FOLDER / "test_starlette_api.py", *sorted(FASTAPI.glob("test_*.py"))]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ferrule.expose import expose
-from tests.integrations.asgi.contract import MODES, check_alone, check_credentials, check_mounted
+from tests.integrations.contract import MODES, check_alone, check_credentials, check_mounted
 
 pytest.importorskip("starlette")
 pytest.importorskip("yaml")
