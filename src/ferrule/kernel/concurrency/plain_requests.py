@@ -122,7 +122,8 @@ class Deadlines:
         """Give a request a deadline so many seconds from now."""
         due = self._loop.time() + wait_s
         request.set_due(due)
-        self.note(due)
+        if due < self._due:
+            self._start(due)
 
     def note(self, due: float) -> None:
         """Look at the requests at this time at the latest."""
