@@ -27,7 +27,7 @@ TYPESCRIPT_SDK_VERSION=1.32.2
 TYPESCRIPT_TASKS_VERSION=0.2.2
 AJV_VERSION=8.20.0
 AJV_FORMATS_VERSION=3.0.1
-FLASK_NEWEST="flask==3.1.3 apiflask==3.1.2 flask-smorest==0.47.0 flask-restx==1.3.2 connexion[flask]==3.3.0"
+FLASK_NEWEST="flask==3.1.3 apiflask==3.1.2 flask-smorest==0.47.0 flask-restx==1.3.2 connexion[flask]==3.3.0 gunicorn==27.0.1 gevent>=25"
 # The lowest versions that are supported; what they need beside in the versions that they still work with.
 FLASK_LOWEST="flask==2.2.5 werkzeug==2.2.3 apiflask==2.0.0 flask-smorest==0.42.0 flask-restx==1.1.0
   connexion[flask]==3.0.0 marshmallow<4 setuptools<81"

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator
+from importlib.util import find_spec
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
@@ -129,6 +130,14 @@ async def test_gunicorn_serves_both_eras(options: list[str]) -> None:
         text = "".join(host.lines)
     assert "Traceback" not in text, text
     assert "SIGKILL" not in text, text
+
+
+@gunicorn
+@pytest.mark.skipif(find_spec("gevent") is None, reason="no gevent")
+async def test_gunicorn_serves_by_greenlets_of_gevent() -> None:
+    with hosted([*GUNICORN, "--workers", "1", "--worker-class", "gevent"]) as host:
+        for mode in ("auto", "2025-11-25"):
+            assert host.process.pid not in await use(host.url, mode)
 
 
 @gunicorn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,11 @@ FOLDER = Path(__file__).parent
     ("environment", "files"),
     [
         ("newest", ["test_routes.py", "test_extensions.py", "test_connexion.py"]),
+        pytest.param(
+            "newest",
+            ["test_hosts.py::test_gunicorn_serves_by_greenlets_of_gevent"],
+            marks=pytest.mark.skipif(sys.platform == "win32", reason="gunicorn needs fork()"),
+        ),
         ("lowest", ["test_routes.py", "test_extensions.py", "test_connexion.py"]),
         ("connexion2", ["test_routes.py", "test_connexion.py"]),
     ],

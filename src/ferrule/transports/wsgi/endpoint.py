@@ -15,13 +15,13 @@ from typing import Any
 
 import anyio
 
-from ferrule.protocol.errors import JsonRpcErrorCode
 from ferrule.transports.asgi.endpoint import HttpEndpoint
 from ferrule.transports.loop_thread import LoopThread
 from ferrule.transports.wsgi.scope import SCRIPT_NAME_KEY, scope_of
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError
 from ferrule.wire.json_types import is_object
+from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.sse import EventReader, ServerSentEvent
 
 __all__ = ["WSGIEndpoint"]
