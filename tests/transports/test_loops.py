@@ -83,7 +83,7 @@ def test_a_stdio_server_outlives_the_exits_of_tasks() -> None:
     answers = {answer["id"]: answer["result"] for answer in map(json.loads, found.stdout.splitlines())}
     assert [answers[id].get("isError", False) for id in range(len(TOOLS))] == FAILED
     assert found.returncode == 0
-    assert "only who awaits that task hears of it" in found.stderr
+    assert "only code that awaits the task gets it" in found.stderr
 
 
 @pytest.mark.anyio

@@ -1,4 +1,4 @@
-"""Event loops of our own: whether one can be started here, and one that goes on when a task calls ``sys.exit()``."""
+"""Starting event loops: whether one can be started here, and one that continues when a task calls ``sys.exit()``."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def limit_reads(transport: Any, size: int = READ_BYTES) -> None:
 
 
 def outliving_exits(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
-    """Make a loop go on when a task, but not the main one, raises ``SystemExit`` or ``KeyboardInterrupt``.
+    """Make an event loop continue when a task other than the main one raises ``SystemExit`` or ``KeyboardInterrupt``.
 
     asyncio stops the loop for these and raises them where the loop was started, although the task has the exception
-    too and whoever awaits the task gets it. In a server that would be a tool which ends everybody's calls by
-    ``sys.exit()`` in a task that it started. The loop can be run again and loses nothing. What a handler of signals
-    raised still stops it.
+    too, and raises it in code that awaits the task. In a server a tool could end the calls of all clients by
+    ``sys.exit()`` in a task that it started. The loop can be run again and loses nothing. An exception that a signal
+    handler raised still stops it.
 
     Returns:
         The loop that was given, changed.
@@ -55,7 +55,7 @@ def outliving_exits(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoo
                 if main.done() or is_from_signal(error):
                     raise
                 log.error(
-                    "A task of the program raised %r; only who awaits that task hears of it", error, exc_info=error
+                    "A task of the program raised %r; only code that awaits the task gets it", error, exc_info=error
                 )
 
     loop.run_until_complete = run_until_complete  # type: ignore[method-assign]
@@ -66,7 +66,7 @@ def refuse_in_running_loop() -> None:
     """Check that no event loop runs in this thread.
 
     Raises:
-        RuntimeError: one does; the message names ``run_async``.
+        RuntimeError: an event loop runs; the message names ``run_async``.
     """
     import asyncio
 

@@ -212,7 +212,7 @@ def test_two_servers_cannot_share_stdin() -> None:
         ReservedStdio().restore()
         """
     )
-    assert done.stdout == b"stdin and stdout already carry another server of this process"
+    assert done.stdout == b"Another server of this process already uses stdin and stdout"
     assert done.returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""The garbage collector while a server runs: patient, because a request leaves no cycles behind."""
+"""Settings of the garbage collector while a server runs: less frequent, because requests leave no reference cycles."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ _THRESHOLD: Final = 10_000
 
 @contextmanager
 def patient_collector() -> Generator[None]:
-    """Let the cyclic garbage collector look less often, and not at what was there before the first request.
+    """Run the cyclic garbage collector less often, and never on objects that existed before the first request.
 
-    A request in flight is some dozen objects, so with its defaults the collector runs for every burst of requests
-    and finds nothing: 7 % of a call over stdio (64 outstanding). What it may miss is bounded by the threshold. For a
-    program that is nothing but the server; a program that embeds a server keeps its collector settings.
+    A request in flight has some dozen objects, so that with the default threshold the collector runs at each burst of
+    requests and finds nothing: 7 % of a call over stdio (64 in flight). The threshold bounds the garbage that is kept.
+    For programs that only run the server; a program that embeds a server keeps its own settings.
     """
     thresholds = gc.get_threshold()
-    if thresholds[0]:  # 0: switched off by the program
+    if thresholds[0]:  # 0: the program has turned the collector off
         gc.set_threshold(max(thresholds[0], _THRESHOLD), *thresholds[1:])
+    # Modules and classes live as long as the process: to traverse them in each full collection is wasted.
     gc.freeze()
     try:
         yield

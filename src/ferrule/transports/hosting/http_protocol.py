@@ -1,22 +1,22 @@
-"""One HTTP/1.1 connection of `run_http`: uvicorn's httptools protocol, bounded, and one answer to each request.
+"""One HTTP/1.1 connection of `run_http`: uvicorn's httptools protocol, with bounds and one response for each request.
 
-uvicorn has no option for what a server that faces the world needs: a bound on the size of a request's head, on the time
-that a head and a body may take to arrive, and on the time that a client may refuse to read. This subclass has them.
+uvicorn has no options for bounds that a public server needs: the size of a request's head, the time until a head and a
+body have arrived, and the time that a client may leave a response unread. This subclass adds them.
 
-It also keeps requests apart where the parser and uvicorn do not (RFC 9112, section 11.2, "request smuggling"):
+It also separates requests where the parser and uvicorn do not (RFC 9112, section 11.2, "request smuggling"):
 
-* ``Connection: upgrade`` makes the parser end a request with its head, and the body would be read as the next request.
-  Nothing is upgraded here, which a server may decide (RFC 9110, section 7.8), so a fresh parser reads the body.
-* The fields behind a chunked body (trailers) are dropped; they would arrive among the headers.
-* A refusal waits for the answers to the requests before it.
-* A client that waits with its body (``Expect: 100-continue``) and gets its answer instead may send the body
-  or not, so the connection ends with that answer.
+* ``Connection: upgrade`` makes the parser end a request after its head, and it would read the body as the next request.
+  This server upgrades nothing, as it may (RFC 9110, section 7.8), so a new parser reads the body.
+* The fields after a chunked body (trailers) are dropped; they would be added to the headers.
+* A refusal is sent after the responses to earlier requests.
+* A client that waits before its body (``Expect: 100-continue``) and gets the final response may send the body or not,
+  so the connection is closed after that response.
 
-The protocol stays a small subclass of uvicorn's on purpose. A class of our own on httptools was written and measured
-(10 µs instead of 15 per request of a bare application) and given up: a well-kept HTTP server is worth more than 5 µs.
+The class stays a small subclass of uvicorn's. An own class on httptools was measured (10 µs instead of 15 per request
+of an empty application); using a maintained HTTP server is worth more than 5 µs.
 
-Nothing here may run per request. The limits hang on the rare states (an incomplete head, a body that is still
-arriving, a socket that does not drain) and a request that arrives in one piece meets none of them.
+Nothing here runs in each request: the limits apply in rare states only (an incomplete head, a body that is still
+arriving, a full send buffer), and a request that arrives in one piece is in none of them.
 """
 
 import functools
@@ -35,9 +35,9 @@ _TOO_LARGE: Final = b"The request's headers are too large."
 _READ_BYTES: Final = 120 * 1024
 """Bytes of one read: more than a head may have, and less than what the allocator of the system maps anew each time."""
 _MAX_UNREAD_BYTES: Final = 4 * 1024 * 1024
-"""What may still arrive of a chunked body that is not read, because its request has been answered."""
+"""Bytes that may still arrive of a chunked body after the response to its request."""
 _MAX_PIPELINED: Final = 16
-"""With so many requests waiting for their turn no more is read; one read may bring more than these."""
+"""Requests of one connection that may wait; no more data is read meanwhile. A single read may contain more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +45,15 @@ class HttpLimits:
     """Bounds on one connection of `run_http`.
 
     Attributes:
-        max_head_bytes: request line and headers together; more is answered 431.
-        head_timeout_s: seconds from the first byte of a head (or from connecting) to its end; then the connection
-        closes.
-        body_timeout_s: seconds that a body may take to arrive after its head; then the connection closes.
-        write_timeout_s: seconds that a client may leave a full send buffer unread; then the connection is dropped.
+        max_head_bytes: maximum size of request line and headers together; a larger head is refused with 431.
+        head_timeout_s: seconds from the first byte of a head (or from connecting) to its end; then the connection is
+            closed.
+        body_timeout_s: seconds that a body may take to arrive after its head; then the connection is closed.
+        write_timeout_s: seconds that a client may leave a full send buffer unread; then the connection is closed.
         keep_alive_s: seconds that an idle connection stays open between requests.
-        notice_s: seconds between SIGTERM and the end of listening, in which the server serves on but says that it is
-            not ready: as long as a load balancer needs to notice. 0 where none asks.
-        drain_s: seconds that requests in flight get to finish at shutdown.
+        notice_s: seconds between SIGTERM and the end of listening, in which the server still serves but its readiness
+            probe fails: as long as a load balancer needs to notice. 0 without a load balancer.
+        drain_s: seconds that requests in flight may take at shutdown.
     """
 
     max_head_bytes: int = 64 * 1024
@@ -67,31 +67,31 @@ class HttpLimits:
 
 @runtime_checkable
 class BoundsWriting(Protocol):
-    """A connection that gives up a client that does not read; those of `protocol_class`, not uvicorn's WebSockets."""
+    """A connection with a limit for clients that do not read; of `protocol_class`, not uvicorn's WebSockets."""
 
     def hurry(self, timeout_s: float) -> None:
-        """Cut the client off if it leaves an answer unread for longer than ``timeout_s`` seconds from now on."""
+        """Close the connection if the client leaves a response unread for longer than ``timeout_s`` seconds."""
         ...
 
 
 class _Discarded(list[tuple[bytes, bytes]]):
-    """The headers of a request whose head is complete: what still comes is a trailer, and is dropped."""
+    """The headers of a request whose head is complete: fields that follow are trailers, and are dropped."""
 
     def append(self, item: tuple[bytes, bytes]) -> None:
-        """Drop it."""
+        """Drop a field."""
 
 
-class _DeafParser:
-    """Takes the place of a parser whose connection was refused: what still arrives is dropped."""
+class _DiscardingParser:
+    """Replaces the parser of a refused connection: further data is dropped."""
 
     def feed_data(self, data: bytes) -> None:
-        """Drop it."""
+        """Drop the data."""
 
 
 class _Continuation:
-    """What a fresh parser reports to while it takes over from one that ended a request too early.
+    """Receives the events of a new parser that continues after one that ended a request too early.
 
-    The parser is first given a head of our own, which says how the body is framed and is not passed on.
+    The new parser first gets an artificial head, which only describes the framing of the body and is not passed on.
     """
 
     def __init__(self, protocol: Any) -> None:
@@ -99,7 +99,7 @@ class _Continuation:
         self._is_own_head = True
 
     def on_message_begin(self) -> None:
-        """The next request, after the body."""
+        """Begin the next request, after the body."""
         if not self._is_own_head:
             self._protocol.on_message_begin()
 
@@ -114,7 +114,7 @@ class _Continuation:
             self._protocol.on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """From here on the client sends."""
+        """End the artificial head, or that of a later request."""
         if self._is_own_head:
             self._is_own_head = False
         else:
@@ -135,7 +135,7 @@ class _Continuation:
 
 @functools.cache
 def protocol_class(limits: HttpLimits) -> type[Any]:
-    """uvicorn's httptools protocol with ``limits``; made when needed, because importing uvicorn costs 60 ms."""
+    """Return uvicorn's httptools protocol with limits; made on first use, because importing uvicorn takes 60 ms."""
     import asyncio
 
     import httptools
@@ -145,7 +145,7 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
     max_head_bytes = limits.max_head_bytes
 
     class PatientFlow(FlowControl):
-        """Reads no more while many requests wait for their turn."""
+        """Pauses reading while many requests wait."""
 
         def __init__(self, transport: asyncio.Transport, pipeline: Any) -> None:
             super().__init__(transport)
@@ -159,12 +159,12 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
         """A request whose client waits for ``100 Continue``."""
 
         async def send(self, message: Any) -> None:
-            if self.waiting_for_100_continue:  # answered without it: the body may come or not
+            if self.waiting_for_100_continue:  # the response comes without it: the body may follow or not
                 self.keep_alive = False
             await super().send(message)
 
     class LimitedProtocol(HttpToolsProtocol):
-        """Bounds the head, the arrival of the body and the patience with a client that does not read."""
+        """Bounds the head, the time of the body, and the time that a client may leave a response unread."""
 
         _head_bytes = 0
         _trailing_bytes = 0
@@ -241,7 +241,7 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
             return len(self.url) + sum(len(name) + len(value) + 4 for name, value in headers)
 
         def _check_head(self) -> None:
-            """A chunk this large may hold the whole of an oversized head (or a body, which is not our business)."""
+            """Check the size of a head that arrived in one large chunk (which may also be large because of a body)."""
             headers: Iterable[tuple[bytes, bytes]] = self.scope["headers"]
             if sum(len(name) + len(value) + 4 for name, value in headers) > max_head_bytes:
                 self.refuse(431, _TOO_LARGE)
@@ -249,12 +249,12 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
         # --- the body ---------------------------------------------------------------------------------------------
 
         def on_chunk_header(self) -> None:
-            """A chunked body goes on, or has ended and its trailers begin; called by the parser."""
+            """Handle the start of a chunk, or of the trailers after the last one; called by the parser."""
             if type(self.headers) is list:
                 self.headers = _Discarded()
 
         def _check_trailers(self, arrived: int) -> None:
-            """What arrives of a chunked body and is no data is a trailer, whose parts the parser keeps together."""
+            """Bound the trailers: data of a chunked body that is not passed on as body."""
             if type(self.headers) is list:
                 return
             self._trailing_bytes = 0 if self.cycle.body else self._trailing_bytes + arrived
@@ -262,20 +262,20 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
                 self.refuse(431, _TOO_LARGE)
 
         def _go_on(self, rest: bytes) -> bool:
-            """Read on behind the head of a request that asks for another protocol; ``False`` when it is refused."""
+            """Continue after the head of a request with ``Upgrade``; return ``False`` if the request is refused."""
             scope: Any = self.scope
             if scope["method"] == "CONNECT":
                 self.refuse(400, b"Invalid HTTP request received.")
                 return False
             framing = [pair for pair in self.headers if pair[0] in (b"content-length", b"transfer-encoding")]
-            # No caller may go on with a request that is not served.
+            # Removed, so that no application tries to upgrade the connection.
             self.headers[:] = [pair for pair in self.headers if pair[0] not in (b"upgrade", b"http2-settings")]
             parser: Any = httptools.HttpRequestParser(_Continuation(self))
             self.parser = parser
             parser.set_dangerous_leniencies(lenient_data_after_close=True)
             keeps = b"keep-alive" if self.cycle.keep_alive else b"close"
             head = [b"POST / HTTP/1.1", b"connection: " + keeps, *(b"%s: %s" % pair for pair in framing), b"", b""]
-            self.cycle.more_body = bool(framing)  # the parser has said that the message is complete
+            self.cycle.more_body = bool(framing)  # the old parser has reported the message as complete
             try:
                 parser.feed_data(b"\r\n".join(head))
                 if rest:
@@ -283,23 +283,23 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
             except httptools.HttpParserError:
                 self.refuse(400, b"Invalid HTTP request received.")
                 return False
-            except httptools.HttpParserUpgrade as upgrade:  # the next one asks as well
+            except httptools.HttpParserUpgrade as upgrade:  # the next request has `Upgrade`, too
                 return self._go_on(rest[upgrade.args[0] :])
             return True
 
         # --- refusals ---------------------------------------------------------------------------------------------
 
         def refuse(self, status: int, message: bytes) -> None:
-            """Answer the request that is being read without the application, and close.
+            """Refuse the request that is being read, without the application, and close the connection.
 
-            Its answer comes after those to the requests before it. A request whose answer has begun gets no other.
+            The refusal is sent after the responses to earlier requests, and not if a response has begun.
             """
             if self.transport.is_closing():
                 return
             self._stop_timers()
-            deaf: Any = _DeafParser()
+            deaf: Any = _DiscardingParser()
             self.parser = deaf
-            self.flow.resume_reading()  # to see the end of a client that goes
+            self.flow.resume_reading()  # to notice when the client disconnects
             cycle: Any = self.cycle  # ``None`` before the first request
             if cycle is not None and cycle.scope is self.scope:  # its head was complete
                 if self.pipeline and self.pipeline[0][0] is cycle:
@@ -351,14 +351,14 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
             cycle.more_body = False
             self.pipeline.appendleft((cycle, refuse))
 
-        # --- the clock --------------------------------------------------------------------------------------------
+        # --- timers -----------------------------------------------------------------------------------------------
 
         def _give_up(self) -> None:
-            """The client took too long over its request."""
+            """Close the connection of a client that took too long to send its request."""
             self._read_timer = None
             cycle: Any = self.cycle  # ``None`` before the first request
             if cycle is not None and not cycle.response_complete and not cycle.more_body:
-                return  # it waits for our answer: its next head may wait as well
+                return  # the client waits for a response; the time for its next head has not begun
             if not self.transport.is_closing():
                 self.transport.close() if cycle is None or cycle.response_complete else self.transport.abort()
 
@@ -368,7 +368,7 @@ def protocol_class(limits: HttpLimits) -> type[Any]:
                 self._write_timer = self.loop.call_later(self._write_timeout_s, self.transport.abort)
 
         def hurry(self, timeout_s: float) -> None:
-            """A shutdown has begun: a client that leaves its answer unread for so long is cut off."""
+            """Shorten the time that a client may leave a response unread; called at a shutdown."""
             self._write_timeout_s = min(timeout_s, self._write_timeout_s)
             if self._write_timer is not None:
                 self._write_timer.cancel()

@@ -1,7 +1,6 @@
-"""Keyword arguments that serving takes, written once for type checkers and editors.
+"""The keyword arguments of serving, for type checkers and editors.
 
-What they mean, and their units and defaults, stands at `HttpOptions`, `run_http` and `run_stdio`; a test holds the
-names here to the names there.
+Their meaning, units and defaults are documented at `HttpOptions`, `run_http` and `run_stdio`; a test compares names.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["AsgiOptions", "HttpRunOptions", "RunOptions", "ServingOptions", "Std
 
 
 class AsgiOptions(TypedDict, total=False):
-    """What an endpoint takes: `HttpOptions`."""
+    """The options of an endpoint: `HttpOptions`."""
 
     path: str
     legacy: bool
@@ -50,7 +49,7 @@ class AsgiOptions(TypedDict, total=False):
 
 
 class ServingOptions(TypedDict, total=False):
-    """What `run_http` takes beside what it serves and where."""
+    """The options of `run_http`, without the application and the address."""
 
     sockets: Sequence[socket.socket] | None
     limits: HttpLimits | None
@@ -64,7 +63,7 @@ class ServingOptions(TypedDict, total=False):
 
 
 class StdioOptions(TypedDict, total=False):
-    """What `run_stdio` takes beside what it serves."""
+    """The options of `run_stdio`, without the server."""
 
     max_message_bytes: int
     drain_s: float
@@ -72,8 +71,8 @@ class StdioOptions(TypedDict, total=False):
 
 
 class HttpRunOptions(AsgiOptions, ServingOptions, total=False):
-    """What ``run("http")`` takes."""
+    """The options of ``run("http")``."""
 
 
 class RunOptions(HttpRunOptions, StdioOptions, total=False):
-    """What ``run`` takes: the first for ``"http"``, the last for ``"stdio"``."""
+    """The options of ``run``, for ``"http"`` and for ``"stdio"``."""

@@ -1,7 +1,7 @@
-"""A server on a transport in one call: `run` and `asgi`, for those that do not carry these as methods.
+"""`run` and `asgi` as functions, for servers without these methods.
 
-`MCPServer` has both as methods, which end here, too; a low-level `Server`, such as one that `proxy` makes, has none,
-because the kernel knows no transport.
+`MCPServer` has both as methods, which also use this module; a low-level `Server`, such as one that `proxy` makes, has
+none, because the kernel imports no transport.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 @runtime_checkable
 class RunsItself(Protocol):
-    """A server with methods for what the functions of this module do: `MCPServer`, which is of a higher layer."""
+    """A server that has the functions of this module as methods: `MCPServer`, which belongs to a higher layer."""
 
     def run(self, transport: Any, *, host: str, port: int, **options: Any) -> None:
         """See `run`."""
@@ -49,17 +49,17 @@ def run(
     port: int = 8000,
     **options: Unpack[RunOptions],
 ) -> None:
-    """Serve a low-level server until the input ends (stdio) or a signal comes; as `MCPServer.run`, but one process.
+    """Serve a server until the input ends (stdio) or a signal arrives, in this process only; see `MCPServer.run`.
 
     Args:
-        server: a `Server`, such as `proxy` makes; an `MCPServer` runs itself.
+        server: a `Server`, such as `proxy` makes; for an `MCPServer` its own method is called.
         transport: ``"stdio"`` or ``"http"``.
-        host, port: for HTTP; port 0 takes a free one.
-        options: the options of `run_stdio`; or those of `HttpOptions` and `run_http`.
+        host, port: the address for HTTP; port 0 means a free port.
+        options: of `run_stdio`; or of `HttpOptions` and `run_http`.
 
     Raises:
         OSError: the address cannot be bound.
-        TypeError: this transport has no such option.
+        TypeError: the transport does not have one of the options.
         ValueError: there is no such transport.
     """
     given: object = server
@@ -79,13 +79,13 @@ async def run_async(
     port: int = 8000,
     **options: Unpack[RunOptions],
 ) -> None:
-    """As `run`, inside a running event loop (a notebook, an async program), until it is cancelled; signals are yours.
+    """As `run`, inside a running event loop (a notebook, an async program), until cancelled; it handles no signals.
 
-    Over HTTP the loop is asyncio's (or uvloop); stdio works on trio as well.
+    HTTP needs asyncio (or uvloop); stdio also works on trio.
 
     Raises:
         OSError: the address cannot be bound.
-        TypeError: this transport has no such option.
+        TypeError: the transport does not have one of the options.
         ValueError: there is no such transport.
     """
     given: object = server
@@ -98,7 +98,7 @@ async def run_async(
 
 
 def asgi(server: Server[Any], **options: Unpack[AsgiOptions]) -> HttpEndpoint:
-    """Return a low-level server as an ASGI callable, both eras on one URL; as `MCPServer.asgi`.
+    """Return a server as an ASGI callable that serves both eras on one URL; see `MCPServer.asgi`.
 
     Args:
         options: see `HttpOptions`: ``path``, ``allowed_hosts``, ``allowed_origins`` …
@@ -115,18 +115,19 @@ def asgi(server: Server[Any], **options: Unpack[AsgiOptions]) -> HttpEndpoint:
 
 
 def run_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int, options: dict[str, Any]) -> None:
-    """Serve an endpoint in this process until a signal comes.
+    """Serve an endpoint in this process until a signal arrives.
 
     Args:
-        make: called with the options of `HttpOptions`.
-        options: those and the ones of `run_http`.
+        make: returns the endpoint; called with the options of `HttpOptions`.
+        host, port: the address.
+        options: of `HttpOptions` and of `run_http`.
     """
     from ferrule.transports.hosting.uvicorn_server import run_http
     from ferrule.transports.loops import refuse_in_running_loop
     from ferrule.transports.stdio.descriptors import open_missing_standard_fds
 
     refuse_in_running_loop()
-    open_missing_standard_fds()  # or sockets get their numbers, with which the event loop aborts
+    open_missing_standard_fds()  # otherwise sockets get their numbers, and the event loop aborts
     names = inspect.signature(run_http).parameters
     serving = {name: options.pop(name) for name in list(options) if name in names}
     options.setdefault("loopback", host in _LOOPBACK_HOSTS and options.get("allowed_hosts") is None)
@@ -136,7 +137,7 @@ def run_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int, option
 
 
 async def serve_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int, options: dict[str, Any]) -> None:
-    """As `run_endpoint` in the running asyncio loop, until it is cancelled; signals are left alone."""
+    """As `run_endpoint`, in the running asyncio loop, until cancelled; it handles no signals."""
     import functools
 
     from ferrule.transports.hosting.uvicorn_server import announce, log_to_stderr, run_http, serve_http

@@ -1,16 +1,15 @@
-"""Serving an ASGI callable over HTTP in this process: uvicorn on uvloop with httptools, bounded and quiet.
+"""Serving an ASGI callable over HTTP in this process: uvicorn on uvloop with httptools, with bounds.
 
-uvicorn brings the HTTP server; this file starts it and ends it in an order that loses no request, and
-`ferrule.transports.hosting.http_protocol` bounds its connections. Under another server ``app.asgi()`` gets such bounds
-from that server or not at all.
+uvicorn is the HTTP server; this module starts and ends it in an order that loses no request, and
+`ferrule.transports.hosting.http_protocol` bounds its connections. Under another server the bounds of ``app.asgi()`` are
+those of that server.
 
-uvloop is started through its own loop factory, so it is really in use; without uvloop (Windows, PyPy) the loop is
-asyncio's.
+The event loop is uvloop's, made by its loop factory; asyncio's where there is no uvloop (Windows, PyPy).
 
-A shutdown goes in steps, so that no request is lost: after SIGTERM the readiness check fails, and the server serves on
-for ``notice_s``; then it stops listening and the streams end; connections without a request in flight get
-`_LINGER_S` to send one that is on its way; requests in flight get ``drain_s``. From the first step on every answer
-carries ``Connection: close``, so that clients leave by themselves. SIGINT, which is Ctrl-C, leaves out the notice.
+A shutdown has several steps, so that no request is lost. After SIGTERM the readiness check fails, and the server serves
+for ``notice_s`` more seconds. Then it stops listening and the streams end. Connections without a request in flight get
+`_LINGER_S` for a request that is on its way; requests in flight get ``drain_s``. From the first step on each response
+has ``Connection: close``, so that clients close their connections. SIGINT (Ctrl-C) skips the notice.
 """
 
 import contextlib
@@ -36,10 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["HttpLimits", "announce", "bind", "log_to_stderr", "run_http", "serve_http"]
 
 _LINGER_S = 0.5
-"""What a connection without a request gets at shutdown: twice the way of a packet around the world."""
+"""Seconds that a connection without a request stays open at shutdown: a round trip around the world, with reserve."""
 _LOOK_EVERY_S = 0.02
 _STALLED_S = 2.0
-"""How long a client may leave its answer unread once a shutdown has begun."""
+"""Seconds that a client may leave a response unread after a shutdown has begun."""
 
 ASGICallable = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -63,16 +62,16 @@ def run_http(
 
     Args:
         app: the ASGI callable.
-        host, port: where to listen; port 0 takes a free one.
-        sockets: listen on these instead; they are closed at the end.
+        host, port: the address; port 0 means a free port.
+        sockets: listening sockets to use instead; they are closed at the end.
         limits: bounds of each connection.
-        on_notice: called when shutdown begins, while requests are still taken: says no to probes for readiness.
-        on_drain: awaited when listening has ended, before waiting for requests in flight: ends the streams that would
-            otherwise never end.
-        on_started: called once with the host and the port actually bound; ``None`` says on stderr where it serves.
+        on_notice: called when the shutdown begins, while requests are still accepted: makes the readiness probe fail.
+        on_drain: awaited after the end of listening, before waiting for requests in flight: ends the streams, which
+            would otherwise never end.
+        on_started: called once with the host and the bound port; ``None`` prints the address on stderr.
         access_log: log each request on ``uvicorn.access``.
-        log_level: what is logged goes to stderr from this level on, with the time, unless the program has set up
-            logging itself; ``None`` leaves logging alone.
+        log_level: write log records of this level and above to stderr, with the time, unless the program has configured
+            logging; ``None`` changes nothing.
         ssl_certfile, ssl_keyfile: serve TLS with these files.
 
     Raises:
@@ -91,7 +90,7 @@ def run_http(
         pass
     else:
         new_event_loop = uvloop.new_event_loop
-    importlib.import_module("uvicorn")  # before the objects that exist are taken from the collector
+    importlib.import_module("uvicorn")  # before `gc.freeze` excludes the existing objects from collections
 
     with patient_collector(), asyncio.Runner(loop_factory=lambda: outliving_exits(new_event_loop())) as runner:
         try:
@@ -183,7 +182,7 @@ def _announce(app: ASGICallable, is_tls: bool, host: str, port: int) -> None:
 
 
 def announce(host: str, port: int, path: str, *, is_tls: bool = False) -> None:
-    """Say on stderr, if there is one, that a server listens."""
+    """Print the address of a server on stderr, if there is one."""
     name = f"[{host}]" if ":" in host else host
     with contextlib.suppress(AttributeError, OSError, ValueError):
         sys.stderr.write(f"Serving {'https' if is_tls else 'http'}://{name}:{port}{path} (Ctrl-C ends it)\n")
@@ -191,7 +190,7 @@ def announce(host: str, port: int, path: str, *, is_tls: bool = False) -> None:
 
 
 def log_to_stderr(level: str | None, access_log: bool = False) -> None:
-    """Write what is logged to stderr, with the time, in a program that has set up no logging; ``None`` does nothing.
+    """Write log records to stderr, with the time, if the program has not configured logging; ``None`` does nothing.
 
     Raises:
         ValueError: an unknown level.
@@ -213,20 +212,24 @@ def log_to_stderr(level: str | None, access_log: bool = False) -> None:
 
 
 def _check_readable(*files: str | None) -> None:
-    """Raise an error that names the file, which OpenSSL's does not."""
+    """Raise an error that names the file, if one cannot be read; the error of OpenSSL does not name it.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
     for file in files:
         if file is not None:
             open(file, "rb").close()
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Listening sockets for a host name, of every family that it has, so that clients find it by either.
+    """Return listening sockets for all addresses of a host name, IPv4 and IPv6.
 
     Raises:
-        OSError: the address cannot be bound, or the name has none.
+        OSError: the address cannot be bound, or the name has no address.
         ValueError: there is no such port.
     """
-    if type(port) is not int or not 0 <= port <= 65_535:  # the system would take the rest of a division
+    if type(port) is not int or not 0 <= port <= 65_535:  # the system would use the lowest 16 bits
         raise ValueError(f"port={port!r}: expected a number from 0 to 65535")
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -272,12 +275,12 @@ def _with_address(error: OSError, host: str, port: int) -> OSError:
 
 
 def _is_no_cut_off_request(record: logging.LogRecord) -> bool:
-    """Drops the stack of each request that is cut off at shutdown: uvicorn says in one line how many there are."""
+    """Filter the tracebacks of requests that a shutdown cancels; uvicorn logs their number in one line."""
     return record.exc_info is None or record.exc_info[0] is None or record.exc_info[0].__name__ != "CancelledError"
 
 
 def _awaits_request(connection: Any) -> bool:
-    """Whether a connection is open and has nothing in flight: the first or the next request may be on its way."""
+    """Return whether a connection has no request in flight, so that one may be on its way."""
     return connection.cycle is None or connection.cycle.response_complete
 
 
@@ -288,7 +291,7 @@ def _server_class() -> type[Any]:
     import uvicorn
 
     class UvicornServer(uvicorn.Server):
-        """uvicorn's server with a shutdown in steps, each of which the application learns of."""
+        """uvicorn's server with a shutdown in steps that are reported to the application."""
 
         ends_streams = True
 
@@ -316,14 +319,14 @@ def _server_class() -> type[Any]:
                 self._on_started(self.config.host, name[1] if isinstance(name, tuple) else 0)  # pyright: ignore[reportUnknownArgumentType]
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            # These go out with every answer from now on, at no cost before; uvicorn closes such a connection itself.
+            # Sent with each response from now on; uvicorn then closes the connection itself.
             self.server_state.default_headers.append((b"connection", b"close"))
             if self._on_notice is not None:
                 self._on_notice()
             if self._gives_notice:
                 await self._wait(self._notice_s, lambda: False)
             for server in self.servers:
-                server.close()  # no new connection may slip in between the end of the streams and the wait for them
+                server.close()  # no new connection may be accepted after the streams have ended
             end = time.monotonic() + self._drain_s
             connections: list[object] = [*self.server_state.connections]
             for connection in connections:
@@ -355,11 +358,11 @@ def _server_class() -> type[Any]:
                 await asyncio.sleep(_LOOK_EVERY_S)
 
         async def serve_quietly(self, sockets: list[socket.socket]) -> None:
-            """Serve without touching signal handlers."""
+            """Serve without installing signal handlers."""
             await self._serve(sockets)
 
         def handle_exit(self, sig: int, frame: "FrameType | None") -> None:
-            # Without re-raising afterwards: an orderly end is not a KeyboardInterrupt.
+            # uvicorn's own raises the signal again afterwards, which would end the process with a KeyboardInterrupt.
             if self.should_exit:
                 self.force_exit = True
             self._gives_notice = sig == signal.SIGTERM

@@ -1,19 +1,19 @@
-"""Several processes on one port: bind once, start workers that import the application anew, keep their number.
+"""Several processes on one port: bind once, start workers that import the application, and replace those that end.
 
-A worker is a fresh interpreter that gets the listening sockets by inheritance and the application by name
-(``file.py:attribute`` or ``module:attribute``): application objects hold locks, loops and connections that survive no
-copying. The supervisor serves nothing and imports no HTTP library.
+A worker is a new interpreter. It inherits the listening sockets and imports the application by its name
+(``file.py:attribute`` or ``module:attribute``), because application objects have locks, event loops and connections
+that cannot be copied. The supervisor serves nothing and imports no HTTP library.
 
-* A worker that ends unexpectedly is replaced: within a second if it has served or was killed, else ever more slowly.
-* SIGTERM and SIGINT end all workers in good order, each with its drain; a second one ends them at once.
-* SIGHUP replaces them one after the other, a new one being ready before an old one is asked to end.
-* A supervisor that is killed takes its workers along: they drain and end, so that the port is free for the next one.
+* A worker that ends unexpectedly is replaced: within a second if it has served or was killed, else with back-off.
+* SIGTERM and SIGINT end all workers, each with its drain; a second signal kills them.
+* SIGHUP replaces them one after the other; a new one is ready before an old one gets a signal to end.
+* If the supervisor is killed, its workers drain and end, so that the port is free for another one.
 
-Workers are a process group of their own, or Ctrl-C at a terminal would reach each of them twice, from the terminal
-and from us, and twice means at once. They are ended by SIGINT, which leaves out the notice to load balancers, unless
-all of them end because of a SIGTERM: as long as others serve on the port, balancers need not know.
+Each worker has its own process group. Otherwise Ctrl-C in a terminal would reach it twice, from the terminal and from
+the supervisor, and a second signal skips the drain. Workers are ended by SIGINT, which skips the notice to load
+balancers, unless all of them end because of a SIGTERM: while others serve on the port, load balancers need no notice.
 
-POSIX only: Windows does not hand sockets down this way.
+POSIX only: on Windows sockets cannot be inherited this way.
 """
 
 from __future__ import annotations
@@ -44,16 +44,18 @@ WORKER_ENV: Final = "FERRULE_WORKER"
 """Set in a worker, to its number."""
 
 _LOOK_EVERY_S: Final = 0.05
+# Imports of large applications take long, but one that hangs must be noticed.
 _START_S: Final = 60.0
 _MAX_BACKOFF_S: Final = 30.0
 _MAX_MISSED_BACKOFF_S: Final = 1.0
 _MAX_MISSED_FAILURES: Final = 3
+# A worker that served for so long counts as healthy.
 _STABLE_S: Final = 10.0
 _MAIN: Final = "__ferrule_worker__"
 
 
 class WorkerError(FerruleError, RuntimeError):
-    """Workers cannot be started as asked (the operator's mistake); the message says what to change."""
+    """Workers cannot be started with these settings (the operator's mistake); the message says what to change."""
 
 
 def in_worker() -> bool:
@@ -67,6 +69,7 @@ def find_target(app: Any) -> str:
     Raises:
         WorkerError: it is no attribute of any module.
     """
+    # The script first: its objects must be imported from its file, not from a module that only refers to them.
     main = sys.modules.get("__main__")
     modules = [("__main__", main), *sys.modules.items()]
     for name, module in modules:
@@ -84,14 +87,15 @@ def find_target(app: Any) -> str:
 
 
 def load_target(target: str) -> Any:
-    """Return the object that a target names, imported here.
+    """Import a target of `find_target` and return the object.
 
     Raises:
-        WorkerError: there is none.
+        WorkerError: there is no such attribute.
     """
     place, _, attribute = target.rpartition(":")
     if place.endswith(".py"):
         sys.path.insert(0, os.path.dirname(place))
+        # Not `__main__`, or the script would start workers of its own.
         space = runpy.run_path(place, run_name=_MAIN)
     else:
         space = vars(import_module(place))
@@ -132,17 +136,18 @@ def run_workers(
     drain_s: float,
     on_started: Callable[[], None] | None = None,
 ) -> None:
-    """Keep ``count`` workers running until a signal says otherwise.
+    """Run ``count`` workers until a signal arrives.
 
     Args:
-        target: see `find_target`; or what a worker calls for the application, which must be picklable by its name.
-        sockets: listening; inherited by each worker.
-        payload: pickled to each worker, and given to the application's ``serve_worker``.
-        drain_s: seconds that a worker gets to end after SIGTERM, before it is killed.
+        target: see `find_target`; or a function that returns the application and can be pickled by its name.
+        count: number of workers.
+        sockets: listening sockets, which each worker inherits.
+        payload: pickled for each worker, and passed to the application's ``serve_worker``.
+        drain_s: seconds that a worker may take to end after SIGTERM, before it is killed.
         on_started: called once, when all workers serve.
 
     Raises:
-        WorkerError: the platform cannot, the payload cannot be pickled, or no worker ever started.
+        WorkerError: the platform is Windows, the payload cannot be pickled, or the workers do not start.
     """
     if sys.platform == "win32":
         raise WorkerError("workers= needs POSIX; on Windows start several processes behind a proxy")
@@ -236,8 +241,8 @@ class _Supervisor:
     def _lost(self, slot: _Slot, worker: _Worker) -> None:
         self._close(worker)
         slot.worker = None
-        # One that served is missed by its clients, and one that somebody killed may be well; one that ends by itself
-        # before it serves would only keep the processors busy. Deaths of the former add up to no waits of the latter.
+        # A worker that has served, or was killed by a signal, is replaced soon, since clients need it. One that ends by
+        # itself before it serves would only use the processors. Ends of the first kind cause no long wait later.
         is_missed = worker.is_ready or worker.process.returncode in (-signal.SIGKILL, -signal.SIGTERM)
         if is_missed:
             lived_long = worker.is_ready and time.monotonic() - worker.started_at > _STABLE_S
@@ -254,14 +259,14 @@ class _Supervisor:
         )  # fmt: skip
 
     def _replace_next(self) -> None:
-        """A rolling restart, one worker at a time: the old one is asked to end when the new one serves."""
+        """Continue a rolling restart, one worker at a time: the old one is ended when the new one serves."""
         for slot in self._slots:
             if slot.worker is None or not slot.worker.is_ready:
                 return  # a new one is on its way
             for old in slot.old:
                 if not old.is_leaving:
                     old.is_leaving, old.started_at = True, time.monotonic()
-                    _tell_to_end(old, signal.SIGINT)
+                    _signal_to_end(old, signal.SIGINT)
         if not self._to_replace:
             self._reloads = False
             return
@@ -285,10 +290,10 @@ class _Supervisor:
         os.close(write_fd)
         assert process.stdin is not None
         try:
-            process.stdin.write(self._message)  # and left open: when it ends, the worker knows that we are gone
+            process.stdin.write(self._message)  # and left open: its end tells the worker that the supervisor has ended
             process.stdin.flush()
-        except BrokenPipeError:  # it died at once; the next look finds out
-            log.debug("worker %d died before it read anything", number)
+        except BrokenPipeError:  # it has ended already; the next check notices it
+            log.debug("worker %d ended before it read its settings", number)
         return _Worker(number, process, read_fd, time.monotonic())
 
     @staticmethod
@@ -302,7 +307,7 @@ class _Supervisor:
         workers = [worker for slot in self._slots for worker in (slot.worker, *slot.old) if worker is not None]
         for worker in workers:
             if worker.process.poll() is None:
-                _tell_to_end(worker, self._stop_signal)
+                _signal_to_end(worker, self._stop_signal)
         deadline = time.monotonic() + self._drain_s + 5
         for worker in workers:
             while worker.process.poll() is None:
@@ -314,21 +319,25 @@ class _Supervisor:
             self._close(worker)
 
 
-def _tell_to_end(worker: _Worker, number: signal.Signals) -> None:
-    # One that does not serve yet has no handler that would take SIGINT without a word.
+def _signal_to_end(worker: _Worker, number: signal.Signals) -> None:
+    # A worker that does not serve yet has no handler for SIGINT and would print a traceback.
     worker.process.send_signal(number if worker.is_ready else signal.SIGTERM)
 
 
 def _end_with_supervisor() -> None:
-    """The thread of a worker that waits for the end of its supervisor, which shows as the end of stdin."""
+    """Wait for the end of the supervisor, which closes stdin, and end this worker; run in a thread."""
     os.read(sys.stdin.fileno(), 1)
     os.kill(os.getpid(), signal.SIGINT)
 
 
 def main(ready_fd: int) -> None:
-    """What a worker runs."""
+    """Run a worker.
+
+    Args:
+        ready_fd: written to when the worker serves.
+    """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # From our own parent, over a pipe that no other process has.
+    # Unpickling is safe here: only the supervisor has the other end of this pipe.
     target, fds, payload = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_supervisor, name="supervisor", daemon=True).start()
     app: Any = target() if callable(target) else load_target(target)

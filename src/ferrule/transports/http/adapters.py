@@ -1,7 +1,7 @@
 """Clients of other HTTP libraries behind `HttpClient`: httpx and httpx2 (asyncio and trio), aiohttp.
 
-A client that a user passes stays theirs: it is never closed here, and its own settings (proxies, TLS, limits, event
-hooks) hold. Its own time-outs hold too, so a read time-out shorter than a tool's silence cuts that tool off.
+A client that a user passes is never closed here, and its own settings (proxies, TLS, limits, event hooks) apply. So do
+its time-outs: a read time-out that is shorter than the pauses of a tool ends the call.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["AiohttpAdapter", "AiohttpResponse", "adapt_http_client"]
 
 
 def adapt_http_client(client: Any) -> HttpClient:
-    """What a user passed as ``http=``, as an `HttpClient`.
+    """Return an `HttpClient` for the object that a user passed as ``http=``.
 
     Raises:
-        TypeError: it is none of the kinds that are known.
+        TypeError: it is of no known kind.
     """
     module = type(client).__module__.partition(".")[0]
     # These libraries are not imported here: the methods tell their clients apart, subclasses included.
@@ -50,7 +50,7 @@ def _public(url: str) -> str:
 
 
 class _Httpx:
-    """httpx.AsyncClient and what looks like it."""
+    """An httpx.AsyncClient, or an object with the same methods."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -67,7 +67,7 @@ class _Httpx:
         return _HttpxResponse(response, request.url)
 
     async def aclose(self) -> None:
-        """The client is its owner's."""
+        """Do nothing: the client belongs to its owner."""
 
 
 class _HttpxResponse:
@@ -103,10 +103,10 @@ class AiohttpAdapter:
     """aiohttp.ClientSession.
 
     Args:
-        session: whoever made it closes it.
-        proxy: for this request; ``None`` leaves it to the session.
-        timeout: instead of the session's.
-        in_use: a set that holds the responses that are not closed yet, for whoever closes the session under them.
+        session: the session, which is not closed here.
+        proxy: of this request; ``None`` for that of the session.
+        timeout: of this request; ``None`` for that of the session.
+        in_use: a set for the responses that are not closed yet, so that the owner can close them with the session.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class AiohttpAdapter:
         return AiohttpResponse(response, request.url, self._in_use, self._proxy)
 
     async def aclose(self) -> None:
-        """The session is its owner's."""
+        """Do nothing: the session belongs to its owner."""
 
 
 class AiohttpResponse:
@@ -163,7 +163,7 @@ class AiohttpResponse:
 
     @property
     def proxy(self) -> str | None:
-        """Through which proxy it came, without credentials."""
+        """URL of the proxy, without credentials; ``None`` for none."""
         return None if self._proxy is None else without_secrets(self._proxy)
 
     @property
@@ -182,9 +182,11 @@ class AiohttpResponse:
 
     async def aclose(self) -> None:
         self._in_use.discard(self._response)
+        # A response that has not ended must close its connection, which is how a modern request is cancelled.
         self._response.close() if not self._response.content.at_eof() else self._response.release()
 
 
+# Error texts may contain data of the peer.
 _MAX_REASON_CHARS: Final = 300
 _NOT_CONNECTED: Final = {
     "ClientConnectorError",
@@ -198,7 +200,7 @@ _NOT_CONNECTED: Final = {
 
 
 def _reason(error: Exception) -> str:
-    """What the system says, where that is known: aiohttp's sentence around it names the address once more."""
+    """Return the cause of an error as text; that of the system, if known: aiohttp's text repeats the address."""
     cause = getattr(error, "os_error", None)  # aiohttp's errors of connecting have it
     if isinstance(cause, ConnectionError) and cause.errno:
         return os.strerror(cause.errno)
@@ -212,7 +214,10 @@ def _reason(error: Exception) -> str:
 
 
 def _translated(error: Exception, url: str, *, is_silent: bool, proxy: str | None = None) -> Exception:
-    """Return one family for what these libraries raise, told by the names of the exceptions: they are not imported."""
+    """Return Ferrule's error for an exception of one of these libraries.
+
+    It is recognized by the names of its classes, because the libraries are not imported.
+    """
     if isinstance(error, HttpConnectFailed | HttpConnectionLost):
         return error
     names = {cls.__name__ for cls in type(error).__mro__}

@@ -2,13 +2,13 @@
 
 Chosen by measurement (2026-11-28, Python 3.11, CPU per keep-alive POST over that of a raw socket loop, with 1 and 16
 callers): aiohttp 6.1 and 5.5, aiosonic 8.0 and 6.6, curl_cffi 14 and 15, httpx2 31 and 38, niquests 35 and 42.
-pyreqwest (5.5 and 3.9) withholds the start of an event stream, dead-locks when a response is closed while another task
-reads it, and keeps the connection of a cancelled request open, so that a cancelled tool would run on. A client of our
-own was written, measured at 50 µs, and thrown away: HTTP is not what this library is for. aiohttp is asyncio only; on
-trio pass an httpx client.
+pyreqwest (5.5 and 3.9) delays the start of an event stream, dead-locks when a response is closed while another task
+reads it, and keeps the connection of a cancelled request open, so that a cancelled tool would continue. An own client
+took 50 µs and was rejected, because a maintained HTTP library is worth more. aiohttp needs asyncio; on trio pass an
+httpx client.
 
-The session keeps cookies for the origin that set them, follows no redirects, reads no netrc, and repeats no request by
-itself except an idempotent one on a connection that the server had closed before it was sent.
+The session sends cookies only to the origin that set them, follows no redirects, reads no netrc, and repeats no request
+except an idempotent one on a connection that the server had closed before it was sent.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 
 
 class AiohttpClient:
-    """See the module.
+    """An `HttpClient` that uses aiohttp; see the module.
 
     Args:
-        options: TLS, proxy and limits.
+        options: TLS, proxy and limits; ``None`` for the defaults.
 
     Raises (``open``):
         HttpConnectFailed, HttpConnectionLost: as `HttpClient`.
@@ -58,7 +58,7 @@ class AiohttpClient:
         self._ways: dict[str, tuple[Any, AiohttpAdapter]] = {}
 
     async def open(self, request: HttpClientRequest) -> HttpResponse:
-        """Send a request and wait for the head of its answer."""
+        """Send a request and return the head of its response; see `HttpClient.open`."""
         if self._closed:
             raise HttpConnectFailed(request.url.partition("?")[0], "this client is closed")
         url, adapter = self._ways.get(request.url) or self._find_way(request.url)
@@ -86,7 +86,7 @@ class AiohttpClient:
         """Close every connection, also those in use."""
         self._closed = True
         session, self._session = self._session, None
-        for response in list(self._in_use):  # the session would leave whoever reads one waiting
+        for response in list(self._in_use):  # closing the session alone would leave their readers waiting
             response.close()
         self._in_use.clear()
         self._ways.clear()
@@ -103,7 +103,7 @@ class AiohttpClient:
         tls = options.tls
         context = tls.make_context() if isinstance(tls, TlsOptions) else tls
         connector = Connector(
-            limit=0,  # a stream stays open for hours: a pool's limit would starve the calls beside it
+            limit=0,  # streams stay open for hours, so that a limit would block other calls
             keepalive_timeout=options.keep_alive_s,
             ssl=True if context is None else context,
         )
@@ -127,10 +127,10 @@ class AiohttpClient:
 
 
 def proxy_for(is_tls: bool, host: str, port: int | None = None) -> str | None:
-    """Return the proxy that the environment names for a host; ``None``: connect directly.
+    """Return the proxy that the environment names for a host; ``None`` to connect directly.
 
-    As curl reads it: lower-case names first, and one that is set to nothing says "no proxy". aiohttp's own reading
-    of the environment also takes passwords from netrc, which nobody asked for.
+    The rules are those of curl: lower-case names first, and an empty variable means "no proxy". aiohttp's own reading
+    of the environment is not used, because it also takes passwords from netrc.
 
     Args:
         is_tls: whether the URL is ``https``.
@@ -153,7 +153,10 @@ def _as_url(proxy: str | None) -> str | None:
 
 
 def _bypasses_proxy(host: str, port: int, no_proxy: str) -> bool:
-    """Return whether a list excludes a host: names with all below them, addresses, networks, each maybe with a port."""
+    """Return whether a list excludes a host: names with their subdomains, addresses or networks, optionally with ports.
+
+    Loopback hosts are always excluded.
+    """
     host = host.lower().rstrip(".")
     address = _address(host)
     if host == "localhost" or host.endswith(".localhost") or (address is not None and address.is_loopback):

@@ -1,12 +1,12 @@
-"""What the client needs of an HTTP library: one request, its status and headers, and a body that arrives in pieces.
+"""The interface to an HTTP library: one request, its status and headers, and a body that arrives in pieces.
 
-The whole outside world of the HTTP client stands behind two protocols of two and three methods, so that a user may
-pass a client of their own (``http=``; see `ferrule.transports.http.adapters`) and a test may pass a fake. The default
-is `ferrule.transports.http.aiohttp_backend.AiohttpClient`.
+The client uses HTTP only through two small protocols, so that users may pass their own HTTP client (``http=``; see
+`ferrule.transports.http.adapters`) and tests a fake. The default is
+`ferrule.transports.http.aiohttp_backend.AiohttpClient`.
 
 Closing a response that has not ended, and cancelling the task that waits for its head, must close the connection. In
-revision 2026-07-28 that *is* how a request is cancelled ("Streamable HTTP", cancellation); a library that goes on
-reading in the background leaves the server working for nobody.
+revision 2026-07-28 that *is* how a request is cancelled ("Streamable HTTP", cancellation). If a library continued to
+read in the background, the server would continue its work.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class HttpClientRequest:
 
 def without_secrets(url: str) -> str:
     """Return a URL for a message: without user information, query and fragment."""
+    # Queries may contain tokens.
     where = url.partition("#")[0].partition("?")[0]
     scheme, slashes, rest = where.partition("//")
     if not slashes:
@@ -64,10 +65,7 @@ def without_secrets(url: str) -> str:
 
 @runtime_checkable
 class HttpResponse(Protocol):
-    """The head of an answer, and its body as it arrives.
-
-    See `CameThroughProxy` for what an answer may say beside that.
-    """
+    """The head of a response, and its body as it arrives; it may also implement `CameThroughProxy`."""
 
     @property
     def status(self) -> int:
@@ -94,7 +92,7 @@ class HttpResponse(Protocol):
 
 @runtime_checkable
 class CameThroughProxy(Protocol):
-    """An `HttpResponse` that knows the way that it took."""
+    """An `HttpResponse` that knows its proxy."""
 
     @property
     def proxy(self) -> str | None:
@@ -104,7 +102,7 @@ class CameThroughProxy(Protocol):
 
 @runtime_checkable
 class HttpClient(Protocol):
-    """Sends requests. It follows no redirect and raises for no status; cookies are its own affair."""
+    """Sends requests. It follows no redirects and raises for no status; it may keep cookies."""
 
     async def open(self, request: HttpClientRequest) -> HttpResponse:
         """Send a request and wait for the head of its answer.
@@ -152,12 +150,12 @@ class HttpProtocolError(HttpConnectionLost):
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """How to trust a server, and who we are to it.
+    """The trusted certificates, and the certificate of this client.
 
     Attributes:
-        ca_file: PEM file with the certificates to trust instead of the system's (``SSL_CERT_FILE`` and
-            ``SSL_CERT_DIR`` are honoured when it is not given).
-        client_cert_file: PEM file with our certificate chain.
+        ca_file: PEM file with the trusted certificates instead of the system's (without it ``SSL_CERT_FILE`` and
+            ``SSL_CERT_DIR`` apply).
+        client_cert_file: PEM file with the certificate chain of this client.
         client_key_file: PEM file with its key; ``None``: it is in ``client_cert_file``.
         client_key_password: of that key.
         verify: ``False`` accepts any certificate. For experiments on one machine only.
@@ -215,7 +213,7 @@ _OLD_NAMES: Final = {"HttpOptions": "HttpClientOptions", "HttpRequest": "HttpCli
 
 
 def __getattr__(name: str) -> Any:
-    """Give the classes that had other names in 0.1, with a warning, until 0.3."""
+    """Return a class by its name of release 0.1, with a warning; ferrule 0.3 removes these names."""
     new_name = _OLD_NAMES.get(name)
     if new_name is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

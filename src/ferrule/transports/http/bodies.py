@@ -1,4 +1,4 @@
-"""Reading the bodies of HTTP answers: to the end, up to a bound, or just until the connection is free again."""
+"""Reading the bodies of HTTP responses: to the end, up to a bound, or until the connection can be used again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def read_all(response: HttpResponse, max_bytes: int) -> bytes:
 
 
 async def finish(response: HttpResponse) -> None:
-    """The answer is here; a body that ends by itself within a moment leaves a connection that can be used again."""
+    """Read the rest of a body and close the response; a body that ends soon leaves a connection that can be reused."""
     try:
         with anyio.move_on_after(_FINISH_S):
             while await response.receive():
@@ -54,7 +54,7 @@ async def finish(response: HttpResponse) -> None:
 
 
 async def read_some(response: HttpResponse, max_bytes: int) -> bytes:
-    """Return the body up to a bound; what fails while reading it does not matter any more."""
+    """Return the body up to a bound; errors while reading it end the body."""
     found = b""
     try:
         with anyio.move_on_after(_GOODBYE_S):
@@ -66,7 +66,7 @@ async def read_some(response: HttpResponse, max_bytes: int) -> bytes:
 
 
 class Emptied:
-    """A response whose body has been read as far as it matters."""
+    """A response whose body has been read up to a bound."""
 
     def __init__(self, response: HttpResponse, said: bytes) -> None:
         self.status = response.status

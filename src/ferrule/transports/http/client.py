@@ -1,12 +1,12 @@
-"""Streamable HTTP, the client's side, both eras: one POST per message, answers as JSON or as an event stream.
+"""The client of Streamable HTTP in both eras: one POST for each message, responses as JSON or as an event stream.
 
-*Modern* (2026-07-28): every request is complete in itself; its headers mirror its body; cancelling it is closing its
-response. *Legacy*: a session id, ``notifications/cancelled``, one standing GET stream for what the server says
-unasked, and streams that break off and are resumed with ``Last-Event-ID``.
+*Modern* (2026-07-28): each request is complete in itself; its headers mirror its body; it is cancelled by closing its
+response. *Legacy*: a session id, ``notifications/cancelled``, one GET stream for messages outside calls, and streams
+that are resumed with ``Last-Event-ID`` after a disconnect.
 
-What never happens here: a call that waits for the GET stream (they share nothing but the id), a request sent twice
-by itself, a redirect followed to another origin, a GET stream reopened without end. A lost session is reported as
-`SessionLost`; making a new one is the client's affair, since only it can repeat the handshake.
+No call waits for the GET stream, no request is repeated automatically, no redirect to another origin is followed, and a
+GET stream is not reopened for ever. A lost session is reported as `SessionLost`; the caller opens a new one, since only
+it can repeat the handshake.
 """
 
 from __future__ import annotations
@@ -91,10 +91,11 @@ logger = logging.getLogger("ferrule.client.http")
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 64 << 20
 MAX_RESUMES: Final = 20
-"""Attempts in a row, without anything new, to resume the stream of one call."""
+"""Successive attempts to resume the stream of one call without a new event."""
 MAX_SERVED: Final = 1024
-"""Requests of a legacy server that are served at once; more are refused."""
+"""Requests of a legacy server in flight; further ones are refused."""
 _GOODBYE_S: Final = 3.0
+# The ping only improves an error message: it must not double the time-out of the call.
 _PING_S: Final = 10.0
 _BOM: Final = b"\xef\xbb\xbf"
 _ACCEPT: Final = "application/json, text/event-stream"
@@ -130,17 +131,17 @@ class _Asked(ProgressSender):
 
 
 class StreamableHttp:
-    """One endpoint. Made, used and closed from any task.
+    """One endpoint. It may be made, used and closed in any task.
 
     Args:
         url: of the endpoint.
         http: sends the requests.
-        on_request: serves requests from the server (legacy).
-        on_notify: takes its notifications.
-        background: where its tasks live.
+        on_request: serves requests of the server (legacy).
+        on_notify: handles its notifications.
+        background: runs its tasks.
         headers: added to every request.
         auth: credentials.
-        max_message_bytes: larger answers and events are refused.
+        max_message_bytes: larger responses and events are refused.
 
     Attributes:
         version: the negotiated revision; ``None`` until then.
@@ -178,7 +179,9 @@ class StreamableHttp:
         self._is_closed = False
         self._scopes: dict[int, PlainScope] = {}
         self._deadlines: Deadlines | None = None
+        # No compression: a proxy or server that compresses would buffer an event stream.
         self._base = {"content-type": "application/json", "accept": _ACCEPT, "accept-encoding": "identity"}
+        # The user's headers win.
         self._base.update({name.lower(): value for name, value in (headers or {}).items()})
 
     @property
@@ -199,10 +202,10 @@ class StreamableHttp:
         """Send a request and return its result; see `ferrule.kernel.dispatch.Outbound`.
 
         Raises:
-            HttpRemoteError, RemoteError: it answered with an error.
-            HttpStatusError: it answered with an HTTP error only.
+            HttpRemoteError, RemoteError: the server sent an error response.
+            HttpStatusError: the server sent an HTTP error without a JSON-RPC error.
             SessionLost: the server no longer has the session.
-            RequestTimeout, ConnectionClosed: no answer.
+            RequestTimeout, ConnectionClosed: no response came.
         """
         if self._is_closed:
             raise ConnectionClosed(f"The connection to {self._where} is closed")
@@ -263,6 +266,7 @@ class StreamableHttp:
             raise
         finally:
             del self._flights[flight.id]
+            # Modern requests are cancelled by closing the response, which `_exchange` has done.
             is_withdrawn = not is_answered and flight.stray is None
             if is_withdrawn and not is_stateless and method != "initialize" and not self._is_closed:
                 self._background.start(self._withdraw(flight.id), "ferrule-withdraw")
@@ -303,8 +307,10 @@ class StreamableHttp:
             if isinstance(name, str):
                 headers[MCP_NAME_HEADER] = encode_header_value(name)
             if extra:
+                # Mirrored params, which belong to this call.
                 headers.update(extra)
             return headers, True
+        # The handshake itself must not name a version: the server may support another one (2025-06-18).
         if self.version is not None and method != "initialize":
             headers[MCP_PROTOCOL_VERSION_HEADER] = self.version
         if self.session_id is not None and method != "initialize":
@@ -313,11 +319,13 @@ class StreamableHttp:
 
     async def _exchange(self, flight: Flight, headers: Mapping[str, str], body: bytes) -> Any:
         response = await self._sender.open("POST", self.url, headers, body, flight)
+        # Whether this function closes the response.
         is_ours = True
         try:
             status = response.status
             if not 200 <= status < 300:
                 raise await self._failure(response, headers, flight)
+            # Taken before the body: its messages may already need the session.
             if flight.method == "initialize":
                 self.session_id = response.headers.get(MCP_SESSION_ID_HEADER) or None
             kind = media_type(response)
@@ -378,8 +386,8 @@ class StreamableHttp:
     ) -> bool:
         """Return whether an error means that the server does not know the session any more.
 
-        404 and 410 do (unless an unknown method is what was not found). 400 may: a server that was restarted says it
-        to every session that it did not open, and to a request that it cannot read. A ping tells the two apart.
+        404 and 410 do, unless the error is an unknown method. 400 may: some servers send it after a restart for each
+        unknown session, but also for a request that they cannot read. A ping distinguishes the two.
         """
         is_answer = flight is not None and answer is not None and own_id(answer.get("id")) == flight.id
         if status in (404, 410):
@@ -405,7 +413,7 @@ class StreamableHttp:
         return await self._sender.open(method, self.url, headers, body, flight)
 
     async def _post_quietly(self, headers: Mapping[str, str], body: bytes) -> int:
-        """Post what gets no answer; the status that it got."""
+        """Post a message that gets no response, and return the HTTP status."""
         response = await self._open("POST", headers, body)
         try:
             await read_some(response, ERROR_BODY_BYTES)
@@ -416,8 +424,11 @@ class StreamableHttp:
     # -- event streams ----------------------------------------------------------------------------------------------
 
     async def _read_call_stream(self, response: HttpResponse, flight: Flight) -> Mapping[str, Any] | None:
-        """Messages until the answer to a call; ``None``: the stream ended without it, and the flight says from where
-        to go on. With an answer the response has found another owner."""
+        """Read messages until the response to a call, and return it; ``None`` if the stream ends before.
+
+        Then ``flight.reader`` has the event id to resume from. If there is a response, the rest of the stream is read
+        and closed in the background.
+        """
         reader = flight.reader = EventReader(self._max_bytes)
         try:
             answer = cast("Mapping[str, Any] | None", await self._read_stream(response, reader, flight))
@@ -437,7 +448,7 @@ class StreamableHttp:
         ) from flight.lost
 
     async def _read_stream(self, response: HttpResponse, reader: EventReader, flight: Flight | None) -> Any:
-        """Take messages until the answer to ``flight``, which is returned, or the end of the stream: ``None``."""
+        """Handle messages until the response to ``flight``, and return it; ``None`` at the end of the stream."""
         while chunk := await response.receive():
             for event in reader.feed(chunk):
                 if isinstance(event, EventTooLong):
@@ -459,7 +470,7 @@ class StreamableHttp:
             return None
 
     async def _resume(self, reader: EventReader, flight: Flight) -> Mapping[str, Any]:
-        """Go on with a call's stream over GET, waiting as long as the server asked (2025-11-25, "SSE polling")."""
+        """Resume a call's stream over GET, after the time that the server requested (2025-11-25, "SSE polling")."""
         attempt = 0
         last_id, retry_ms = reader.last_event_id, reader.retry_ms
         pause_s = retry_delay_s(0, hint_ms=retry_ms)
@@ -481,6 +492,7 @@ class StreamableHttp:
                     await response.aclose()
             except (HttpConnectionLost, HttpConnectFailed, OSError) as error:
                 failed = str(error)
+            # A new event arrived: the server works, so that the count starts again.
             if fresh.last_event_id != last_id:
                 attempt = 0
             last_id, retry_ms = fresh.last_event_id, fresh.retry_ms
@@ -492,8 +504,10 @@ class StreamableHttp:
         raise ConnectionClosed(f"The stream of {flight.method} could not be resumed after {MAX_RESUMES} attempts")
 
     async def _lost_on_the_way(self, response: HttpResponse, last_id: str, flight: Flight) -> Exception:
-        """The error for a resume that was refused. A lost session is none here: whoever sees that sends the call
-        again, and this one was accepted."""
+        """Return the error for a refused resumption.
+
+        Not `SessionLost`: after that error the client sends the call again, and this one may have been executed.
+        """
         error = await self._failure(response, self._get_headers(last_id))
         if not isinstance(error, SessionLost):
             return error
@@ -517,7 +531,7 @@ class StreamableHttp:
     # -- messages ---------------------------------------------------------------------------------------------------
 
     async def _take_all(self, message: Any, flight: Flight | None) -> Mapping[str, Any] | None:
-        """Act on a message, or on each of an array of them (2025-03-26); what answers ``flight`` is returned."""
+        """Handle a message, or each message of an array (2025-03-26); return the response to ``flight``, if any."""
         if not _is_batch(message) or self.is_stateless:
             return await self._take(message, flight)
         answer = None
@@ -527,7 +541,7 @@ class StreamableHttp:
         return answer
 
     async def _take(self, message: Any, flight: Flight | None) -> Mapping[str, Any] | None:
-        """Act on one message; the message itself if it answers ``flight``."""
+        """Handle one message; return it if it is the response to ``flight``."""
         try:
             kind = message_kind(message)
         except InvalidMessage as error:
@@ -535,6 +549,7 @@ class StreamableHttp:
             return None
         if kind == "response":
             own = own_id(message.get("id"))
+            # An error without an id on the stream of a call can only mean that call.
             is_ours = own == flight.id or (own is None and "error" in message) if flight is not None else False
             if is_ours:
                 return cast("Mapping[str, Any]", message)
@@ -549,11 +564,11 @@ class StreamableHttp:
             id = cancelled_request_id(params) if method == "notifications/cancelled" else None
             if id is not None and (served := self._served.get(id)) is not None:
                 served.cancel()
-            await self._tell(method, params)
+            await self._handle_notification(method, params)
         return None
 
     def _take_stray(self, id: int | None, message: Mapping[str, Any]) -> None:
-        """An answer on a stream of another request, or on the standing one: some legacy servers do that."""
+        """Handle a response on the stream of another request, or on the GET stream: some legacy servers do that."""
         other = None if id is None else self._flights.get(id)
         if other is None:
             logger.debug("Dropped an answer to nothing: id %r", message.get("id"))
@@ -569,7 +584,7 @@ class StreamableHttp:
         await flight.progressed(params)
         return True
 
-    async def _tell(self, method: str, params: Mapping[str, Any] | None) -> None:
+    async def _handle_notification(self, method: str, params: Mapping[str, Any] | None) -> None:
         asked = _Asked(self, None, params)
         try:
             await run_interruptible(self._on_notify(asked, method, params), asked)
@@ -587,9 +602,8 @@ class StreamableHttp:
             return
         logger.warning("Refused %s from %s: %d requests of it are being served", method, self._where, MAX_SERVED)
         refusal = InternalError("Too many requests are in flight").to_error()
-        with anyio.move_on_after(
-            _GOODBYE_S
-        ):  # the stream is not read meanwhile, which slows a server that sends too many requests
+        # The stream is not read meanwhile, which slows a server that sends too many requests.
+        with anyio.move_on_after(_GOODBYE_S):
             await self._answer(method, encode_error(id, refusal))
 
     async def _serve_one(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
@@ -619,14 +633,14 @@ class StreamableHttp:
             logger.warning("The answer to %s did not reach the server: %s", method, error)
 
     async def _withdraw(self, id: int) -> None:
-        """Legacy: a disconnect is no cancellation, so say it."""
+        """Send ``notifications/cancelled`` (legacy), since a disconnect is no cancellation there."""
         with anyio.move_on_after(_GOODBYE_S):
             await self.notify("notifications/cancelled", {"requestId": id, "reason": "The caller no longer waits"})
 
     # -- the standing stream (legacy) -------------------------------------------------------------------------------
 
     def start_listening(self) -> None:
-        """Keep a GET stream open for what the server says outside calls; 405 means that it has none."""
+        """Keep a GET stream open for messages outside calls; does nothing if the server has none (405)."""
         if self._listening is None and not self._is_closed:
             stream = StandingStream(
                 self._where, lambda id: self._open("GET", self._get_headers(id)), self._take_unasked, self._max_bytes
@@ -635,7 +649,7 @@ class StreamableHttp:
             self._listening = self._background.start(stream.run(), "ferrule-listen")
 
     async def wait_listening(self, timeout_s: float) -> None:
-        """Wait until the server has answered the GET, either way: what it asks before that may be lost."""
+        """Wait until the server has answered the GET, in any way: its earlier requests may be lost."""
         with anyio.move_on_after(timeout_s):
             await self._first_listen.wait()
 
@@ -660,6 +674,7 @@ class StreamableHttp:
         """Fail pending requests, end a legacy session with DELETE, and release the connection. Any task; idempotent."""
         if self._is_closed:
             return
+        # First: no request may start while the others are being ended.
         self._is_closed = True
         self.stop_listening()
         if self._deadlines is not None:
@@ -691,7 +706,7 @@ def _plain_result(data: bytes, id: int) -> ToolResult | None:
 
 
 def _error_answer(data: bytes) -> Mapping[str, Any] | None:
-    """Return the JSON-RPC error in a body; ``None`` if it is none."""
+    """Return the JSON-RPC error response in a body; ``None`` if there is none."""
     try:
         message: Any = decode(data.removeprefix(_BOM))
         error = message["error"]

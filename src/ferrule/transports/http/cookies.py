@@ -1,9 +1,9 @@
-"""Cookies of the default HTTP client: aiohttp's jar, one for each origin. Imported with the first request.
+"""Cookies of the default HTTP client: one jar of aiohttp for each origin. Imported with the first request.
 
-Load balancers in front of servers with sessions tell by a cookie which of them a client talks to; without it the next
-request reaches another one, which knows no such session. Path, expiry and ``Secure`` are aiohttp's affair. What is
-added here: a cookie goes to the scheme, host and port that set it and nowhere else, whatever its ``Domain`` says, and
-what a server can make a client keep is bounded.
+Load balancers in front of servers with sessions use a cookie to send a client to the same server; without it the next
+request reaches another one, which does not have the session. aiohttp handles path, expiry and ``Secure``. This module
+adds two rules: a cookie is sent only to the scheme, host and port that set it, whatever its ``Domain``, and the number
+and size of cookies are bounded.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from yarl import URL
 __all__ = ["MAX_COOKIES", "MAX_COOKIE_CHARS", "OriginCookies"]
 
 MAX_COOKIES: Final = 50
-"""Cookies of one origin; RFC 6265, section 6.1, asks for no fewer."""
+"""Maximum number of cookies of one origin; RFC 6265, section 6.1, requires at least as many."""
 MAX_COOKIE_CHARS: Final = 4096
-"""Name and value of one cookie; likewise."""
+"""Maximum length of a cookie's name and value together (RFC 6265, section 6.1)."""
 _MAX_ORIGINS: Final = 32
 _NO_COOKIES: Final = SimpleCookie()
 
 
 class OriginCookies(AbstractCookieJar):
-    """See the module."""
+    """A cookie jar that keeps the cookies of each origin apart; see the module."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class OriginCookies(AbstractCookieJar):
 
     @property
     def quote_cookie(self) -> bool:
-        """Values are sent as they came."""
+        """``False``: values are sent as they were received."""
         return False
 
     @property
@@ -53,7 +53,7 @@ class OriginCookies(AbstractCookieJar):
 
     @property
     def host_only_cookies(self) -> frozenset[tuple[str, str, str]]:
-        """All cookies: each is its host's alone."""
+        """All cookies: each belongs to one host only."""
         return frozenset(key for jar in self._jars.values() for key in jar.host_only_cookies)
 
     def __iter__(self) -> Iterator[Morsel[str]]:
@@ -73,7 +73,7 @@ class OriginCookies(AbstractCookieJar):
             jar.clear_domain(domain)
 
     def update_cookies(self, cookies: Any, response_url: URL = URL()) -> None:  # noqa: B008
-        """Keep what an answer of ``response_url`` set, within the bounds."""
+        """Store the cookies that a response of ``response_url`` set, within the bounds."""
         if not response_url.host:
             return
         origin = response_url.origin()

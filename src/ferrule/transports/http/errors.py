@@ -24,40 +24,40 @@ _QUOTE_CHARS: Final = 300
 
 
 HttpCallOptions = CallOptions
-"""`CallOptions` with ``headers``, which every channel takes and only HTTP sends."""
+"""`CallOptions` with ``headers``, which every channel accepts and only HTTP sends."""
 
 
 @runtime_checkable
 class HttpAuth(Protocol):
-    """Credentials for requests. Never called with a lock held; concurrent calls are its own affair."""
+    """Credentials for requests. Its methods may be called concurrently, and never while a lock is held."""
 
     async def headers(self, request: HttpClientRequest) -> Mapping[str, str]:
         """Return headers to add, usually ``authorization``."""
         ...
 
     async def challenged(self, request: HttpClientRequest, status: int, headers: Mapping[str, str]) -> bool:
-        """Return whether to send the request again (with new `headers`): the server answered 401 or 403."""
+        """Handle a response with 401 or 403; return whether to send the request again, with new `headers`."""
         ...
 
 
 @runtime_checkable
 class ObservesAnswers(Protocol):
-    """An `HttpAuth` that looks at every answer, for what a server says there of the next request (a nonce)."""
+    """An `HttpAuth` that reads each response, for values that the next request needs (a nonce)."""
 
     def observed(self, request: HttpClientRequest, status: int, headers: Mapping[str, str]) -> None:
-        """Note an answer; called for each, so it does next to nothing."""
+        """Read the headers of a response; it must be fast, because it is called for each one."""
         ...
 
 
 class HttpStatusError(LocalError):
-    """The server answered with an HTTP error, and nothing in it was a JSON-RPC error.
+    """The server sent an HTTP error without a JSON-RPC error in its body.
 
     Attributes:
         status: HTTP status.
-        headers: of the answer, lower-case names.
+        headers: of the response, lower-case names.
         body: its text, at most 64 KiB.
-        url: what was asked.
-        proxy: through which proxy the answer came, if that is known; without credentials.
+        url: of the request.
+        proxy: URL of the proxy, without credentials; ``None`` if there is none, or it is not known.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class HttpStatusError(LocalError):
 
 
 class HttpRemoteError(RemoteError):
-    """The server answered with a JSON-RPC error under an HTTP status of its own.
+    """The server sent a JSON-RPC error with an HTTP error status.
 
     Attributes:
-        http_status: of that answer.
+        http_status: of the response.
         challenge: its ``WWW-Authenticate``; ``None`` if it has none.
     """
 
@@ -94,7 +94,7 @@ class HttpRemoteError(RemoteError):
 class SessionLost(LocalError):
     """The server no longer has the session: a new handshake is needed (2025-11-25, "Session management").
 
-    The specification has 404 for that; servers in the field also say 410, or 400 to whatever the session sends.
+    The specification has 404 for that; existing servers also send 410, or 400 for each request of the session.
 
     Attributes:
         session_id: id of the lost session.
@@ -125,14 +125,14 @@ def retry_after_s(headers: Mapping[str, str], *, cap_s: float = 60.0) -> float:
 
 MIN_RETRY_S: Final = 0.05
 MAX_RETRY_S: Final = 3600.0
-"""Bounds of the reconnection time that a server may ask for, in seconds."""
+"""Bounds in seconds of the reconnection time that a server may request."""
 
 
 def retry_delay_s(attempt: int, *, hint_ms: int | None, cap_s: float = 30.0) -> float:
     """Return seconds to wait before reopening an event stream.
 
     A server's ``retry`` field wins over back-off (WHATWG HTML, "Server-sent events"; 2025-11-25, "SSE polling"),
-    within `MIN_RETRY_S` and `MAX_RETRY_S`: ``retry: 0`` does not make a client ask thousands of times a second.
+    within `MIN_RETRY_S` and `MAX_RETRY_S`: with ``retry: 0`` a client would reconnect thousands of times per second.
 
     Args:
         attempt: 0 for the first reconnect.

@@ -1,8 +1,8 @@
-"""One bounded HTTP exchange of the library's own: metadata, keys, tokens.
+"""One bounded HTTP exchange for the library's own needs: metadata, keys, tokens.
 
-Bounded in time and in size, follows no redirect, and connects only after every address of the host's name was judged.
-(A name server may return another address to the later look-up of the connection itself; use an egress proxy where that
-must be excluded.)
+It is bounded in time and size, follows no redirect, and connects only after each address of the host's name has been
+checked. (A name server may return another address for the connection itself; use an egress proxy where that must be
+excluded.)
 """
 
 from __future__ import annotations
@@ -26,14 +26,18 @@ async def fetch_bounded(
     max_bytes: int,
     judge: Callable[[str], None] | None,
 ) -> tuple[int, Mapping[str, str], bytes]:
-    """Return status, headers and whole body of the answer.
+    """Send a request and return status, headers and whole body of the response.
 
     Args:
-        judge: called with each address that the host's name has, and raises for one that may not be connected to;
-            ``None`` judges none. A name that cannot be resolved here is left to the connection (a proxy may know it).
+        http: sends the request.
+        request: the request.
+        timeout_s: maximum time in seconds for all of it.
+        max_bytes: maximum size of the body.
+        judge: called with each address of the host's name; raises for one that is not allowed. ``None`` allows all. A
+            name that cannot be resolved here is left to the connection (a proxy may know it).
 
     Raises:
-        HttpConnectFailed, ConnectionClosed: no answer, or one that is too late or too long.
+        HttpConnectFailed, ConnectionClosed: there is no response, or it is too late or too large.
     """
     where = request.url.partition("?")[0]
     try:

@@ -36,12 +36,12 @@ MAX_IDLE_REOPENS: Final = 5
 SLOW_REOPEN_S: Final = 60.0
 """Seconds between attempts to open the GET stream of a server that has failed `MAX_IDLE_REOPENS` times."""
 PASSING_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
-"""Statuses that say something about the moment: a stream is asked for again."""
+"""Statuses of temporary failures, after which the stream is requested again."""
 
 _HAS_NONE: Final = frozenset({404, 405, 406, 410, 501})
 _NOT_FOR_US: Final = frozenset({401, 403})
 _SETTLED_STREAM_S: Final = 30.0
-"""A GET stream that lived this long was worth having, even if it was silent."""
+"""Seconds after which a GET stream counts as useful, even without a message."""
 
 
 class StandingStream:
@@ -49,8 +49,8 @@ class StandingStream:
 
     Args:
         url: for the log.
-        open_get: sends a GET that goes on after an event id (``""``: from now).
-        take: is given each event with data.
+        open_get: sends a GET that resumes after an event id (``""``: from now on).
+        take: called with each event that has data.
         max_bytes: larger events are skipped.
 
     Attributes:
@@ -76,78 +76,78 @@ class StandingStream:
         while True:
             reader = EventReader(self._max_bytes, last_event_id=last_id, retry_ms=retry_ms)
             started = anyio.current_time()
-            heard = await self._listen(reader)
-            was_open = was_open or heard.is_open
-            if heard.is_final:
-                level = logging.WARNING if was_open or heard.is_refusal else logging.DEBUG
+            outcome = await self._listen(reader)
+            was_open = was_open or outcome.is_open
+            if outcome.is_final:
+                level = logging.WARNING if was_open or outcome.is_refusal else logging.DEBUG
                 logger.log(
                     level,
                     "%s has no event stream (%s): messages outside calls are not received",
                     self._url,
-                    heard.failed,
+                    outcome.failed,
                 )
                 return
             last_id, retry_ms = reader.last_event_id, reader.retry_ms
-            if heard.is_refusal:
+            if outcome.is_refusal:
                 last_id = ""  # the cause may be an event id that the server no longer keeps: reopen without it
-            is_worthwhile = heard.count or (heard.is_open and anyio.current_time() - started >= _SETTLED_STREAM_S)
+            is_worthwhile = outcome.count or (outcome.is_open and anyio.current_time() - started >= _SETTLED_STREAM_S)
             idle = 0 if is_worthwhile else idle + 1
-            if idle == MAX_IDLE_REOPENS and self._gives_up(heard, idle):
+            if idle == MAX_IDLE_REOPENS and self._gives_up(outcome, idle):
                 return
-            await anyio.sleep(_pause_s(heard, idle, retry_ms))
+            await anyio.sleep(_pause_s(outcome, idle, retry_ms))
 
-    def _gives_up(self, heard: _Heard, idle: int) -> bool:
+    def _gives_up(self, outcome: _StreamOutcome, idle: int) -> bool:
         """Log repeated failures; return whether to give up."""
-        if not heard.failed:
+        if not outcome.failed:
             logger.info("%s closed its event stream %d times at once; it is not reopened", self._url, idle)
             return True
-        then = "it is not opened again" if heard.is_refusal else f"trying again every {SLOW_REOPEN_S:g} s"
+        then = "it is not opened again" if outcome.is_refusal else f"trying again every {SLOW_REOPEN_S:g} s"
         logger.warning(
-            "The event stream of %s could not be opened %d times (%s): %s", self._url, idle, heard.failed, then
+            "The event stream of %s could not be opened %d times (%s): %s", self._url, idle, outcome.failed, then
         )
-        return heard.is_refusal
+        return outcome.is_refusal
 
-    async def _listen(self, reader: EventReader) -> _Heard:
+    async def _listen(self, reader: EventReader) -> _StreamOutcome:
         """Read one stream to its end."""
-        heard = _Heard()
+        outcome = _StreamOutcome()
         try:
             response = await self._open_get(reader.last_event_id)
         except (FerruleError, OSError) as error:
-            heard.failed = str(error)
+            outcome.failed = str(error)
             logger.debug("The event stream of %s could not be opened: %s", self._url, error)
-            return heard
+            return outcome
         finally:
             self.is_answered.set()
         try:
             if response.status != 200 or media_type(response) != "text/event-stream":
-                heard.note_refusal(response)
-                logger.debug("The GET stream of %s was answered %s", self._url, heard.failed)
-                return heard
-            heard.is_open = True
+                outcome.note_refusal(response)
+                logger.debug("The GET stream of %s was answered %s", self._url, outcome.failed)
+                return outcome
+            outcome.is_open = True
             while chunk := await response.receive():
                 for event in reader.feed(chunk):
                     if isinstance(event, EventTooLong) or not event.data or event.event not in ("message", ""):
                         continue
-                    heard.count += 1
+                    outcome.count += 1
                     await self._take(event)
         except (FerruleError, OSError) as error:
-            heard.failed = str(error)
+            outcome.failed = str(error)
             logger.debug("The event stream of %s broke: %s", self._url, error)
         finally:
             await response.aclose()
-        return heard
+        return outcome
 
 
-class _Heard:
-    """How one GET stream went.
+class _StreamOutcome:
+    """The outcome of one GET stream.
 
     Attributes:
-        count: messages that came.
-        is_open: it was opened.
-        failed: why it was not, or what broke it; empty where the server closed it.
-        is_final: the server has none, now and later.
-        is_refusal: the server understood and refused (4xx), which time alone hardly changes.
-        after_s: seconds to wait, if the server said so.
+        count: number of received messages.
+        is_open: whether it was opened.
+        failed: why it was not opened, or broke; empty if the server closed it.
+        is_final: whether the server has no such stream at all.
+        is_refusal: whether the server refused the request (4xx), which a later attempt will hardly change.
+        after_s: seconds to wait before the next attempt, if the server requested that.
     """
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ class _Heard:
         self.after_s = 0.0
 
     def note_refusal(self, response: HttpResponse) -> None:
-        """Note an answer that is no event stream."""
+        """Record a response that is no event stream."""
         status = response.status
         self.failed = f"HTTP {status}" if status != 200 else f"content of type {media_type(response)!r}"
         self.is_final = status < 400 or status in _HAS_NONE or status in _NOT_FOR_US
@@ -165,8 +165,8 @@ class _Heard:
         self.after_s = retry_after_s(response.headers)
 
 
-def _pause_s(heard: _Heard, idle: int, retry_ms: int | None) -> float:
+def _pause_s(outcome: _StreamOutcome, idle: int, retry_ms: int | None) -> float:
     pause_s = retry_delay_s(idle, hint_ms=retry_ms)
-    if heard.failed and not heard.is_open:
-        pause_s = max(pause_s, heard.after_s, retry_delay_s(idle, hint_ms=None))
+    if outcome.failed and not outcome.is_open:
+        pause_s = max(pause_s, outcome.after_s, retry_delay_s(idle, hint_ms=None))
     return pause_s if idle < MAX_IDLE_REOPENS else max(pause_s, SLOW_REOPEN_S)

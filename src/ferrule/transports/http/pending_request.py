@@ -1,4 +1,4 @@
-"""One request under way over HTTP: its clock, its progress and what became of its stream."""
+"""One request in flight over HTTP: its time-outs, its progress and its stream."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ T = TypeVar("T")
 
 
 class Flight:
-    """One request under way.
+    """One request in flight.
 
     ``is_plain``: a result of the usual form is decoded to its type at once; see `ferrule.wire.plain_answers`.
 
     Attributes:
         id: of the request, and its progress token.
-        scope: ends the waiting: by time, or because ``stray`` or ``reason`` is set.
-        stray: the answer, if it came on another stream.
-        reason: error with which the request ended early; ``None`` for a timeout.
-        reader: of its last stream, to go on from.
-        lost: what broke that stream.
+        scope: ends the wait: by a time-out, or because ``stray`` or ``reason`` is set.
+        stray: the response, if it came on another stream.
+        reason: error with which the request ended early; ``None`` for a time-out.
+        reader: of its last stream, with the event id to resume from.
+        lost: the error that broke that stream.
     """
 
     __slots__ = (
@@ -84,10 +84,10 @@ class Flight:
             self.scope.deadline = min(self.cap_at, now + (float("inf") if self.timeout_s is None else self.timeout_s))
 
     async def progressed(self, params: Mapping[str, Any]) -> None:
-        """Note progress of the request; restarts its timeout."""
+        """Handle a progress notification: restart the time-out, if that is wanted, and call the callback."""
         wait_s = float("inf") if self.timeout_s is None else self.timeout_s
-        told = pause_timeout_during_progress(self.scope, wait_s, self.cap_at, self.resets, self.on_progress)
-        await _call_progress(told, params)
+        callback = pause_timeout_during_progress(self.scope, wait_s, self.cap_at, self.resets, self.on_progress)
+        await _call_progress(callback, params)
 
     def timed_out(self) -> RequestTimeout:
         """Return the error for a timeout of the call."""
@@ -107,7 +107,7 @@ async def _call_progress(on_progress: OnProgress, params: Mapping[str, Any]) -> 
 
 
 async def off_the_clock(flight: Flight | None, work: Awaitable[T]) -> T:
-    """Await work whose time does not count for the call's timeouts, such as a sign-in."""
+    """Await work whose time does not count for the time-outs of the call, such as a sign-in; return its result."""
     if flight is None or flight.scope.deadline == float("inf"):
         return await work
     deadline, began = flight.scope.deadline, anyio.current_time()
@@ -121,7 +121,7 @@ async def off_the_clock(flight: Flight | None, work: Awaitable[T]) -> T:
 
 
 def with_token(params: Mapping[str, Any] | None, token: int) -> dict[str, Any]:
-    """Return params that ask for progress under a token."""
+    """Return params with a progress token."""
     sent = dict(params or {})
     sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": token}
     return sent
@@ -131,7 +131,7 @@ def result_of(message: Mapping[str, Any]) -> Any:
     """Return the result in a response.
 
     Raises:
-        RemoteError: it is an error.
+        RemoteError: it is an error response.
     """
     if "error" not in message:
         return message["result"]

@@ -1,8 +1,8 @@
 """One HTTP exchange of a client with its server: credentials, and redirects within the origin.
 
-Both HTTP transports send through here, so that one rule holds for every POST, GET and DELETE: what was configured for
-a server (credentials, headers, the session) goes to that server's origin and nowhere else. A redirect is followed for
-the request that met it; the next one goes to the configured URL again.
+Both HTTP transports use this module, so that one rule holds for each POST, GET and DELETE: credentials, headers and
+session of a server are sent to its origin only. A redirect is followed for one request; the next request is sent to the
+configured URL again.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ __all__ = [
 logger = logging.getLogger("ferrule.client.http")
 
 MAX_CHALLENGES: Final = 3
-"""Times that one request is sent again because of a 401 or 403."""
+"""Maximum number of times that one request is repeated because of a 401 or 403."""
 MAX_REDIRECTS: Final = 10
-"""Redirects in a row that one request follows."""
+"""Maximum number of redirects of one request."""
 ERROR_BODY_BYTES: Final = 64 * 1024
-"""Of the body of an error, a redirect or an answer that nobody waits for, this much is read."""
+"""Bytes that are read of the body of an error, a redirect or a response that is not needed."""
 
+# The others may turn a POST into a GET (RFC 9110, section 15.4), which would lose the message.
 _KEEPS_METHOD: Final = frozenset({307, 308})
 _REDIRECTS_GET: Final = frozenset({301, 302, 303, 307, 308})
 _DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
@@ -59,16 +60,17 @@ class HttpSender:
     async def open(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"", flight: Flight | None = None
     ) -> HttpResponse:
-        """Send one request, with credentials, to ``url`` or where that redirects within its origin.
+        """Send one request with credentials, follow redirects within the origin, and return the response.
 
-        A redirect that is not followed is returned like any other answer: to another origin, without a method that
-        stays the same, with credentials in its URL, or one too many.
+        A redirect to another origin, one that changes the method, one with credentials in its URL, and one above
+        `MAX_REDIRECTS` are not followed but returned.
 
         Args:
-            flight: the call of this request; its timeout is paused while credentials are obtained.
+            method, url, headers, body: of the request.
+            flight: the call of this request; its time-out is paused while credentials are obtained.
 
         Raises:
-            HttpConnectFailed, HttpConnectionLost: no answer.
+            HttpConnectFailed, HttpConnectionLost: there is no response.
         """
         request = HttpClientRequest(method, url, headers, body)
         if self._auth is None:
@@ -91,7 +93,7 @@ class HttpSender:
     async def _send(
         self, request: HttpClientRequest, headers: Mapping[str, str], flight: Flight | None
     ) -> HttpResponse:
-        """Send a request with credentials, again where the server's challenge could be met.
+        """Send a request with credentials, and again if `HttpAuth.challenged` has new ones.
 
         A sign-in may wait for a user, so the call's timeout is paused meanwhile.
         """
@@ -115,8 +117,8 @@ class HttpSender:
 
 
 def media_type(response: HttpResponse) -> str:
-    """Return the media type of an answer in lower case, without parameters; ``""`` if it names none."""
-    # The headers of aiohttp's answer are copied when they are asked for.
+    """Return the media type of a response in lower case, without parameters; ``""`` if it has none."""
+    # `headers` of an aiohttp response makes a copy.
     named = response.content_type if type(response) is AiohttpResponse else response.headers.get("content-type", "")
     return named.partition(";")[0].strip().lower()
 
@@ -128,7 +130,7 @@ def status_error(response: HttpResponse, said: str, url: str) -> HttpStatusError
 
 
 def is_same_origin(one: str, other: str) -> bool:
-    """Return whether two URLs have one scheme, host and port; a port that is not written is the scheme's own."""
+    """Return whether two URLs have the same scheme, host and port; the default port may be left out."""
     try:
         return _origin(urlsplit(one)) == _origin(urlsplit(other))
     except ValueError:
@@ -140,9 +142,9 @@ def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
 
 
 def _redirect_within(method: str, url: str, response: HttpResponse) -> str | None:
-    """Where a redirect leads, if it is one that may be followed.
+    """Return the target of a redirect that may be followed; ``None`` for others.
 
-    From ``http`` to ``https`` on one host and the default ports counts as staying, as with other clients.
+    A redirect from ``http`` to ``https`` on the same host with default ports is allowed, as in other clients.
     """
     location = response.headers.get("location")
     if location is None or response.status not in (_REDIRECTS_GET if method == "GET" else _KEEPS_METHOD):

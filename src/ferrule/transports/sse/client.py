@@ -1,8 +1,8 @@
-"""The two-endpoint transport of 2024-11-05, the client's side: one GET stream for everything, one URL to POST to.
+"""The client of the HTTP+SSE transport of 2024-11-05: a GET stream for received messages, a URL for POSTs.
 
-A stream pair like any other: events of the GET stream are what is received, a POST is what is sent. It exists for
-old servers only and is tried last. The POST endpoint must be of the same origin as the URL: a server must not be able
-to send a client's messages, and its credentials, elsewhere.
+It is a stream pair: received messages are events of the GET stream, and each sent message is a POST. It is for old
+servers only and is tried last. The POST endpoint must have the same origin as the URL: a server must not be able to
+direct a client's messages and credentials to another one.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ logger = logging.getLogger("ferrule.client.http")
 
 _TRANSPORT = TransportContext("sse")
 _NOT_ABOUT_THE_URL: Final = frozenset({401, 403, 407, 429})
-"""Statuses that say something about the caller or the moment, not about what is there."""
+"""Statuses that depend on the caller or the time, so that they do not mean that there is no such server."""
 
 
 class SseRefused(LocalError):
-    """The URL is no two-endpoint server."""
+    """The URL is no HTTP+SSE server, or its endpoint cannot be used."""
 
 
 class SseConnection:
-    """An open pair; both halves in one object.
+    """An open stream pair; both halves in one object.
 
     Attributes:
-        endpoint: where messages are posted.
+        endpoint: the URL for POSTs of messages.
     """
 
     encodes = True
@@ -76,7 +76,15 @@ class SseConnection:
         self._reader: Any = None
 
     async def open(self, timeout_s: float) -> None:
-        """GET the URL and wait for its ``endpoint`` event. What signing in takes is not counted."""
+        """Open the event stream and wait for its ``endpoint`` event.
+
+        Args:
+            timeout_s: maximum time in seconds, without that of a sign-in.
+
+        Raises:
+            SseRefused: there is no such event stream, no endpoint, or one of another origin.
+            HttpStatusError: the server refuses the caller, or has failed.
+        """
         flight = Flight(0, "endpoint", {"timeout_s": timeout_s})
         with flight.scope:
             await self._open(flight)
@@ -126,13 +134,14 @@ class SseConnection:
         return self._messages.popleft()
 
     async def send(self, item: StreamMessage) -> None:
-        """Post one message. What goes wrong with it concerns this message alone: answers come over the other stream.
+        """Post one message. An error concerns only this message, since responses arrive on the event stream.
 
         Raises:
             anyio.ClosedResourceError: this side has closed, or the server has closed its stream.
-            HttpStatusError: the server refused the message. With 404 or 410 it has forgotten the session, and both
-                halves have ended.
-            HttpConnectFailed, HttpConnectionLost: it cannot be reached; in the second case it may have seen it.
+            HttpStatusError: the server refused the message. With 404 or 410 the session has ended, and so have both
+                halves.
+            HttpConnectFailed, HttpConnectionLost: it cannot be reached; after `HttpConnectionLost` the server may have
+                received the message.
         """
         if self._is_closed or self._ended is not None:
             raise anyio.ClosedResourceError from self._ended
@@ -151,7 +160,7 @@ class SseConnection:
         raise error
 
     def _end(self, error: Exception) -> None:
-        """Let whoever receives see the end, and why."""
+        """End both halves; ``error`` is the cause that `receive` raises."""
         self._ended = self._ended or error
         if self._reader is not None:
             self._reader.cancel()
@@ -222,11 +231,20 @@ async def connect_sse(
     max_message_bytes: int = 64 << 20,
     timeout_s: float = 30.0,
 ) -> SseConnection:
-    """Open the pair.
+    """Open a connection and return it.
+
+    Args:
+        url: of the event stream.
+        http: sends the requests.
+        background: runs the task that reads.
+        headers: added to every request.
+        auth: credentials; ``None`` for none.
+        max_message_bytes: larger events are skipped.
+        timeout_s: maximum time in seconds until the endpoint is known.
 
     Raises:
         SseRefused: the URL is no such server.
-        HttpStatusError: it wants credentials.
+        HttpStatusError: the server requires credentials, or has failed.
         HttpConnectFailed, HttpConnectionLost: it cannot be reached.
     """
     connection = SseConnection(url, http, background, headers or {}, auth, max_message_bytes)

@@ -1,11 +1,11 @@
 """The HTTP+SSE transport of 2024-11-05, deprecated since 2025-03-26: for clients without Streamable HTTP.
 
-Two paths. A GET of the first opens an event stream, whose first event (``endpoint``) names where to post; everything
-that the server says comes on that stream, as ``message`` events. A POST to the second brings one message and is
-answered 202 at once. The stream *is* the session: when it ends, the session ends, and what runs on it is cancelled.
+There are two paths. A GET of the first opens an event stream, whose first event (``endpoint``) has the URL for POSTs;
+all messages of the server are ``message`` events of that stream. A POST to the second has one message and gets 202. The
+stream *is* the session: when it ends, the session ends, and its requests are cancelled.
 
-This is a shell around the kernel's loop driver, with a bounded queue between POST and loop. Nothing here is fast, and
-new servers have no use for it. Mount it beside the Streamable HTTP endpoint, not instead of it.
+The endpoint uses the kernel's loop driver, with a bounded queue between the POSTs and the loop. It is not fast, and new
+servers do not need it. Mount it beside the Streamable HTTP endpoint, not instead of it.
 """
 
 import logging
@@ -38,14 +38,15 @@ __all__ = ["SseEndpoint"]
 log = logging.getLogger("ferrule.http")
 
 _INVALID: Final = int(JsonRpcErrorCode.INVALID_REQUEST)
+# Above it a POST waits for its response, which slows its client.
 _MAX_WAITING_MESSAGES: Final = 64
 _MESSAGE = "message"
 _READ_PAUSE_S: Final = 0.05
-"""Between the last progress notification of a request and its answer."""
+"""Seconds between the last progress notification of a request and its response."""
 
 
 class _Inbox:
-    """Where the POSTs of one session put their messages."""
+    """The queue for messages of the POSTs of one session, and the principal that opened it."""
 
     __slots__ = ("principal", "send")
 
@@ -63,7 +64,7 @@ class _EventWriter:
         self._reply = reply
 
     async def wait_until_read(self) -> None:
-        """Pause, since TCP does not tell what the client has read; see `DelaysUntilRead`."""
+        """Pause, since TCP does not report what the client has read; see `DelaysUntilRead`."""
         await anyio.sleep(_READ_PAUSE_S)
 
     async def send(self, item: StreamMessage, /) -> None:
@@ -81,11 +82,11 @@ class SseEndpoint(HttpGate):
     """The ASGI callable of the deprecated transport.
 
     Args:
-        server: what is served.
-        options: as for `HttpEndpoint`; those about sessions, response modes and event stores have no meaning here, but
+        server: the server.
+        options: as for `HttpEndpoint`; those about sessions, response modes and event stores have no effect, but
             ``max_sessions`` bounds the open streams (503 beyond it).
-        sse_path: where the stream is opened.
-        message_path: where messages are posted.
+        sse_path: path of the event stream.
+        message_path: path for POSTs of messages.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class SseEndpoint(HttpGate):
         if runtime is None:
             return
         if self.options.authenticate is not None:
-            # A client got its token for the URL that it was given, the stream's: what it posts is meant for the same.
+            # The client's token is for the URL that it knows, that of the stream; it holds for the POSTs as well.
             client = scope.get("client")
             entrance = HttpContext(
                 headers=headers,
@@ -153,7 +154,7 @@ class SseEndpoint(HttpGate):
             await self._take(request)
 
     async def drain(self) -> None:
-        """A shutdown has begun: end the streams, side by side, and their sessions with them."""
+        """Begin the shutdown: end the streams concurrently, and their sessions with them."""
         await super().drain()
         for reply in list(self._replies):
             current_runtime().spawn(reply.close)
@@ -175,6 +176,7 @@ class SseEndpoint(HttpGate):
         watch = DisconnectWatch(runtime, request.receive, 0, reply.lose)
         watch.start()
         try:
+            # A path without a host: behind a proxy the host of this request may be another than the client's.
             address = f"{quote(prefix + self._message_path)}?session_id={session_id}"
             await reply.write(encode_event(address.encode("ascii"), event="endpoint"))
             async with anyio.create_task_group() as group:
@@ -206,6 +208,7 @@ class SseEndpoint(HttpGate):
         found = parse_qs(request.scope.get("query_string", b"").decode("latin-1")).get("session_id", [""])
         session_id = found[0]
         inbox = self._sessions.get(session_id)
+        # The same response for both: it must not be a sign that the session exists.
         if inbox is None or inbox.principal != request.principal:
             await request.refuse(404, _INVALID, "Session not found")
             return

@@ -1,16 +1,16 @@
-"""File descriptors: what kind one is, using it without blocking, and taking stdin and stdout for the wire.
+"""File descriptors: their kinds, non-blocking use, and reserving stdin and stdout for messages.
 
-Three rules that a newcomer would break:
+Three rules:
 
-- ``O_NONBLOCK`` belongs to the *open file description*, which other processes share (the shell that started us, a
-  terminal, ``2>&1``). So a pipe or terminal is opened anew where the system can (Linux, ``/proc/self/fd``), and
-  elsewhere the flag is put back on closing; a terminal's flag is never touched.
-- Descriptors 0 and 1 are what a stray ``print`` and every child process use. While a server speaks over them the wire
-  lives on private duplicates, fd 0 is the null device and fd 1 is a copy of fd 2.
-- A forked child without an ``exec`` (``multiprocessing``, ``os.fork``) has copies of *all* descriptors. A copy keeps
-  a pipe open after both ends think that it is closed, so the child drops them at birth.
+- ``O_NONBLOCK`` belongs to the *open file description*, which other processes share (the shell that started this one, a
+  terminal, ``2>&1``). So a pipe or terminal is opened again where the system allows it (Linux, ``/proc/self/fd``).
+  Elsewhere the flag is restored on closing; the flag of a terminal is never changed.
+- ``print`` and all child processes use descriptors 0 and 1. While a server uses stdin and stdout, its messages use
+  private duplicates; descriptor 0 is the null device and 1 a copy of 2.
+- A forked child without an ``exec`` (``multiprocessing``, ``os.fork``) has copies of *all* descriptors. A copy keeps a
+  pipe open after both ends were closed, so the child closes them immediately after the fork.
 
-Nothing here knows an event loop.
+This module uses no event loop.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ __all__ = [
 
 FdKind = Literal["pipe", "socket", "terminal", "file", "device", "closed"]
 
+# Shells and programs use small numbers for redirections.
 _LOWEST_PRIVATE_FD: Final = 10
 _LARGE_PIPE_BYTES: Final = 1 << 20
 """Linux lets an ordinary process have pipes of this size (``fs.pipe-max-size``)."""
 
 
 def fd_kind(fd: int) -> FdKind:
-    """How a descriptor can be waited for.
+    """Return the kind of a descriptor.
 
-    Returns:
-        ``"pipe"``, ``"socket"`` or ``"terminal"``: an event loop can wait for it (on POSIX); ``"file"``: a regular
-        file, always ready; ``"device"``: everything else, the null device included; ``"closed"``.
+    ``"pipe"``, ``"socket"`` and ``"terminal"``: an event loop can wait for it (on POSIX). ``"file"``: a regular file,
+    which is always ready. ``"device"``: all others, also the null device. ``"closed"``: not open.
     """
     try:
         mode = os.fstat(fd).st_mode
@@ -62,11 +62,12 @@ def fd_kind(fd: int) -> FdKind:
 
 
 def private_duplicate(fd: int) -> int:
-    """Return a duplicate that no child process inherits, and never 0, 1 or 2 even when one of these is closed."""
+    """Return a duplicate that no child process inherits; never 0, 1 or 2, even if one of these is closed."""
     if sys.platform == "win32":
         import msvcrt
 
         copy = os.dup(fd)
+        # Otherwise Windows would write each newline as two characters.
         msvcrt.setmode(copy, os.O_BINARY)
         return copy
     import fcntl
@@ -75,7 +76,7 @@ def private_duplicate(fd: int) -> int:
 
 
 def grow_pipe(fd: int) -> None:
-    """Let a pipe hold a megabyte if the system allows it: a large message needs fewer wake-ups. Never fails."""
+    """Set the capacity of a pipe to a megabyte, if the system allows it, so that large messages need fewer wake-ups."""
     if sys.platform == "linux":
         import fcntl
 
@@ -84,11 +85,11 @@ def grow_pipe(fd: int) -> None:
 
 
 def unread_bytes(fd: int, kind: FdKind) -> int | None:
-    """How much of what was written to a pipe or socket its reader has not read yet.
+    """Return how many written bytes of a pipe or socket its reader has not read yet.
 
     Returns:
-        Bytes for a pipe; for a socket a number that is 0 once all is read; 0 for what has no reader (a file, a
-        terminal); ``None`` where the system does not tell.
+        The number of bytes of a pipe; for a socket a number that is 0 when everything is read; 0 for files and
+        terminals, which have no reader; ``None`` if the system does not report it.
     """
     if kind not in ("pipe", "socket"):
         return 0
@@ -98,6 +99,7 @@ def unread_bytes(fd: int, kind: FdKind) -> int | None:
     import struct
     import termios
 
+    # For a pipe the bytes in it, at either end; for a socket those that the other side has not acknowledged.
     request = termios.FIONREAD if kind == "pipe" else termios.TIOCOUTQ
     try:
         return int(struct.unpack("i", fcntl.ioctl(fd, request, bytes(4)))[0])
@@ -106,17 +108,17 @@ def unread_bytes(fd: int, kind: FdKind) -> int | None:
 
 
 class NonBlockingFd:
-    """A descriptor of ours that never blocks, made from one that may; closing undoes what making it changed.
+    """A non-blocking descriptor, made from one that may block; `close` restores the changed flag.
 
     Args:
-        fd: taken over: closed by `close`, or at once when the system could open the same pipe anew.
-        writing: the direction.
+        fd: owned from now on: closed by `close`, or immediately if the same pipe could be opened again.
+        writing: whether it is written to; read otherwise.
 
     Attributes:
-        fd: what to read or write; -1 once closed.
+        fd: the descriptor to read or write; -1 after `close`.
         kind: see `fd_kind`.
-        pollable: whether an event loop may wait for it. When false, reading and writing may block (a regular file,
-            the null device, a terminal whose flags must stay as they are).
+        pollable: whether an event loop can wait for it. If not, reading and writing may block (a regular file, the null
+            device, a terminal whose flags must not be changed).
     """
 
     __slots__ = ("__weakref__", "_flag_was_set_here", "fd", "kind", "pollable")
@@ -154,7 +156,7 @@ class NonBlockingFd:
             os.close(fd)
 
     def forget(self) -> None:
-        """In a forked child: close the copy and leave the shared flag, which belongs to the parent, alone."""
+        """Close the copy in a forked child, without changing the shared flag, which belongs to the parent."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             with contextlib.suppress(OSError):
@@ -162,9 +164,9 @@ class NonBlockingFd:
 
 
 def _open_again(fd: int, kind: FdKind, *, writing: bool) -> int | None:
-    """The same anonymous pipe or terminal with an open file description of its own; ``None`` where that cannot be had.
+    """Return the same anonymous pipe or terminal with another open file description; ``None`` if it cannot be opened.
 
-    A *named* pipe is left out: after opening it anew, Linux reports its end only once another writer has come.
+    Not for *named* pipes: after opening one again, Linux reports its end only after another writer has opened it.
     """
     if sys.platform != "linux" or kind == "socket":
         return None
@@ -176,7 +178,7 @@ def _open_again(fd: int, kind: FdKind, *, writing: bool) -> int | None:
         again = os.open(path, access | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         return None
-    if again < 3:  # one of the standard three is closed: keep out of its place
+    if again < 3:  # a standard descriptor is closed; its number must not be used for the pipe
         moved = private_duplicate(again)
         os.close(again)
         return moved
@@ -205,15 +207,15 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 
 def open_missing_standard_fds() -> None:
-    """Open the null device in the place of each standard descriptor that is closed.
+    """Open the null device for each standard descriptor that is closed.
 
-    To be called before anything else opens a descriptor: it would get the free number, and then be mistaken for
-    stdin, or replaced by `ReservedStdio`.
+    To be called before any other descriptor is opened: that would get the free number, and then be used as stdin, or be
+    replaced by `ReservedStdio`.
     """
     for fd in (0, 1, 2):
         if fd_kind(fd) == "closed":
             null = os.open(os.devnull, os.O_RDWR)
-            if null != fd:  # cannot happen, in order, unless another thread is quicker
+            if null != fd:  # only if another thread opened or closed a descriptor meanwhile
                 os.dup2(null, fd)
                 os.close(null)
             os.set_inheritable(fd, True)
@@ -223,24 +225,25 @@ _reserved = False
 
 
 class ReservedStdio:
-    """The process's stdin and stdout, taken for the wire until `restore`, or for good with `keep`.
+    """The stdin and stdout of the process, reserved for messages until `restore`, or permanently by `keep`.
 
-    From construction on fd 0 is the null device, fd 1 goes where fd 2 goes (to the null device when stderr is
-    closed), and ``sys.stdout`` writes a line at once and replaces what its encoding lacks. Child processes inherit
-    these, so a tool's ``subprocess.run([...])`` can neither read requests nor write into the answers.
+    After construction descriptor 0 is the null device, descriptor 1 is a copy of 2 (the null device if stderr is
+    closed), and ``sys.stdout`` writes each line immediately and replaces characters that its encoding lacks. Child
+    processes inherit these, so that a tool's ``subprocess.run([...])`` can neither read requests nor write between
+    responses.
 
     Attributes:
-        stdin_fd: private descriptor of the real stdin; -1 when the process was started without one.
+        stdin_fd: private duplicate of stdin; -1 if the process was started without one.
         stdout_fd: the same for stdout.
 
     Raises:
-        RuntimeError: they are reserved already (two servers on one stdin: the program's mistake).
+        RuntimeError: they are reserved already (two servers on one stdin: a mistake of the program).
     """
 
     def __init__(self) -> None:
         global _reserved
         if _reserved:
-            raise RuntimeError("stdin and stdout already carry another server of this process")
+            raise RuntimeError("Another server of this process already uses stdin and stdout")
         self._saved: list[tuple[int, int, bool]] = []
         self.stdin_fd = self._take(0)
         self.stdout_fd = self._take(1)
@@ -255,7 +258,7 @@ class ReservedStdio:
         finally:
             if null > 2:
                 os.close(null)
-        # Also writes out what the program printed before and nobody has flushed yet: not on the wire.
+        # This also writes output that was printed before and not flushed, so that it goes to stderr.
         self._restore_text = _make_text_immediate()
         _flush(sys.stdout)
         _reserved = True
@@ -271,7 +274,7 @@ class ReservedStdio:
         return private_duplicate(fd)
 
     def forget(self) -> None:
-        """In a forked child: its 0 and 1 stay diverted for good, and the copies of the wire are closed."""
+        """Close the duplicates in a forked child; its descriptors 0 and 1 stay replaced."""
         global _reserved
         saved, self._saved = self._saved, []
         for _, copy, _ in saved:
@@ -281,7 +284,7 @@ class ReservedStdio:
         _reserved = False
 
     def keep(self) -> None:
-        """Leave 0 and 1 diverted for the rest of the process, and give up what `restore` would need. Idempotent."""
+        """Leave descriptors 0 and 1 replaced until the process ends, and close the duplicates. Idempotent."""
         global _reserved
         saved, self._saved = self._saved, []
         for _, copy, _ in saved:
@@ -291,9 +294,9 @@ class ReservedStdio:
             _reserved = False
 
     def restore(self) -> None:
-        """Put 0, 1 and ``sys.stdout`` back as they were. What was printed meanwhile has gone to stderr. Idempotent.
+        """Restore descriptors 0 and 1 and ``sys.stdout``; output until now has been written to stderr. Idempotent.
 
-        `stdin_fd` and `stdout_fd` are not closed: whoever used them does that.
+        `stdin_fd` and `stdout_fd` are not closed; the code that used them does that.
         """
         global _reserved
         saved, self._saved = self._saved, []
@@ -317,7 +320,7 @@ def _flush(stream: TextIO | None) -> None:
 
 
 def _make_text_immediate() -> Callable[[], None]:
-    """Make ``sys.stdout`` fit for stderr if it is the text layer over fd 1; returns what undoes it."""
+    """Make ``sys.stdout`` write lines immediately, if it uses descriptor 1; return a function that undoes it."""
     stream = sys.stdout
     if not isinstance(stream, io.TextIOWrapper):
         return _nothing

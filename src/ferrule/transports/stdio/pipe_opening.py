@@ -1,4 +1,4 @@
-"""Framed pipes for whichever event loop runs; the loop's own module is imported only then."""
+"""Framed pipes for the running event loop, whose module is imported on first use."""
 
 from __future__ import annotations
 

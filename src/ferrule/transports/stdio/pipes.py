@@ -1,8 +1,8 @@
-"""The two halves of a framed byte pipe without a loop: what has arrived, and what is still to be written.
+"""The two halves of a framed byte pipe, without an event loop: received data, and data to be written.
 
-`Inbox` turns chunks into frames and says when reading should rest; `Outbox` collects frames and writes as much as a
-non-blocking descriptor takes. The event-loop shells (`_pipes_asyncio`, `_pipes_trio`) only wait. Neither class joins
-or copies a large message: a frame leaves through ``writev`` together with its newline.
+`Inbox` turns chunks into frames and reports when reading should pause; `Outbox` collects frames and writes as much as a
+non-blocking descriptor accepts. The modules of the event loops (`pipes_asyncio`, `pipes_trio`) only wait. Neither class
+joins or copies a large message: a frame is written by ``writev`` together with its newline.
 """
 
 from __future__ import annotations
@@ -32,16 +32,19 @@ __all__ = [
 ]
 
 CHUNK_BYTES: Final = 64 * 1024
-"""One read: the usual capacity of a pipe, and small enough that malloc takes it from the heap."""
+"""Maximum bytes of one read: the usual capacity of a pipe, and small enough that malloc takes it from the heap."""
 LARGE_CHUNK_BYTES: Final = 1 << 20
-"""One read while a large message is arriving."""
+"""Maximum bytes of one read while a large message is arriving."""
 HIGH_WATER_BYTES: Final = 1 << 20
 """Unsent bytes beyond which a sender waits."""
 LAST_READS: Final = 64
-"""Reads of an ended input: more than a pipe holds, and an end in case somebody else still writes into it."""
+"""Maximum number of reads of an ended input: more than a pipe can hold; bounded, as another process may still write."""
+# Reading pauses above these, so that a peer which sends faster than it is served fills the pipe and not the memory.
 _REST_FRAMES: Final = 1024
 _REST_BYTES: Final = 4 << 20
+# Below it one copy is cheaper than a list of buffers.
 _JOIN_BYTES: Final = 64 * 1024
+# POSIX guarantees only 16; Linux and macOS have 1024.
 _IOV_MAX: Final = 512
 _HAS_WRITEV: Final = hasattr(os, "writev")  # not on Windows
 
@@ -53,14 +56,14 @@ class FrameReader(Protocol):
 
     @property
     def frames(self) -> deque[Frame]:
-        """Frames that have arrived; taking one from the left is the fast path of `next_frame`."""
+        """Frames that have arrived; the caller may take the first one instead of calling `next_frame`."""
         ...
 
     async def next_frame(self) -> Frame:
         """Wait for the next frame.
 
         Raises:
-            anyio.EndOfStream: the input ended, by its writer or by `finish`, and every frame was handed out.
+            anyio.EndOfStream: the input has ended, by its writer or by `finish`, and all frames were returned.
         """
         ...
 
@@ -73,49 +76,49 @@ class FrameReader(Protocol):
     def show_to(self, take: TakeFrames | None) -> None: ...
 
     def finish(self) -> None:
-        """End the input: what can be read without waiting is still handed out, then `next_frame` raises."""
+        """End the input: data that can be read without waiting is still returned, then `next_frame` raises."""
         ...
 
     def discard(self) -> None:
-        """End the input and throw away what arrived and what still arrives, so that its writer does not block."""
+        """End the input, and read and discard further data, so that its writer does not block."""
         ...
 
     def close(self) -> None:
-        """Release the descriptor and end the input. Idempotent."""
+        """Close the descriptor and end the input. Idempotent."""
         ...
 
 
 class FrameWriter(Protocol):
-    """Frames on their way to a descriptor."""
+    """Writes frames to a descriptor."""
 
     @property
     def outbox(self) -> Outbox:
-        """What is not written yet, and whether anybody still reads it."""
+        """The unsent frames, and whether the other end is still open."""
         ...
 
     def send_nowait(self, frame: bytes, *, flush: bool) -> None:
-        """Queue a frame and write soon; with ``flush`` write at once together with what is queued."""
+        """Queue a frame and write it in the next iteration of the event loop, or with ``flush`` now."""
         ...
 
     def send_pieces(self, pieces: Sequence[bytes], *, flush: bool) -> None:
-        """As `send_nowait`, for pieces that together are frames with their ends."""
+        """As `send_nowait`, for pieces that together are frames with their newlines."""
         ...
 
     async def wait_below(self, limit_bytes: int) -> None:
-        """Wait until no more than this is unsent, or the pipe is broken."""
+        """Wait until at most ``limit_bytes`` are unsent, or the pipe is broken."""
         ...
 
     def unread_bytes(self) -> int | None:
-        """What the other end has not read yet: unsent, or still in the pipe; ``None`` if the system does not tell."""
+        """Return the number of bytes that the other end has not read yet; ``None`` if that is not known."""
         ...
 
     def close(self) -> None:
-        """Release the descriptor; what is unsent is lost. Idempotent."""
+        """Close the descriptor; unsent data is lost. Idempotent."""
         ...
 
 
 def encode_frame(message: Any) -> bytes:
-    """Return a message as one line, without its end.
+    """Return a message as one line of JSON, without a newline.
 
     Raises:
         EncodeError: it has no JSON form.
@@ -124,16 +127,16 @@ def encode_frame(message: Any) -> bytes:
 
 
 def one_line(frame: bytes) -> bytes:
-    """JSON without line ends; only ready-made JSON can hold one, as white space."""
+    """Return JSON without newlines; only JSON that was encoded elsewhere can have one, as white space."""
     return encode(decode(frame)) if b"\n" in frame else frame
 
 
 class Inbox:
-    """Chunks in, frames out.
+    """Turns received chunks into frames.
 
     Attributes:
         frames: complete frames in order.
-        ended: whether no more chunks will come.
+        ended: whether the input has ended.
     """
 
     __slots__ = ("_arrived_bytes", "_framer", "ended", "frames")
@@ -145,7 +148,7 @@ class Inbox:
         self.ended = False
 
     def feed(self, chunk: bytes) -> bool:
-        """Take a chunk; whether reading should rest until the frames are taken."""
+        """Add a chunk; return whether reading should pause until the frames are taken."""
         frames = self.frames
         if not frames:
             self._arrived_bytes = 0
@@ -154,30 +157,30 @@ class Inbox:
         return bool(frames) and (self._arrived_bytes > _REST_BYTES or len(frames) > _REST_FRAMES)
 
     def end(self) -> None:
-        """No more chunks: an unterminated last line counts as a frame."""
+        """End the input; a last line without a newline counts as a frame."""
         if not self.ended:
             self.ended = True
             self.frames.extend(self._framer.finish())
 
     def discard(self) -> None:
-        """No more chunks, and nothing of those that came."""
+        """End the input and remove all frames."""
         self.ended = True
         self.frames.clear()
         self._framer.finish()
 
     @property
     def is_inside_large_frame(self) -> bool:
-        """Whether more than one chunk of an unfinished frame is held."""
+        """Whether more than one chunk of an incomplete frame has arrived."""
         return self._framer.held_bytes >= CHUNK_BYTES
 
 
 class Outbox:
-    """Frames in, bytes out to a descriptor that never blocks.
+    """Writes frames to a non-blocking descriptor.
 
     Attributes:
-        unsent_bytes: what was added and not yet written.
-        broken: the other end is gone, or this one closed; what is added is dropped.
-        on_broken: called when writing finds the other end gone.
+        unsent_bytes: number of bytes that were added and are not written yet.
+        broken: whether the other end or this one has closed; later frames are dropped.
+        on_broken: called when a write finds that the other end has closed.
     """
 
     __slots__ = ("_may_grow", "_pieces", "broken", "on_broken", "unsent_bytes")
@@ -197,16 +200,16 @@ class Outbox:
             self.unsent_bytes += len(frame) + 1
 
     def add_pieces(self, pieces: Sequence[bytes]) -> None:
-        """Queue frames in pieces, with their newlines."""
+        """Queue frames that are given in pieces, with their newlines."""
         if not self.broken:
             self._pieces.extend(pieces)
             self.unsent_bytes += sum(map(len, pieces))
 
     def flush(self, target: NonBlockingFd) -> bool:
-        """Write what the descriptor takes.
+        """Write as much as the descriptor accepts.
 
         Returns:
-            Whether everything is out (or lost, see `broken`); ``False``: try again when it is writable.
+            Whether everything is written (or lost, see `broken`); ``False``: call it again when it is writable.
         """
         while self.unsent_bytes:
             try:
@@ -214,32 +217,32 @@ class Outbox:
             except BlockingIOError:
                 self._grow(target)
                 return False
-            except OSError:  # the reader is gone (EPIPE, ECONNRESET), or the disk is full: nothing can be told to it
+            except OSError:  # the reader has closed (EPIPE, ECONNRESET), or the disk is full: nothing more can be sent
                 self.break_off()
                 return True
             self._drop(written)
         return True
 
     def break_off(self) -> None:
-        """The other end is gone."""
+        """Drop everything, because the other end has closed."""
         self.lose()
         if self.on_broken is not None:
             self.on_broken()
 
     def lose(self) -> None:
-        """This end is closed."""
+        """Drop everything, because this end is closed."""
         self.broken = True
         self._pieces.clear()
         self.unsent_bytes = 0
 
     def unread_bytes(self, target: NonBlockingFd) -> int | None:
-        """See `FrameWriter.unread_bytes`; 0 when the other end is gone."""
+        """See `FrameWriter.unread_bytes`; 0 if the other end has closed."""
         if self.broken:
             return 0
         return self.unsent_bytes or unread_bytes(target.fd, target.kind)
 
     def take(self) -> bytes:
-        """Return everything unsent, for a writer that blocks."""
+        """Return all unsent data, for a writer that blocks."""
         data = b"".join(self._pieces)
         self._pieces.clear()
         return data
@@ -248,6 +251,7 @@ class Outbox:
         pieces = self._pieces
         if self.unsent_bytes <= _JOIN_BYTES:
             return os.write(fd, b"".join(pieces))
+        # Otherwise each write would join the rest of a large message again.
         if len(pieces[0]) > _JOIN_BYTES and not _HAS_WRITEV:
             return os.write(fd, pieces[0])
         vector: Sequence[_Piece] = list(islice(pieces, _IOV_MAX))
@@ -269,5 +273,6 @@ class Outbox:
 
     def _grow(self, target: NonBlockingFd) -> None:
         if self._may_grow and target.kind == "pipe":
+            # Once: the call fails for ever where the system does not allow it.
             self._may_grow = False
             grow_pipe(target.fd)

@@ -1,9 +1,9 @@
-"""Framed pipes on asyncio, at the lowest cost that the loop allows.
+"""Framed pipes on asyncio.
 
-The loop calls `PollingReader` when the descriptor is readable; one future wakes the consumer, and only if it had run
-out of frames. `PollingWriter` writes at once when told that nothing else is coming, else once per loop pass, and asks
-the loop about writability only while the pipe is full. Where the loop cannot wait for a descriptor (reading regular
-files, devices, Windows, terminals of some systems) a daemon thread reads or writes instead.
+The event loop calls `PollingReader` when the descriptor is readable; a future wakes the consumer only if it waits for a
+frame. `PollingWriter` writes immediately if asked to, else once in each iteration of the loop, and waits for
+writability only while the pipe is full. Where the loop cannot wait for a descriptor (regular files, devices, Windows,
+terminals of some systems) a daemon thread reads or writes.
 
 Imported only when asyncio runs.
 """
@@ -37,7 +37,7 @@ __all__ = ["PollingReader", "PollingWriter", "ThreadReader", "ThreadWriter", "op
 
 
 _LAST_READ_S: Final = 0.5
-"""Seconds that a thread may still read after the other end has gone."""
+"""Seconds that a thread may still read after `finish`."""
 
 
 def open_reader(source: NonBlockingFd, max_message_bytes: int) -> FrameReader:
@@ -46,7 +46,7 @@ def open_reader(source: NonBlockingFd, max_message_bytes: int) -> FrameReader:
         try:
             return PollingReader(source, max_message_bytes)
         except (OSError, ValueError, NotImplementedError, RuntimeError):
-            pass  # a kind that this loop cannot wait for
+            pass  # this event loop cannot wait for descriptors of this kind
     return ThreadReader(source, max_message_bytes)
 
 
@@ -61,7 +61,7 @@ def open_writer(target: NonBlockingFd) -> FrameWriter:
 
 
 class _InboxReader:
-    """The consumer's half of both readers."""
+    """The part of both readers that the consumer uses."""
 
     def __init__(self, source: NonBlockingFd, max_message_bytes: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -100,7 +100,7 @@ class _InboxReader:
             waiter.set_result(None)
 
     def _show(self) -> None:
-        """Show the frames to who may take them first, and wake the consumer for the rest."""
+        """Pass the frames to `show_to`, if it is set, and wake the consumer for those that it leaves."""
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
@@ -127,7 +127,7 @@ class _InboxReader:
 
 
 class PollingReader(_InboxReader):
-    """Reads when the loop says so.
+    """Reads when the event loop reports that the descriptor is readable.
 
     Raises:
         OSError, ValueError, NotImplementedError, RuntimeError: this loop cannot wait for the descriptor.
@@ -167,7 +167,7 @@ class PollingReader(_InboxReader):
             self._loop.remove_reader(self._source.fd)
 
     def _read(self) -> bytes | None:
-        """Return a chunk; empty at the end; ``None`` when there is none yet."""
+        """Return a chunk; ``b""`` at the end; ``None`` if there is none yet."""
         try:
             return os.read(self._source.fd, self._size)
         except BlockingIOError:
@@ -202,8 +202,8 @@ class _Waiters:
     """The tasks that wait until an outbox has sent enough.
 
     Args:
-        loop: in which they wait.
-        outbox: what is waited for.
+        loop: their event loop.
+        outbox: the outbox.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, outbox: Outbox) -> None:
@@ -242,8 +242,8 @@ class PollingWriter:
         self._scheduled = False
         self._listening = False
         self._waiters = _Waiters(self._loop, self.outbox)
-        if target.pollable:  # a regular file never says that it is full
-            self._loop.add_writer(target.fd, self._on_writable)  # finds out whether the loop can
+        if target.pollable:  # a write to a regular file never has to wait
+            self._loop.add_writer(target.fd, self._on_writable)  # raises if the loop cannot wait for it
             self._loop.remove_writer(target.fd)
 
     def send_nowait(self, frame: bytes, *, flush: bool) -> None:
@@ -289,6 +289,7 @@ class PollingWriter:
         self._scheduled = False
         if not self._listening and not self.outbox.flush(self._target):
             self._listening = True
+            # Only now: a writable descriptor would wake the event loop in each iteration.
             self._loop.add_writer(self._target.fd, self._on_writable)
 
     def _on_writable(self) -> None:
@@ -304,7 +305,7 @@ class PollingWriter:
 
 
 class ThreadReader(_InboxReader):
-    """Reads in a daemon thread, one chunk ahead of the consumer."""
+    """Reads in a daemon thread, at most one chunk before it is needed."""
 
     def __init__(self, source: NonBlockingFd, max_message_bytes: int) -> None:
         super().__init__(source, max_message_bytes)
@@ -314,7 +315,7 @@ class ThreadReader(_InboxReader):
         threading.Thread(target=self._run, name="ferrule-stdin", daemon=True).start()
 
     def finish(self) -> None:
-        # What was written is in the pipe or in the thread's hands. Its end follows at once, unless somebody else holds
+        # The rest is in the pipe or was read by the thread. The end follows immediately, unless another process keeps
         # the pipe open.
         if not self._inbox.ended:
             self._loop.call_later(_LAST_READ_S, self._cut_off)
@@ -332,7 +333,7 @@ class ThreadReader(_InboxReader):
         self._go_on.set()
 
     def _run(self) -> None:
-        """The thread. It owns the descriptor: closing it under a blocked read would free its number for another."""
+        """Run the thread. It closes the descriptor: closed during a read, its number could be used for another file."""
         try:
             while not self._closed.is_set():
                 try:
@@ -366,7 +367,7 @@ class ThreadReader(_InboxReader):
 
 
 class ThreadWriter:
-    """Writes in a daemon thread that lives as long as there is something to write."""
+    """Writes in a daemon thread, which ends when everything is written."""
 
     def __init__(self, target: NonBlockingFd) -> None:
         self._loop = asyncio.get_running_loop()
@@ -416,7 +417,7 @@ class ThreadWriter:
         threading.Thread(target=self._run, args=(data,), name="ferrule-stdout", daemon=True).start()
 
     def _run(self, data: bytes) -> None:
-        """The thread: everything or an error."""
+        """Run the thread: write all of ``data``, or up to the first error."""
         rest, failed = memoryview(data), False
         try:
             while rest and not self._closing:
@@ -425,7 +426,7 @@ class ThreadWriter:
             failed = True
         try:
             self._loop.call_soon_threadsafe(self._written, len(data), failed)
-        except RuntimeError:  # the loop is closed, and with it whoever would close the descriptor
+        except RuntimeError:  # the event loop is closed, so that `_written` will not close the descriptor
             self._target.close()
 
     def _written(self, size: int, failed: bool) -> None:

@@ -1,5 +1,7 @@
-"""Framed pipes on trio: correct and plain. What cannot be written at once is written by one of trio's system tasks,
-so that cancelling a sender never leaves half a frame on the wire and no nursery has to be open.
+"""Framed pipes on trio.
+
+A system task of trio writes the data that the pipe does not accept immediately. So a cancelled sender never leaves half
+a frame in the pipe, and no nursery is needed.
 
 Imported only when trio runs.
 """
@@ -24,7 +26,7 @@ __all__ = ["TrioReader", "TrioWriter"]
 
 
 class TrioReader:
-    """Reads in the consumer's own task."""
+    """Reads in the task of the consumer."""
 
     def __init__(self, source: NonBlockingFd, max_message_bytes: int) -> None:
         self._source = source
@@ -78,7 +80,7 @@ class TrioReader:
             trio.lowlevel.spawn_system_task(self._read_away)
 
     async def _read_away(self) -> None:
-        """The system task. It must not raise: that would end the program."""
+        """Read and discard, in a system task; an exception of such a task would end the program."""
         with contextlib.suppress(OSError, trio.ClosedResourceError):
             while self._source.fd >= 0 and await self._read():
                 pass
@@ -86,6 +88,7 @@ class TrioReader:
     def close(self) -> None:
         self._end()
         if self._source.pollable and self._source.fd >= 0:
+            # Wakes the task that waits for the descriptor; trio would otherwise wait for one that no longer exists.
             trio.lowlevel.notify_closing(self._source.fd)
         with self._lock:
             self._closed = True
@@ -121,11 +124,12 @@ class TrioReader:
 
         with self._lock:
             self._threads += 1
+        # Abandoned on a cancellation: nothing can interrupt a blocking read.
         return await trio.to_thread.run_sync(read, abandon_on_cancel=True)
 
 
 class TrioWriter:
-    """Writes at once; a system task writes what the pipe did not take."""
+    """Writes immediately; a system task writes the rest that the pipe does not accept."""
 
     def __init__(self, target: NonBlockingFd) -> None:
         self._target = target
@@ -165,7 +169,7 @@ class TrioWriter:
             self._target.close()
 
     async def _pump(self) -> None:
-        """The system task: ends when everything is out. It must not raise: that would end the program."""
+        """Write the rest, in a system task; an exception of such a task would end the program."""
         try:
             while self.outbox.unsent_bytes and self._target.fd >= 0:
                 if self._target.pollable:

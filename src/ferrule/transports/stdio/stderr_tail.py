@@ -1,4 +1,4 @@
-"""The last lines of a stream that must be read to its end, in bounded memory."""
+"""The last lines of a stream that is read to its end, in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MAX_LINE_BYTES: Final = 8 * 1024
 
 
 class LineTail:
-    """Splits bytes into lines of text and remembers the last of them.
+    """Splits bytes into lines of text and keeps the last of them.
 
-    Longer lines than 8 KiB are cut into pieces of that size, so that a line without an end cannot grow. What is not
-    UTF-8 is replaced.
+    Lines longer than 8 KiB are cut into pieces of that size, so that a line without an end cannot grow. Bytes that are
+    not UTF-8 are replaced.
 
     Args:
-        max_bytes: about how much is remembered.
+        max_bytes: approximate size of the lines that are kept.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -47,7 +47,7 @@ class LineTail:
         return (_text(rest),)
 
     def text(self, max_lines: int | None = None) -> str:
-        """Return the remembered lines, the unfinished one included; the last ``max_lines`` of them."""
+        """Return the kept lines, with the incomplete one; at most the last ``max_lines``."""
         lines = [*self._lines, *([self._rest] if self._rest else [])]
         return "\n".join(map(_text, lines[-max_lines:] if max_lines else lines))
 
