@@ -123,7 +123,7 @@ async def test_a_bad_request_goes_back_as_an_error(changes: dict[str, str | None
     {"redirect_uri": "http://127.0.0.1.evil.example/callback"}, {"redirect_uri": "http://localhost:4000/callback"},
     {"redirect_uri": "https://app.example.com/cb?x"}, {"redirect_uri": "https://app.example.com:8443/cb"},
 ])  # fmt: skip
-async def test_nobody_is_sent_to_a_place_that_is_not_registered(changes: dict[str, str]) -> None:
+async def test_an_unregistered_redirect_uri_is_never_used(changes: dict[str, str]) -> None:
     """An open redirector would hand codes out."""
     query = {"response_type": "code", "client_id": "public", "redirect_uri": REDIRECT, **changes}
     reply = await Visitor().get("/tenant/authorize", **query)

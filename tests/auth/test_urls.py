@@ -25,13 +25,13 @@ PUBLIC = ("example.com", "8.8.8.8", "2606:4700::1111", "1.1.1.1.example.org")
 
 
 @pytest.mark.parametrize("host", LOOPBACK)
-def test_loopback_is_told_in_every_spelling(host: str) -> None:
+def test_loopback_is_recognized_in_every_spelling(host: str) -> None:
     """An address inside another one is still that address."""
     assert class_of_host(host) is HostClass.LOOPBACK
 
 
 @pytest.mark.parametrize("host", PRIVATE)
-def test_private_networks_are_told(host: str) -> None:
+def test_private_networks_are_recognized(host: str) -> None:
     """RFC 1918, shared and unique local addresses, and names that only a local resolver knows."""
     assert class_of_host(host) is HostClass.PRIVATE
 

@@ -11,7 +11,7 @@ import pytest
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no workers there")
-def test_the_example_tells_its_story(redis_url: str, examples_dir: Path) -> None:
+def test_the_example_prints_each_step(redis_url: str, examples_dir: Path) -> None:
     """A client and a worker are killed, the metal is ordered once, and the answer arrives."""
     command = [
         sys.executable,

@@ -188,7 +188,7 @@ def test_an_answer_that_arrives_elsewhere_reaches_its_question(two: tuple[Server
     connection.close()
 
 
-def test_a_session_that_is_deleted_on_one_is_gone_on_both(two: tuple[Server, Server]) -> None:
+def test_a_session_that_is_deleted_on_one_is_deleted_on_both(two: tuple[Server, Server]) -> None:
     """404, so that the client initializes again."""
     one, other = two
     session = one.initialize()

@@ -218,7 +218,7 @@ def test_it_is_readable_for_people() -> None:
     assert done.stdout.startswith("FAIL  the program 'no-such-program-here' is in no folder of PATH\n      fix: ")
 
 
-def test_a_folder_that_is_gone(tmp_path: Path) -> None:
+def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     """``cwd`` of a configuration that came from another machine."""
     entry = {"command": sys.executable, "args": ["-m", "ferrule", "run", PROBE], "cwd": str(tmp_path / "gone")}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"x": entry}}))
@@ -292,7 +292,7 @@ def test_a_port_of_another_protocol() -> None:
         assert troubles(doctor(url)) == {"no-connection"}
 
 
-def test_a_process_that_speaks_another_protocol(tmp_path: Path) -> None:
+def test_a_process_with_another_protocol(tmp_path: Path) -> None:
     """It answers every request with an error: JSON-RPC, and no MCP."""
     text = (
         "import json, sys\nfor line in sys.stdin:\n    asked = json.loads(line)\n    if 'id' in asked:\n"

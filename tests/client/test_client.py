@@ -312,7 +312,7 @@ async def test_a_log_level_that_is_not_taken_does_not_fail_connecting(
     assert living(tmp_path / "pids") == []
 
 
-async def test_a_server_that_dies_of_the_first_word_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_server_that_ends_at_the_first_message_leaves_nothing(tmp_path: Path) -> None:
     """What comes after the handshake belongs to connecting: its failure closes what was opened."""
     client = Client(quirky(tmp_path / "pids", "dies"), mode="legacy", log_level="info")
     with pytest.raises(ServerProcessEnded, match="exit status 3"):

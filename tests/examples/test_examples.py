@@ -247,7 +247,7 @@ async def test_report_serves_clients_without_tasks(mode: str) -> None:
 
 
 @ERAS
-async def test_agent_tells_the_model_of_a_tool_that_is_not_there_and_stops_at_last(mode: str) -> None:
+async def test_agent_reports_a_missing_tool_to_the_model_and_stops_at_last(mode: str) -> None:
     """A model that wants the wrong tool for ever."""
     agent = load("agent")
     told: list[Any] = []
@@ -266,7 +266,7 @@ async def test_agent_tells_the_model_of_a_tool_that_is_not_there_and_stops_at_la
 
 
 @ERAS
-async def test_gateway_lives_without_one_of_its_servers(mode: str) -> None:
+async def test_gateway_works_without_one_of_its_servers(mode: str) -> None:
     """The other tools stay, and a name that nobody has is refused as such."""
     gateway = load("gateway")
     gateway.SERVERS["weather"] = {"command": sys.executable, "args": ["-c", "raise SystemExit(1)"]}

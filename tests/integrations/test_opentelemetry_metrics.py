@@ -94,7 +94,7 @@ async def test_a_duration_per_request_by_the_conventions_names(app: MCPServer, r
     assert "error.type" not in attributes
 
 
-async def test_errors_are_told_apart_by_code(app: MCPServer, recorder: Recorder) -> None:
+async def test_errors_are_distinguished_by_code(app: MCPServer, recorder: Recorder) -> None:
     """A failed tool, a refused request; neither with its text."""
     await call(app, "work", {"fail": True})
     with pytest.raises(InvalidParams):
@@ -150,7 +150,7 @@ async def test_a_server_without_components_names_what_it_answers(
     assert named == [None, "a", "b", None, "a"]
 
 
-async def test_what_is_open_is_counted_when_somebody_asks(app: MCPServer, recorder: Recorder) -> None:
+async def test_what_is_open_is_counted_when_it_is_read(app: MCPServer, recorder: Recorder) -> None:
     """Sessions, streams, listeners; an endpoint that is gone counts for nothing."""
     endpoint = app.asgi(loopback=True)
     assert recorder.read("sessions") == 0  # nobody was served yet

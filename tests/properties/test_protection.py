@@ -358,7 +358,7 @@ async def test_every_door_opens_for_the_right_token(served: Any, door: str) -> N
         assert (answer.status, text in answer.body.decode()) == (200, True), answer.body
 
 
-async def test_every_door_tells_the_callers_apart(served: Any, door: str) -> None:
+async def test_every_endpoint_distinguishes_its_callers(served: Any, door: str) -> None:
     """Bob may come in, and has neither Ada's tools nor her scopes, a proxy in between or not."""
     if is_sse(door):
         return
@@ -398,7 +398,7 @@ OWNERS = {
 }
 
 
-def test_whatever_speaks_asgi_passes_the_gate_or_says_why_not() -> None:
+def test_every_asgi_application_uses_the_gate_or_gives_the_reason() -> None:
     """A new ASGI callable that serves a server without the gate fails here until it has a reason."""
     found = {
         f"{kind.__module__}.{kind.__name__}"
@@ -410,7 +410,7 @@ def test_whatever_speaks_asgi_passes_the_gate_or_says_why_not() -> None:
     assert found == set(NO_DOORS)
 
 
-def test_whoever_drives_the_kernel_is_known() -> None:
+def test_every_driver_of_the_kernel_is_known() -> None:
     """A new transport that hands messages to the kernel is the owner's or passes the gate; nothing in between."""
     drivers = {"serve_one", "serve_connection", "serve_loop", "serve_dual_era_loop", "ServerRunner"}
     root = Path(ferrule.__file__).parent

@@ -399,7 +399,7 @@ async def test_the_end_of_input_ends_subscriptions_at_once(pipelined: bool) -> N
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-async def test_a_legacy_client_is_told_of_changes_beside_all_requests(driver: Any) -> None:
+async def test_a_legacy_client_gets_changes_outside_requests(driver: Any) -> None:
     """From `initialized` on, list changes unasked, resources once it subscribed; the drain does not wait for it."""
     bus = SubscriptionBus()
     async with serving(listen_server(bus=bus), driver, drain_s=3600) as peer:

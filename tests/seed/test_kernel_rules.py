@@ -416,7 +416,7 @@ BAD = {
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_a_bad_result_is_logged_in_full_and_told_without_detail(
+async def test_a_bad_result_is_logged_in_full_and_reported_without_detail(
     bad: Any, era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """-32603; the author finds the value in the log, the peer learns nothing of it."""

@@ -230,7 +230,7 @@ def test_a_tool_content_block_of_an_unknown_type_is_kept() -> None:
     assert decode(encode(block)) == wire
 
 
-def test_a_tool_result_tells_absent_from_null() -> None:
+def test_a_tool_result_distinguishes_absent_and_null() -> None:
     """And `is_error` is the tool's failure, not a JSON-RPC error."""
     for wire in ({"content": []}, {"content": [], "structuredContent": None}, {"content": [], "isError": True}):
         assert decode(encode(convert(wire, t.ToolResult))) == wire

@@ -151,7 +151,7 @@ def test_all_published_examples_are_there() -> None:
     assert len(list(EXAMPLES.glob("*/*.json"))) == 129
 
 
-def test_the_comparison_tells_numbers_apart() -> None:
+def test_the_comparison_distinguishes_numbers() -> None:
     """Python takes 1, 1.0 and True for equal; the comparison that the examples rest on must not."""
     assert _same_json({"a": 1, "b": 2}, {"b": 2, "a": 1})
     assert not _same_json({"a": 1}, {"a": 1.0})

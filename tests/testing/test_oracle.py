@@ -178,7 +178,7 @@ def test_a_result_is_judged_by_the_request_that_was_seen(oracle: SchemaOracle) -
     assert oracle.emitted == {Emitted("2025-11-25", "ping", "server_to_client")}
 
 
-def test_what_was_never_emitted_is_told(oracle: SchemaOracle) -> None:
+def test_what_was_never_emitted_is_reported(oracle: SchemaOracle) -> None:
     """The check at the end of a session: Appendix A must have been written in every revision that has it."""
     missing = oracle.missing()
     assert Emitted("2024-11-05", "tools/call", "server_to_client") in missing

@@ -49,7 +49,7 @@ async def read(app: MCPServer[Any], uri: str, principal: Any) -> str:
     return str((await ask(app, "resources/read", {"uri": uri}, dispatch=From(principal)))["contents"][0]["text"])
 
 
-async def test_a_hidden_component_stands_in_nobodys_way() -> None:
+async def test_a_hidden_component_does_not_shadow_a_visible_one() -> None:
     """It does not exist: what else matches the URI is read, completed and heard of."""
     app = overlapping()
     assert await read(app, "data://a/b", ADA) == "fixed"

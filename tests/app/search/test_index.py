@@ -25,7 +25,7 @@ def test_the_name_that_says_it_all_comes_before_longer_ones() -> None:
     assert made.search("create an issue")[0] == "issues_create"
 
 
-def test_a_rare_word_tells_more_than_a_common_one() -> None:
+def test_a_rare_word_weighs_more_than_a_common_one() -> None:
     made = index("get_order", "get_customer", "get_invoice", "get_item", "list_webhooks")
     assert made.search("get webhooks")[0] == "list_webhooks"
 
@@ -102,7 +102,7 @@ def test_accents_and_case_do_not_matter() -> None:
     assert index("café_list", "tea_list").search("CAFE") == ["café_list"]
 
 
-def test_words_of_joined_names_are_told_apart() -> None:
+def test_words_of_joined_names_are_separated() -> None:
     assert words_of("createPullRequest pulls_create-review HTTPServer2") == (
         "create Pull Request pulls create review HTTP Server2"
     )

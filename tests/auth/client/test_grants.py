@@ -512,13 +512,13 @@ def test_given_credentials_stay_with_their_issuer(bound: bool) -> None:
     assert all(b"secret" not in request.body for request in world.asked)
 
 
-def test_without_any_way_to_register_the_programmer_is_told_what_to_give() -> None:
+def test_without_any_way_to_register_the_error_names_the_missing_option() -> None:
     """After client metadata documents and dynamic registration there is only a client id of the program's."""
     with pytest.raises(RegistrationFailed, match="client_id="):
         World({PRM_URL: prm(), AS_URL: metadata(registration_endpoint=None)}).obtain()
 
 
-def test_the_kind_of_application_is_told_and_changed_once_if_refused() -> None:
+def test_the_kind_of_application_is_sent_and_changed_once_if_refused() -> None:
     """Loopback is native; a server that wants it otherwise says so."""
     refused = {"error": "invalid_redirect_uri"}
     world = World(USUAL)

@@ -106,7 +106,7 @@ async def test_a_redirect_uri_elsewhere_cannot_be_listened_on() -> None:
         await BrowserInteraction().start("https://app.example.com/callback")
 
 
-async def test_nobody_is_waited_for_for_ever() -> None:
+async def test_the_wait_for_the_user_is_bounded() -> None:
     """And the port is free again."""
     interaction = BrowserInteraction(open_url=lambda url: True, timeout_s=0.05)
     uri = await interaction.start(None)

@@ -309,7 +309,7 @@ async def test_two_processes_share_one_refresh(tmp_path: Any) -> None:
                 assert len(w.user.visits) == 1
 
 
-async def test_a_process_that_dies_between_refresh_and_store_is_not_locked_out() -> None:
+async def test_a_process_that_ends_between_refresh_and_store_is_not_locked_out() -> None:
     """The helper's grace window: the old refresh token works a little longer."""
     async with world() as w:
         async with w.client() as client:
@@ -513,7 +513,7 @@ async def test_the_word_and_the_token_are_enough() -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy", "2026-07-28"])
-async def test_a_client_without_credentials_is_told_how_to_get_some(mode: str) -> None:
+async def test_a_client_without_credentials_gets_an_error_that_names_the_option(mode: str) -> None:
     """Where to sign in is in the metadata that the challenge names."""
     async with world() as w:
         with pytest.raises(MCPError, match="access token") as caught:

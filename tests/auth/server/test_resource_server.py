@@ -123,7 +123,7 @@ async def test_a_token_of_another_kind_of_jwt_is_refused(server: Protected) -> N
     assert (await server.call(sign_jwt({"alg": "ES256", "kid": kid}, claims, settings.signing_key))).status == 200
 
 
-async def test_a_token_signed_by_somebody_else_is_refused(server: Protected) -> None:
+async def test_a_token_with_a_foreign_signature_is_refused(server: Protected) -> None:
     """The key inside the token, or one under a known id, proves nothing."""
     settings, key = server.issuer.settings, generate_key()
     claims = {"iss": settings.issuer, "aud": server.url, "exp": int(time.time()) + 60, "scope": "mcp", "sub": "ada"}
@@ -187,7 +187,7 @@ async def test_a_session_belongs_to_who_opened_it(server: Protected, verb: str) 
     assert reply.status in (401, 415)
 
 
-async def test_the_same_subject_of_another_issuer_is_somebody_else() -> None:
+async def test_the_same_subject_of_another_issuer_is_another_principal() -> None:
     """Names are unique within their issuer only."""
     tokens = [
         StaticTokens({"one": {"subject": "ada", "scopes": ["mcp"]}}, issuer="https://one.example"),
@@ -340,7 +340,7 @@ async def test_a_proof_is_good_for_one_of_all_workers(tmp_path: Path) -> None:
     assert len(given) == 1
 
 
-async def test_a_proof_is_not_taken_while_nobody_can_tell_whether_it_was_used(server: Protected) -> None:
+async def test_a_proof_is_refused_while_its_earlier_use_cannot_be_checked(server: Protected) -> None:
     """503 and nobody is let in; the same proof is good when the store is back."""
 
     class Away(MemoryMarks):
@@ -524,7 +524,7 @@ async def test_the_session_of_a_token_without_identity_is_its_own() -> None:
         assert (await server.legacy("POST", "a", session_id, request(3, "tools/list"))).status == 200
 
 
-async def test_a_custom_verifier_that_names_nobody_gives_parties_of_their_own() -> None:
+async def test_a_custom_verifier_without_a_subject_gives_separate_principals() -> None:
     """It may even leave out the token; the server knows which one it was."""
 
     class Anonymous:
@@ -566,7 +566,7 @@ async def asked_of(verifiers: list[Any], token: str) -> int:
     return (await modern_call(endpoint, message, authorization=f"Bearer {token}").run()).status
 
 
-async def test_a_token_is_sent_to_nobody_but_its_issuer() -> None:
+async def test_a_token_is_sent_only_to_its_issuer() -> None:
     """An authorization server that is away says nothing about another's tokens, and is not shown them."""
     away = Scripted("https://one.example", VerifierUnavailable("away"), takes_any_token=True)
     good = Scripted("https://two.example", "ada")
@@ -578,7 +578,7 @@ async def test_a_token_is_sent_to_nobody_but_its_issuer() -> None:
     assert good.asked == [token]
 
 
-async def test_an_opaque_token_goes_first_to_whoever_asks_nobody() -> None:
+async def test_an_opaque_token_is_first_checked_without_a_request() -> None:
     """Tokens that are written down here need not be shown to a server elsewhere."""
     away = Scripted("https://one.example", VerifierUnavailable("away"), takes_any_token=True)
     assert await asked_of([away, StaticTokens({"t": {"subject": "ada"}})], "t") == 200
@@ -624,7 +624,7 @@ async def test_many_with_one_token_share_the_answer_that_it_cannot_be_judged() -
     assert slow.asked == ["t"]
 
 
-async def test_a_hook_that_fails_lets_nobody_in_and_tells_the_log() -> None:
+async def test_a_hook_that_fails_refuses_and_is_logged() -> None:
     """What is wrong inside is no business of whoever asks."""
     broken = Scripted("https://one.example", KeyError("a secret of the inside"))
     endpoint = MCPServer("s", auth=ResourceServer(broken, resource="http://127.0.0.1:8000/mcp")).asgi()

@@ -118,7 +118,7 @@ def test_a_port_that_is_taken_says_what_to_do(more: tuple[str, ...]) -> None:
     assert (done.returncode, "choose another port with --port" in done.stderr) == (3, True)
 
 
-def test_a_program_of_somebody_else_is_run_as_it_is(tmp_path: Path) -> None:
+def test_a_foreign_program_is_run_unchanged(tmp_path: Path) -> None:
     """A file that does not import Ferrule speaks MCP by itself."""
     (tmp_path / "other.py").write_text(
         "import json, sys\n"

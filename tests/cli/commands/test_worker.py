@@ -19,7 +19,7 @@ HEAD = "from ferrule import MCPServer\n"
         ("from ferrule.kernel.server import Server\napp = Server('x')\n", "low-level"),
     ],
 )
-def test_a_program_without_work_for_a_worker_is_refused_and_told_why(tmp_path: Path, program: str, why: str) -> None:
+def test_a_program_without_work_for_a_worker_is_refused_with_the_reason(tmp_path: Path, program: str, why: str) -> None:
     """It would wait for ever."""
     file = tmp_path / "server.py"
     file.write_text(HEAD + program)

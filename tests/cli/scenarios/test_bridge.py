@@ -47,9 +47,7 @@ def check(seen: dict[str, Any], mode: str) -> None:
 
 @pytest.mark.parametrize("behind", ERAS)
 @pytest.mark.parametrize("before", ["auto", "legacy"])
-def test_a_client_that_speaks_stdio_reaches_an_http_server(
-    tmp_path: Path, peer_python: str, before: str, behind: str
-) -> None:
+def test_a_stdio_client_reaches_an_http_server(tmp_path: Path, peer_python: str, before: str, behind: str) -> None:
     """``ferrule run URL``."""
     with serving(tmp_path / "log", "run", PROBE, "--http", "--port", "0") as server:
         target = ("stdio", *FERRULE, "run", server.url, "--mode", behind)
@@ -58,9 +56,7 @@ def test_a_client_that_speaks_stdio_reaches_an_http_server(
 
 @pytest.mark.parametrize("behind", ERAS)
 @pytest.mark.parametrize("before", ["auto", "legacy"])
-def test_a_client_that_speaks_http_reaches_a_stdio_server(
-    tmp_path: Path, peer_python: str, before: str, behind: str
-) -> None:
+def test_an_http_client_reaches_a_stdio_server(tmp_path: Path, peer_python: str, before: str, behind: str) -> None:
     """``ferrule run COMMAND --http``."""
     command = f"{sys.executable} {PROBE}"
     with serving(tmp_path / "log", "run", command, "--http", "--port", "0", "--mode", behind) as server:

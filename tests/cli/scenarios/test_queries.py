@@ -92,7 +92,7 @@ def test_resources_and_prompts() -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_listen_hears_changes_updates_and_logs(tmp_path: Path, mode: str) -> None:
+def test_listen_receives_changes_updates_and_logs(tmp_path: Path, mode: str) -> None:
     """One listener, another client that causes the events, one server."""
     with serving(tmp_path / "log", "run", PROBE, "--http", "--port", "0") as server:
         arguments = ("listen", server.url, "memo://today", "--count", "2", "-o", "json", "--mode", mode)

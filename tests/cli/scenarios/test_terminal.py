@@ -62,7 +62,7 @@ def test_progress_is_a_bar() -> None:
         assert screen.seen.rstrip().endswith("done")
 
 
-def test_ctrl_c_cancels_the_call_and_the_server_hears_of_it(tmp_path: Path) -> None:
+def test_ctrl_c_cancels_the_call_and_notifies_the_server(tmp_path: Path) -> None:
     """Status 130, no traceback, no server left behind."""
     record = tmp_path / "record"
     with terminal("call", PROBE, "linger", f"record={record}") as screen:

@@ -75,7 +75,7 @@ def test_everything_that_proves_nothing_falls_back(outcome: Outcome) -> None:
     assert negotiator.next_step(outcome) == Handshake(LEGACY)
 
 
-def test_server_that_dies_of_the_probe_gets_a_fresh_connection() -> None:
+def test_server_that_ends_at_the_probe_gets_a_new_connection() -> None:
     """Some stdio servers exit on an unknown first message."""
     negotiator = Negotiator.for_mode("auto")
     negotiator.start()
@@ -192,7 +192,7 @@ def test_remembered_legacy_starts_with_the_handshake_and_probes_when_it_fails() 
     assert negotiator.next_step(refused(-32600)) == Probe(MODERN)
 
 
-def test_remembered_legacy_that_is_gone_is_probed_before_two_endpoints() -> None:
+def test_remembered_legacy_that_fails_is_probed_before_two_endpoints() -> None:
     """A server that was upgraded answers the old handshake with 404, as one of 2024-11-05 does: the probe tells."""
     negotiator = Negotiator.for_mode("auto", known_legacy=True, has_sse=True)
     negotiator.start()

@@ -297,7 +297,7 @@ async def test_a_handler_of_questions_may_close_its_own_client(caplog: pytest.Lo
 
 
 @pytest.mark.usefixtures("any_backend")
-async def test_a_subscription_cancelled_before_its_acknowledgement_is_gone() -> None:
+async def test_a_subscription_cancelled_before_its_acknowledgement_ends() -> None:
     """``async with`` has no exit for what did not enter."""
 
     client = await Client(make_app()).connect()

@@ -400,7 +400,7 @@ async def test_every_error_passes(before: str, behind: str) -> None:
 
 
 @pytest.mark.parametrize(("before", "behind"), PAIRS)
-async def test_every_change_passes_to_whoever_listens(before: str, behind: str) -> None:
+async def test_every_change_passes_to_the_listeners(before: str, behind: str) -> None:
     """With every member of the notification, in either era's way of listening."""
     changes = [
         Event(method, method, {**UNKNOWN, "_meta": {"any": 1}})
@@ -456,7 +456,7 @@ async def test_progress_and_the_end_of_a_call_pass(before: str, behind: str) -> 
 
 
 @pytest.mark.parametrize(("before", "behind"), PAIRS)
-async def test_a_storm_of_changes_is_told_in_few_words(before: str, behind: str) -> None:
+async def test_many_changes_cause_few_notifications(before: str, behind: str) -> None:
     """Ten thousand changes of one list say no more than one; the next call is served."""
     end = Behind()
     async with Client(proxy(end.server, mode=behind), mode=before) as client:

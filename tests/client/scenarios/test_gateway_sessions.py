@@ -103,7 +103,7 @@ async def test_legacy_clients_do_not_share_a_session(carrier: str, tmp_path: Pat
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("carrier", ["stdio", "http"])
-async def test_log_messages_come_to_whoever_made_the_call(carrier: str, era: str, tmp_path: Path) -> None:
+async def test_log_messages_go_to_the_client_of_the_call(carrier: str, era: str, tmp_path: Path) -> None:
     """From a modern server as well, and over a pipe, on which a message does not say whose it is."""
 
     async def ask(url: str, name: str) -> None:
@@ -123,7 +123,7 @@ async def test_log_messages_come_to_whoever_made_the_call(carrier: str, era: str
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_session_behind_that_ended_is_made_again_with_what_it_was_told(era: str, tmp_path: Path) -> None:
+async def test_an_ended_backend_session_is_opened_again_with_its_settings(era: str, tmp_path: Path) -> None:
     """A new process is told again what the client listens to."""
     async with behind("stdio", tmp_path) as target:
         front = proxy(target, mode="legacy")

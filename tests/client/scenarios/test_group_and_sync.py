@@ -120,7 +120,7 @@ def test_sync_client(target: Any) -> None:
         assert seen == [1, 2]
 
 
-def test_sync_client_hears_changes() -> None:
+def test_sync_client_receives_changes() -> None:
     """An iterator of changes in a plain ``for`` loop."""
     app = make_app()
     app.lowlevel.list_changed.add("tools")

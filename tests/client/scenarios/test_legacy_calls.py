@@ -22,7 +22,7 @@ TEXT = {"content": [{"type": "text", "text": "done"}]}
 pytestmark = pytest.mark.anyio
 
 
-async def test_giving_up_tells_a_legacy_server() -> None:
+async def test_a_cancelled_call_notifies_a_legacy_server() -> None:
     """Case 31: time-out and cancellation both send ``notifications/cancelled`` with the request's id."""
 
     async def handler(exchange: Exchange) -> None:
@@ -102,7 +102,7 @@ async def test_progress_restarts_the_clock_up_to_the_cap() -> None:
             await client.call_tool("endless", max_total_s=0.3)
 
 
-async def test_nobody_listens_is_said_at_once() -> None:
+async def test_a_refused_connection_fails_at_once() -> None:
     """The error names the address, not a failed handshake."""
     with pytest.raises(HttpConnectFailed, match=r"127\.0\.0\.1:9"):
         await Client("http://127.0.0.1:9/mcp").connect()

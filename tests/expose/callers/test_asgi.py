@@ -146,7 +146,7 @@ async def test_an_answer_that_is_too_large_is_cut_and_its_sender_stopped() -> No
     assert (found.body, found.is_cut, sent) == (b"xxxxx", True, 3)
 
 
-async def test_a_client_that_has_its_answer_is_gone() -> None:
+async def test_a_client_with_its_response_counts_as_disconnected() -> None:
     """As under a server, so that an application that waits for that ends."""
     seen: list[Any] = []
 

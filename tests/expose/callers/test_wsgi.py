@@ -118,7 +118,7 @@ def test_the_prefix_of_the_outer_request_wins_and_a_redirect_names_it() -> None:
     assert seen(get("/a"), Origin(scope={}), script_name="/own")["SCRIPT_NAME"] == "/own"
 
 
-def test_one_thread_at_a_time_is_what_the_application_is_told() -> None:
+def test_the_environment_says_one_thread_at_a_time() -> None:
     assert seen()["wsgi.multithread"] is True
     assert seen(max_threads=1)["wsgi.multithread"] is False
 

@@ -283,7 +283,7 @@ def test_a_json_patch_is_one_argument() -> None:
     assert list(input_of(body(patch, "application/json-patch+json"))["properties"]) == ["body"]
 
 
-def test_a_name_of_path_and_body_is_told_apart() -> None:
+def test_a_name_of_path_and_body_is_distinguished() -> None:
     raw = {"parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}]}
     made = input_of(raw | body({"type": "object", "properties": {"id": {"type": "string"}}}), path="/x/{id}")
     assert made["properties"]["id"] == {"type": "integer"}

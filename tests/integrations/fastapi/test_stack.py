@@ -357,7 +357,7 @@ async def test_output_schemas_are_those_that_response_models_prove(mode: str) ->
         assert structured(await client.call_tool("sparse", {})) == {"id": 1, "name": "a"}
 
 
-async def test_an_answer_that_evades_its_response_model_is_told_in_the_error() -> None:
+async def test_an_answer_that_violates_its_response_model_is_in_the_error() -> None:
     """An endpoint may return a response of its own. A client would refuse the result, so the error holds the answer."""
     app = FastAPI()
 

@@ -158,7 +158,7 @@ async def test_a_worker_without_a_transport_gets_its_question_answered(site: Sit
     assert int(pid) in list(site.processes)[1:]
 
 
-async def test_a_modern_listener_on_the_web_process_hears_of_a_task_on_a_worker(site: Site) -> None:
+async def test_a_modern_listener_on_the_web_process_gets_events_of_a_task_on_a_worker(site: Site) -> None:
     """Status notifications cross processes: ``taskIds`` of a subscription."""
     async with site.client(MODERN, extensions={TASKS_EXTENSION: {}}) as client:
         handle = await client.start_tool("work")

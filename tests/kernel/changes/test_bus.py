@@ -306,7 +306,7 @@ def test_what_a_listener_wants_can_change_and_goes_with_it() -> None:
     assert [len(index) for index in (bus.by_kind, bus.by_uri, bus.by_topic)] == [0, 0, 0]
 
 
-def test_a_listener_of_a_kind_and_of_a_topic_hears_an_event_once() -> None:
+def test_a_listener_of_a_kind_and_of_a_topic_gets_an_event_once() -> None:
     """An extension may send a notification of a list for a topic of its own."""
     bus = SubscriptionBus()
     listener = bus.listen(ListenFilter(["tools"], topics=[(TOOLS.method, TOOLS.topic)]))

@@ -108,7 +108,7 @@ async def test_a_shutdown_forgets_the_sessions() -> None:
     assert len(recorded.endpoint.legacy.sessions) == 0
 
 
-async def test_a_lifespan_that_fails_is_told_to_the_host(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_lifespan_that_fails_is_reported_to_the_host(caplog: pytest.LogCaptureFixture) -> None:
     """startup.failed, so that the host does not serve."""
 
     @asynccontextmanager

@@ -223,7 +223,7 @@ async def test_stderr_lines_are_logged_at_debug(caplog: pytest.LogCaptureFixture
 # -- the server's own end -----------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_dies_says_why_at_once() -> None:
+async def test_a_server_that_ends_is_reported_at_once_with_its_stderr() -> None:
     """Case 15: the call waited for ever. The error carries the exit status and the last lines of stderr."""
     async with program() as process:
         await send(process, JsonRpcRequest(1, "tools/call", {"name": "die", "arguments": {"status": 7}}))

@@ -113,7 +113,7 @@ def test_a_regular_file_is_not_pollable() -> None:
         mine.close()
 
 
-def test_closing_twice_closes_nobody_elses_descriptor(pipe: tuple[int, int]) -> None:
+def test_closing_twice_closes_no_other_descriptor(pipe: tuple[int, int]) -> None:
     """The number may belong to another file by then."""
     mine = NonBlockingFd(pipe[0], writing=False)
     mine.close()
@@ -248,7 +248,7 @@ def test_what_the_reader_of_a_pipe_has_not_read_is_counted(pipe: tuple[int, int]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not tell")
-def test_a_socket_tells_whether_all_was_read() -> None:
+def test_a_socket_reports_whether_all_was_read() -> None:
     """Node gives its children sockets for stdin and stdout."""
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -317,7 +317,7 @@ async def test_one_flushed_frame_is_written_before_the_next_loop_pass() -> None:
 @pytest.mark.anyio
 @on_both_loops
 @both_kinds
-async def test_a_far_end_that_goes_away_is_told_and_frees_who_waits(pollable: bool) -> None:
+async def test_a_closed_peer_is_reported_and_ends_waits(pollable: bool) -> None:
     """Nobody may wait for a reader that is dead."""
     async with writing(pollable=pollable) as (writer, far):
         told: list[bool] = []

@@ -397,7 +397,7 @@ def test_a_large_message_passes_in_both_directions(host: Callable[..., Host]) ->
 
 
 @pytest.mark.parametrize("loop", ["own", "trio"])
-def test_nobody_reads_the_answers_any_more(host: Callable[..., Host], loop: str) -> None:
+def test_a_peer_that_stops_reading_ends_the_server(host: Callable[..., Host], loop: str) -> None:
     """A host that died leaves a broken pipe: no traceback, no waiting for input that cannot be answered."""
     server = host(loop=loop)
     server.stdout.close()
@@ -464,9 +464,7 @@ def run_at_terminal(act: Callable[[int, int], object], **options: Any) -> tuple[
     return status, said.decode()
 
 
-def test_what_it_tells_to_put_into_a_host_works_from_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_printed_host_configuration_works_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody copies the line; the host starts the server from its own folder and would not find `calculator.py`."""
     (tmp_path / "calculator.py").touch()
     monkeypatch.chdir(tmp_path)
@@ -476,7 +474,7 @@ def test_what_it_tells_to_put_into_a_host_works_from_any_folder(
 
 
 @pytest.mark.parametrize("loop", ["own", "trio"])
-def test_at_a_terminal_it_says_what_it_waits_for_and_speaks(loop: str) -> None:
+def test_at_a_terminal_it_explains_itself_and_serves(loop: str) -> None:
     """People start a server by hand and see nothing; the text goes to stderr and messages can be typed."""
 
     def act(master: int, _: int) -> None:
@@ -538,7 +536,7 @@ time.sleep(1000)
 """
 
 
-def test_it_ends_when_its_parent_dies_and_leaves_the_pipe_open() -> None:
+def test_it_ends_when_its_parent_ends_and_leaves_the_pipe_open() -> None:
     """Demand D5: hosts that die while another process holds the pipe leave servers behind, 40 a day."""
     wrapped = [sys.executable, "-c", LAUNCHER, sys.executable, "-c", FAST_WATCH.format(program=str(PROGRAM))]
     parent = subprocess.Popen(wrapped, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
@@ -589,7 +587,7 @@ def test_a_dead_parent_is_an_orphan_only_after_a_second_look() -> None:
 
 
 @pytest.mark.parametrize(("now", "received"), [(3, 5), (60, 0)])
-def test_a_launcher_that_dies_early_is_not_the_host(now: float, received: int) -> None:
+def test_a_launcher_that_ends_early_is_not_the_host(now: float, received: int) -> None:
     """Hosts start servers through launchers that fork twice and leave; the pipe is open for a good reason."""
     parent = Parent()
     parent.now, parent.id = now, 1

@@ -1,5 +1,6 @@
-"""What stands in a task's context where a request has its way back: until the promotion the request's own, then the
-record; and the whole context of a task whose request another process took.
+"""The dispatch context of a task: that of its request until the call becomes a task, then one that uses the record.
+
+Also the whole context of a task whose request was received by another process.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["TaskDispatch", "TaskTransport", "rebuilt_context"]
 
 @dataclass(frozen=True, slots=True)
 class TaskTransport(TransportContext):
-    """What a task that was resumed elsewhere knows of the request that began it: its principal, as text."""
+    """The facts of the request that began a task, for a task resumed by another process: its principal, as text."""
 
     kind: str = "task"
     can_send_request: bool = False
@@ -34,7 +35,7 @@ class TaskTransport(TransportContext):
 
 
 class TaskDispatch(Interruptible):
-    """The way back of a call that may become a task: its request's until then, the record's afterwards."""
+    """The dispatch context of a call that may become a task: that of its request first, the record afterwards."""
 
     __slots__ = ("_run", "cancel_requested", "inner", "request_id", "transport")
 
@@ -51,18 +52,22 @@ class TaskDispatch(Interruptible):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Always refuses: questions are asked through ``ctx.elicit`` and its kind."""
+        """Refuse the request; a task asks questions by ``ctx.elicit``, ``ctx.sample`` and ``ctx.roots``.
+
+        Raises:
+            NoBackChannel: always.
+        """
         raise NoBackChannel(f"{method} cannot be sent from a task; use ctx.elicit, ctx.sample or ctx.roots")
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """While the request waits, to its client; then to a legacy client that has a stream, else to nobody."""
+        """Send a notification to the client of the request; later only to a legacy client that has a stream."""
         if self.inner is not None:
             await self.inner.notify(method, params)
         else:
             await self._run.publish(method, params)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """While the request waits, its progress; then the task's status message."""
+        """Send progress while the request waits; later set the status message of the task."""
         if self.inner is not None:
             await self.inner.progress(progress, total, message)
         else:
@@ -81,7 +86,7 @@ def rebuilt_context(record: TaskRecord, server: Any, lifespan_state: Any) -> Ser
         connection.client_info_raw = record.client_info
         connection.initialize_accepted = True
     params = CallToolRequestParams(name=record.tool, arguments=record.arguments, input_responses=record.responses)
-    session = ServerSession(connection, _Nobody(), record.meta)
+    session = ServerSession(connection, _NoDispatch(), record.meta)
     return ServerRequestContext(
         session,
         lifespan_state,
@@ -95,8 +100,8 @@ def rebuilt_context(record: TaskRecord, server: Any, lifespan_state: Any) -> Ser
     )
 
 
-class _Nobody:
-    """Stands where a request's way back would be; `TaskRun` puts its own in its place."""
+class _NoDispatch:
+    """A dispatch context without a peer, until `TaskRun` replaces it."""
 
     transport = TransportContext("task", can_send_request=False)
     request_id = None

@@ -1,15 +1,15 @@
-"""Where the bodies of tasks run: `TaskExecutor`, and `InProcess`, which is the default.
+"""The place where the bodies of tasks run: `TaskExecutor`, and `InProcess`, which is the default.
 
-An executor delivers: it has some process call `RunTask` with a task's id. All else is in the task's record, which the
-store keeps: what to call, how far it came, who runs it. Hence little is asked of an engine:
+An executor delivers task ids: it makes a process call `RunTask` with the id. Everything else is in the task's record in
+the store: the call, its progress, the process that runs it. Therefore the requirements of an engine are low:
 
-* A delivery may come twice, late, or after the task has ended. `RunTask` takes a task over only while nobody has it,
-  and two processes cannot both do that (compare-and-swap in the store).
-* A delivery may be lost. A task that nobody has begun after ``resubmit_s`` is submitted again, and so is one whose
-  process fell silent for ``lease_s``, by whichever process looks first.
-* Cancelling, answers and status go through the store and its channel, not through the engine.
+* A delivery may come twice, late, or after the task has ended. `RunTask` takes a task over only while no process runs
+  it, and two processes cannot both do that (compare-and-swap in the store).
+* A delivery may be lost. A task that no process has begun after ``resubmit_s`` is submitted again, and so is one whose
+  process sent no heartbeat for ``lease_s``.
+* Cancellations, answers and statuses use the store and its channel, not the engine.
 
-Rule a newcomer would break: an engine never sees arguments or results, and its own retries and results stay unused.
+An engine never gets arguments or results, and its own retries and results are not used.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from typing import Protocol, TypeAlias
 __all__ = ["Delivery", "InProcess", "RunTask", "TaskExecutor"]
 
 RunTask: TypeAlias = "Callable[[str], Awaitable[None]]"
-"""Run the task with this id here; done when its body has ended, or at once when there is nothing to do. Never raises
-for what the body does."""
+"""Runs the task with an id in this process; returns when its body has ended, or immediately if there is nothing to do.
+It never raises an exception of the body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A task that some process shall run.
+    """A task that a process is to run.
 
     Attributes:
-        task_id: which.
-        tool: its tool's name, for engines that route or count by it.
-        run: 1 for the first process that is to run it, one more each time that one was lost.
+        task_id: of the task.
+        tool: the name of its tool, for engines that route or count by it.
+        run: 1 for the first process that is to run it; one more each time that a process was lost.
     """
 
     task_id: str
@@ -42,12 +42,12 @@ class Delivery:
 
     @property
     def key(self) -> str:
-        """Equal for repetitions of one delivery, for engines that can drop them."""
+        """A key that is equal for repetitions of one delivery, for engines that can drop them."""
         return f"{self.task_id}:{self.run}"
 
 
 class TaskExecutor(Protocol):
-    """Brings tasks to the processes that run them; see the module for what it need not care about."""
+    """Delivers tasks to the processes that run them; see the module for its requirements."""
 
     @property
     def is_local(self) -> bool:
@@ -55,33 +55,33 @@ class TaskExecutor(Protocol):
         ...
 
     def connected(self, run: RunTask) -> AbstractAsyncContextManager[None]:
-        """Held while a process serves or works: opens what `submit` and `work` need.
+        """Return a context manager that opens what `submit` and `work` need; entered while a process serves or works.
 
         Args:
-            run: what `work` calls for each delivery.
+            run: called by `work` for each delivery.
         """
         ...
 
     async def submit(self, delivery: Delivery) -> None:
-        """Have a process that works call ``run(delivery.task_id)``. Errors are logged, and it is tried again later."""
+        """Make a working process call ``run(delivery.task_id)``; after an exception it is submitted again later."""
         ...
 
     async def withdraw(self, delivery: Delivery) -> None:
-        """Nobody needs this delivery any more; dropping it saves room, and nothing depends on it."""
+        """Drop a delivery that is no longer needed; optional, since it has no effect if it arrives."""
         ...
 
     async def work(self, *, concurrency: int) -> None:
-        """Take deliveries, at most so many at a time, until cancelled; inside `connected`."""
+        """Receive deliveries and run their tasks, at most ``concurrency`` at a time, until cancelled."""
         ...
 
 
 class InProcess:
-    """Runs a task in the process that took its call."""
+    """Runs each task in the process that received its call."""
 
     is_local = True
 
     def connected(self, run: RunTask) -> AbstractAsyncContextManager[None]:
-        """Nothing to open."""
+        """Return a context manager that does nothing."""
         return nullcontext()
 
     async def submit(self, delivery: Delivery) -> None:
@@ -91,7 +91,7 @@ class InProcess:
         """Not called."""
 
     async def work(self, *, concurrency: int) -> None:
-        """Nothing comes from elsewhere; what belongs to nobody is taken over by every process with the store."""
+        """Wait until cancelled: there are no deliveries; tasks whose lease has run out are claimed by the scheduler."""
         import anyio
 
         await anyio.sleep_forever()

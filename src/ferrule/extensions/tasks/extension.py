@@ -1,4 +1,4 @@
-"""`Tasks`: tool calls that outlive their request, on both wires.
+"""`Tasks`: tool calls that continue after their request, in both eras.
 
 ========================  ==============================================  ===========================================
                           2025-11-25 (core)                               2026-07-28 on (extension)
@@ -10,9 +10,9 @@ questions                 asked on the stream of ``tasks/result``         in ``t
 list                      ``tasks/list``                                  none
 ========================  ==============================================  ===========================================
 
-A task runs in the process that took its call, or where a `TaskExecutor` brings it. With a store that outlives its
-process, a task whose tool is ``resumable`` is run again by another one, and its recorded steps and answers are
-replayed; any other task fails with a clear reason.
+A task runs in the process that received its call, or in one to which a `TaskExecutor` delivers it. With a store that
+other processes share, another process runs a task again if its tool is ``resumable`` and replays its recorded steps and
+answers; any other task fails with the reason.
 
 asyncio only.
 """
@@ -63,27 +63,28 @@ __all__ = ["Tasks"]
 logger = logging.getLogger("ferrule.tasks")
 
 _MAX_LISTENED: Final = 256
-"""Task ids in one listen filter."""
+"""Maximum number of task ids in one listen filter."""
 
 
 class Tasks(Extension):
     """The tasks extension; ``MCPServer(extensions=[Tasks(…)])``, or implied by ``@app.tool(task=…)``.
 
-    Args:
-        store: where records are kept; the server's own store if not given.
-        ttl_s: life of a task from its creation, in seconds; a legacy client may ask for less or, up to
-            ``max_ttl_s``, for more. When it ends, a task that still runs is cancelled.
-        poll_interval_ms: how often clients should ask.
-        max_tasks, max_per_owner: records that may exist, in all and per principal (or legacy session).
-        max_task_bytes: size of one record, outcome and journal included; a larger one fails.
-        lease_s: seconds after which a task belongs to nobody when its process is silent.
-        patience_s: seconds that an unreachable store is waited for.
-        executor: brings tasks to the processes that run them; in the process that took the call if not given. It
-            needs a store that all these processes see.
-        resubmit_s: seconds after which a task that no process has begun is given to the executor again.
+    A call that becomes a task while it runs (``task_after_s``, ``ctx.begin_task``) stays in the process that received
+    it, whatever the executor.
 
-    A call that becomes a task only after a while (``task_after_s``, ``ctx.begin_task``) runs already, and stays in the
-    process that took it, whatever the executor.
+    Args:
+        store: keeps the records; ``None`` for the server's store.
+        ttl_s: seconds from its creation that a task is kept; a legacy client may request less, or more up to
+            ``max_ttl_s``. A task that still runs then is cancelled.
+        max_ttl_s: maximum of the seconds that a legacy client may request.
+        poll_interval_ms: recommended interval between two requests for the status.
+        max_tasks, max_per_owner: maximum number of records, of all owners and of one principal (or legacy session).
+        max_task_bytes: maximum size of one record, with outcome and journal; a larger one fails.
+        lease_s: seconds without a heartbeat of its process after which another process may take a task over.
+        patience_s: seconds to wait for an unreachable store.
+        executor: delivers tasks to the processes that run them; ``None`` runs them in the process that received the
+            call. An executor needs a store that all these processes share.
+        resubmit_s: seconds after which a task that no process has begun is submitted to the executor again.
     """
 
     identifier: ClassVar[str] = "io.modelcontextprotocol/tasks"
@@ -124,22 +125,22 @@ class Tasks(Extension):
 
     @property
     def repository(self) -> TaskRepository:
-        """The records."""
+        """The task records; made on first use, when the store is known."""
         if self._repository is None:
             self._repository = TaskRepository(self._store if self._store is not None else MemoryTasks(), **self._bounds)
         return self._repository
 
     @property
     def receives_all_changes(self) -> bool:
-        """Whether every change of a task is told here, whichever process makes it."""
+        """Whether this process receives an event for each change of a task, also of those by other processes."""
         return self._has_channel or isinstance(self.repository.store, MemoryTasks)
 
     @property
     def running_here(self) -> int:
-        """Bodies that run in this process, tasks or not (yet)."""
+        """Number of bodies that run in this process, also of calls that are no tasks (yet)."""
         return len(self._runs)
 
-    # -- what it adds ---------------------------------------------------------------------------------------------
+    # -- the extension --------------------------------------------------------------------------------------------
 
     def methods(self) -> Mapping[str, ExtensionMethod]:
         """See `Extension`."""
@@ -193,7 +194,7 @@ class Tasks(Extension):
     # -- calls ----------------------------------------------------------------------------------------------------
 
     def wrap(self, tool: ToolComponent, inner: Run) -> Run:
-        """What serves a tool: its plain ``inner``, or a task around it where tool, client and era say so."""
+        """Return the function that serves a tool: as a plain call, or as a task if tool, client and era allow that."""
         if tool.task == "forbidden":
 
             def forbidden(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
@@ -371,7 +372,11 @@ class Tasks(Extension):
         return EmptyResult()
 
     async def answer(self, task_id: str, answers: Mapping[str, tuple[str, Any]]) -> None:
-        """Keep answers by wire key and tell whoever runs the task; what is not asked is ignored."""
+        """Store answers by wire key and notify the process that runs the task; answers to no question are ignored.
+
+        Raises:
+            InvalidParams: there is no such task.
+        """
 
         def mutate(record: TaskRecord) -> bool:
             taken = [wire_key for wire_key in answers if wire_key in record.questions]

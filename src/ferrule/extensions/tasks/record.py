@@ -1,8 +1,8 @@
-"""A task as it is kept, and as each of the two wires writes it.
+"""A task record, and its forms in the 2025-11-25 core and in the extension.
 
-The 2025-11-25 core and the extension ``io.modelcontextprotocol/tasks`` differ in names, nesting and one meaning: a
-tool result with ``isError`` is a *failed* task in the first and a *completed* one in the second. The record keeps what
-happened; the wire decides what to call it.
+The core and the extension ``io.modelcontextprotocol/tasks`` differ in names, nesting and one meaning: a tool result
+with ``isError`` is a *failed* task in the core and a *completed* one in the extension. The record is independent of
+both.
 
 Sources: 2025-11-25 "Tasks"; ext-tasks "Tasks" (SEP-2663).
 """
@@ -38,8 +38,8 @@ class KeptQuestion(Struct):
     """A question that waits for its answer.
 
     Attributes:
-        key, digest, refused: of `AskedQuestion`: its place in the body, its content, how often it was refused.
-        method, params: the request that asks it.
+        key, digest, refused: see `AskedQuestion`.
+        method, params: of the request that asks it.
     """
 
     key: str
@@ -50,27 +50,28 @@ class KeptQuestion(Struct):
 
 
 class TaskRecord(Struct, kw_only=True, omit_defaults=True):
-    """Everything about a task that a process needs to answer for it, or to go on with it.
+    """All data of a task that a process needs to serve requests about it, or to continue it.
 
     Attributes:
-        task_id: unguessable.
-        tool, arguments: the call.
+        task_id: a random id.
+        tool, arguments: of the call.
         protocol_version, capabilities, client_info, meta: of the request that became the task.
-        responses: answers that the request brought from rounds before; for bodies that ask by hand.
-        principal: who sent it; ``None`` for nobody in particular.
+        responses: answers of earlier rounds in that request, for bodies that return `InputRequired`.
+        principal: id of the sender; ``None`` without authentication.
         created_at, updated_at: seconds since the epoch.
-        ttl_ms: life from ``created_at``.
-        poll_interval_ms: how often to ask.
-        status, status_message: now.
-        questions: wire key → what is asked now.
-        answers: wire key → (journal key, kind, value): answers that the body has not taken over yet.
-        asked: journal key → how often it was asked, for wire keys that are never used twice.
-        journal: of the rounds engine; ``None`` before the first step or question.
-        result: of a completed call, as its revision writes it. error: of a failed one.
+        ttl_ms: milliseconds from ``created_at`` until the record expires.
+        poll_interval_ms: recommended milliseconds between two requests for the status.
+        status, status_message: the current status.
+        questions: wire key → open question.
+        answers: wire key → (journal key, kind, value): answers that the body has not received yet.
+        asked: journal key → number of times that it was asked, for wire keys that are never used twice.
+        journal: of the rounds; ``None`` before the first step or question.
+        result: of a completed call, in the form of its revision.
+        error: of a failed call.
         resumable: whether another process may run the body again from the journal.
-        runs: how many processes have begun to run it; whoever runs it holds the last number.
-        is_queued: it waits for a process that takes it.
-        runner: random mark of the process that took it last.
+        runs: number of processes that have begun to run it.
+        is_queued: whether it waits for a process to run it.
+        runner: random mark of the process that took it over last.
     """
 
     task_id: str
@@ -105,7 +106,7 @@ class TaskRecord(Struct, kw_only=True, omit_defaults=True):
         return self.status in TERMINAL
 
     def to_bytes(self) -> bytes:
-        """For the store."""
+        """Return the encoded record, for the store."""
         return encode(self)
 
 
@@ -119,10 +120,11 @@ def _time(seconds: float) -> str:
 
 
 def modern_task(record: TaskRecord, result_type: Literal["task"] | None = None) -> DetailedTask:
-    """Return the extension's flat form.
+    """Return the flat form of the extension.
 
     Args:
-        result_type: ``"task"`` for the answer to the request that became a task, which shows no outcome.
+        record: the task.
+        result_type: ``"task"`` for the response to the request that became a task, which has no outcome or questions.
     """
     questions: Any = None
     if record.status == "input_required" and result_type is None:
@@ -161,25 +163,27 @@ def legacy_task(record: TaskRecord) -> Task:
 
 
 def legacy_result(record: TaskRecord, type_: type[GetTaskResult]) -> GetTaskResult:
-    """Return the answer to ``tasks/get`` and ``tasks/cancel`` in 2025-11-25."""
+    """Return the result of ``tasks/get`` and ``tasks/cancel`` in 2025-11-25."""
     task = legacy_task(record)
     facts = {name: getattr(task, name) for name in task.__struct_fields__}
     return type_(**facts)
 
 
 def legacy_status_of(modern: Mapping[str, Any]) -> dict[str, Any]:
-    """Return params of ``notifications/tasks/status`` (2025-11-25), out of those of ``notifications/tasks``."""
+    """Return params of ``notifications/tasks/status`` (2025-11-25) made from those of ``notifications/tasks``."""
     names = {"ttlMs": "ttl", "pollIntervalMs": "pollInterval"}
-    told = {names.get(key, key): value for key, value in modern.items() if key in _TOLD}
+    params = {names.get(key, key): value for key, value in modern.items() if key in _STATUS_FIELDS}
     result: Any = modern.get("result")
     if isinstance(result, Mapping) and cast("Mapping[str, Any]", result).get("isError") is True:
-        told["status"] = "failed"
-    return told
+        params["status"] = "failed"
+    return params
 
 
-_TOLD: Final = frozenset({"taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs"})
+_STATUS_FIELDS: Final = frozenset(
+    {"taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs"}
+)
 
 
 def related_meta(task_id: str) -> dict[str, Any]:
-    """What messages that belong to a task carry in their ``_meta`` (2025-11-25)."""
+    """Return the ``_meta`` of messages that belong to a task (2025-11-25)."""
     return {META_RELATED_TASK: {"taskId": task_id}}

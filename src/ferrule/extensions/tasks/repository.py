@@ -1,10 +1,10 @@
-"""The one place that reads and changes task records: compare-and-swap, who may see what, and who hears of a change.
+"""Reading and changing of task records: compare-and-swap, access checks, and events for listeners.
 
-Any process may answer, cancel or look at a task; only the one that holds its lease runs it. They meet in the store,
-and tell each other over the server's bus that there is something to read. The word over the bus may be lost; whoever
-waits for a task also looks from time to time.
+Any process may answer, cancel or read a task; only the one that holds its lease runs it. The processes share the store,
+and notify each other of changes over the server's bus. Events of the bus may be lost; code that waits for a task
+therefore also reads it at intervals.
 
-A final status stays: every change goes through `TaskRepository.change`, which does not change an ended record.
+A final status never changes: all changes use `TaskRepository.change`, which does not change an ended record.
 """
 
 from __future__ import annotations
@@ -52,15 +52,16 @@ TASK_NOTIFICATION: Final = "ferrule/tasks/told"  # as release 0.1 names it: both
 _WAKE_UP: Final = "ferrule/tasks/poke"  # as release 0.1 names it
 """An event for the process that runs a task: the record holds something new for it."""
 
+# Several processes may change one record at the same time; more failures in a row mean an error.
 _ATTEMPTS: Final = 50
 
 
 class TaskGone(Exception):
-    """The record does not exist any more: it expired."""
+    """The record does not exist any more, because it has expired."""
 
 
 class TasksUnavailable(MCPError, OSError):
-    """The store of the tasks cannot be used; what it is asked for fails, and what runs goes on."""
+    """The store of the tasks cannot be used; the request fails, and running tasks continue."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -70,14 +71,15 @@ class TasksUnavailable(MCPError, OSError):
 
 
 class TaskRepository:
-    """Records of one server's tasks.
+    """The task records of one server.
 
     Args:
-        store: where they are.
-        lease_s: seconds that a running task belongs to a process which says nothing.
+        store: keeps the records.
+        lease_s: seconds without a heartbeat after which another process may take a running task over.
         patience_s: seconds that a store may be unreachable before a change fails.
-        max_tasks, max_per_owner, max_task_bytes: bounds.
-        clock: seconds since the epoch.
+        max_tasks, max_per_owner: maximum number of records, of all owners and of one.
+        max_task_bytes: maximum size of one record.
+        clock: returns seconds since the epoch.
     """
 
     def __init__(
@@ -106,13 +108,15 @@ class TaskRepository:
     # -- records --------------------------------------------------------------------------------------------------
 
     async def add(self, record: TaskRecord, owner: str, *, lease_s: float | None = None) -> StoredTask:
-        """Keep a new record.
+        """Store a new record and return it as stored.
 
         Args:
-            lease_s: seconds until others may claim it; the usual ones if not given.
+            record: the new record.
+            owner: see `owner_of`.
+            lease_s: seconds until others may claim it; ``None`` for the usual ones.
 
         Raises:
-            MCPError: -32603, there are too many tasks, in all or of this owner, or the store cannot be used.
+            MCPError: -32603: there are too many tasks, of all owners or of this one, or the store cannot be used.
         """
         stored = StoredTask(
             task_id=record.task_id,
@@ -135,15 +139,16 @@ class TaskRepository:
             raise MCPError(f"{error}; try again later", code=int(JsonRpcErrorCode.INTERNAL_ERROR)) from error
 
     async def find(self, task_id: str) -> tuple[StoredTask, TaskRecord] | None:
-        """Return a record, ``None`` when there is none (any more)."""
+        """Return a record; ``None`` if there is none, or it has expired."""
         stored = await self._reach(lambda: self.store.get(task_id))
         return None if stored is None else (stored, read_record(stored.body))
 
     async def seen_by(self, ctx: ServerRequestContext[Any], task_id: str) -> TaskRecord:
-        """Return the record, for a request that may see it.
+        """Return a record, if the sender of the request may see it.
 
         Raises:
-            InvalidParams: there is none, it expired, or it belongs to somebody else (which is not told apart).
+            InvalidParams: there is no such record, it has expired, or it belongs to another principal; the error is the
+                same for all three, so that it is no sign that a task exists.
         """
         found = await self.find(task_id)
         if found is None or not self.is_theirs(ctx, found[1]):
@@ -152,7 +157,7 @@ class TaskRepository:
 
     @staticmethod
     def is_theirs(ctx: ServerRequestContext[Any], record: TaskRecord) -> bool:
-        """Return whether a request comes from who made the task. The unguessable id stands for those who are nobody."""
+        """Return whether the principal of a request began the task; without principals the unguessable id decides."""
         return record.principal == principal_id(principal_of(ctx))
 
     async def change(
@@ -166,18 +171,20 @@ class TaskRepository:
         announce: bool = True,
         release: bool = False,
     ) -> TaskRecord:
-        """Change a record that has not ended; gives it as it is then.
+        """Change a record that has not ended, and return it.
 
         Args:
-            task_id: which.
-            mutate: changes the record in place, and says whether it did. It may be called several times.
-            known: the record as last read, which saves reading it once more.
-            renew: also renew the lease, for ``lease_s`` or as long as usual. release: let anybody claim the task at
-                once.
-            announce: tell listeners.
+            task_id: of the record.
+            mutate: changes the record in place, and returns whether it did. It may be called several times.
+            known: the record as last read, which saves reading it again.
+            renew: also renew the lease, for ``lease_s`` seconds or the usual ones.
+            lease_s: seconds of a renewed lease; ``None`` for the usual ones.
+            announce: publish the change to listeners.
+            release: end the lease, so that another process may claim the task immediately.
 
         Raises:
-            TaskGone: the record expired.
+            TaskGone: the record has expired.
+            TasksUnavailable: the store cannot be used.
         """
         stored = known
         usual_s = self.lease_s if lease_s is None else lease_s
@@ -188,6 +195,7 @@ class TaskRepository:
                 if stored is None:
                     raise TaskGone(task_id)
             record = read_record(stored.body)
+            # Each time the record is read anew: it may have ended, or have been changed, since the last attempt.
             if record.is_over or not mutate(record):
                 return record
             record.updated_at = self.clock()
@@ -207,11 +215,12 @@ class TaskRepository:
                     self.announce(record)
                 return record
             stored = None
+            # With a growing pause, so that one of the competing processes succeeds.
             await anyio.sleep(0.001 * attempt)
         raise MCPError("The task changes too often", code=int(JsonRpcErrorCode.INTERNAL_ERROR))
 
     def _body(self, record: TaskRecord) -> bytes:
-        """Return the record as bytes; one that is too large loses its outcome or its journal, never its identity."""
+        """Return the record as bytes; one that is too large fails and loses its outcome, journal and questions."""
         body = record.to_bytes()
         if len(body) <= self._max_task_bytes:
             return body
@@ -228,16 +237,16 @@ class TaskRepository:
         return body
 
     async def claim(self, limit: int) -> list[StoredTask]:
-        """Return tasks that belong to nobody, leased to this process.
+        """Lease tasks whose lease has run out to this process, and return them.
 
-        None right after the store was away: those that run them could not renew their leases either, and are given
-        the time of one lease to do so.
+        None are returned right after the store was unreachable: the processes that run them could not renew their
+        leases either, and get the time of one lease to do so.
         """
         claimed = await self._timed(lambda: self.store.claim(lease_s=self.lease_s, limit=limit))
         return claimed if anyio.current_time() - self._away_at >= self.lease_s else []
 
     async def _timed(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Call the store, and note when it was away: it raised, or took as long as leases last."""
+        """Call the store, and record when it was unreachable: it raised, or took a large part of a lease."""
         began = anyio.current_time()
         try:
             return await call()
@@ -250,10 +259,10 @@ class TaskRepository:
                 self._away_at = now
 
     async def _reach(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Call the store; while it cannot be reached try again, within the patience.
+        """Call the store; repeat the call while it cannot be reached, for ``patience_s`` seconds.
 
         Raises:
-            TasksUnavailable: that was in vain, or the store says that it cannot be written to.
+            TasksUnavailable: it stayed unreachable, or cannot be written to.
         """
         deadline = anyio.current_time() + self._patience_s
         pause_s = 0.05
@@ -296,7 +305,7 @@ class TaskRepository:
             server.bus.publish(Event(_WAKE_UP, task_id))
 
     def on_notify(self, task_id: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call ``callback`` when a task that runs here has something new in its record; return how to stop that."""
+        """Call ``callback`` when the record of a task that runs here has changed; return a function that stops it."""
         self._callbacks[task_id] = callback
         if self._wake_ups is None and self._servers:
             self._wake_ups = self._servers[0].bus.listen(ListenFilter())
@@ -309,7 +318,7 @@ class TaskRepository:
             self._callbacks.pop(task_id, None)
             if self._wake_ups is not None:
                 self._wake_ups.discard_topic(_WAKE_UP, task_id)
-            if not self._callbacks:  # gives back the room of the fullest hour
+            if not self._callbacks:  # a dict keeps the memory of its largest size until it is cleared
                 self._callbacks.clear()
 
         return undo
@@ -329,17 +338,18 @@ class TaskRepository:
             callback()
 
     def changes(self, ctx: ServerRequestContext[Any], task_id: str) -> Listener:
-        """Return a listener for one task; end it."""
+        """Return a listener for the changes of one task; the caller ends it."""
         return ctx.server.bus.listen(ListenFilter(topics=[(CHANGED, task_id)]))
 
 
 def new_task_id() -> str:
-    """192 random bits: an id is a bearer token where clients do not authenticate (2025-11-25, "Tasks", security)."""
+    """Return a new id of 192 random bits."""
+    # Where clients do not authenticate, the id is a bearer token (2025-11-25, "Tasks", security).
     return secrets.token_urlsafe(24)
 
 
 def owner_of(ctx: ServerRequestContext[Any]) -> str:
-    """Whose list a task belongs to: the principal's, else the legacy session's or connection's; ``""``: nobody's."""
+    """Return the owner of a request's tasks: the principal, else the legacy session or connection; ``""`` for none."""
     principal = principal_id(principal_of(ctx))
     if principal is not None:
         return f"principal:{principal}"

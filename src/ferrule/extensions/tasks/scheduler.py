@@ -1,8 +1,8 @@
-"""The tasks of one process: those that run here, those that it takes from a delivery, and those that belong to nobody.
+"""The tasks of one process: those that run here, deliveries of an executor, and tasks whose lease has run out.
 
-Every process with a durable store looks after all tasks: it renews the leases of those that it runs, and claims those
-whose lease has run out. A claimed task that nobody has begun is delivered (again); one whose process fell silent is
-delivered to another if its tool is resumable, and fails with a reason if not.
+Each process with a durable store renews the leases of the tasks that it runs, and claims those whose lease has run out.
+A claimed task that no process has begun is delivered (again). One whose process sent no heartbeat is delivered to
+another process if its tool is resumable, and fails with the reason otherwise.
 
 A process takes a task over by one compare-and-swap of its record (`TaskScheduler.run`). Neither a delivery nor a lease
 is a permission to run it.
@@ -34,22 +34,23 @@ __all__ = ["TaskScheduler"]
 
 logger = logging.getLogger("ferrule.tasks")
 
+# The rest stays for other processes, which share the work after one has ended.
 _CLAIMED_AT_ONCE: Final = 16
 _STOP_S: Final = 5.0
 _SWEEP_S: Final = 30.0
 
 
 class TaskScheduler:
-    """See the module.
+    """Runs and claims the tasks of one process; see the module.
 
     Args:
-        repository: gives the records.
-        executor: brings tasks to processes.
-        resubmit_s: seconds after which a task that nobody has begun is submitted again.
+        repository: returns the repository of the records.
+        executor: delivers tasks to processes.
+        resubmit_s: seconds after which a task that no process has begun is submitted again.
 
     Attributes:
-        runs: bodies that run in this process, tasks or not (yet).
-        tools: by name, those that can be tasks.
+        runs: bodies that run in this process, also of calls that are no tasks (yet).
+        tools: the tools that can be tasks, by name.
     """
 
     def __init__(self, repository: Callable[[], TaskRepository], executor: TaskExecutor, *, resubmit_s: float) -> None:
@@ -63,21 +64,21 @@ class TaskScheduler:
         self._server: Server[Any] | None = None
         self._state: Any = None
 
-    # -- what runs here -------------------------------------------------------------------------------------------
+    # -- running tasks --------------------------------------------------------------------------------------------
 
     def start(self, run: TaskRun) -> None:
-        """Run a body here."""
+        """Start a body in this process."""
         self.runs[run] = None
         run.start()
 
     def forget(self, run: TaskRun) -> None:
-        """It has ended."""
+        """Remove a body that has ended."""
         self.runs.pop(run, None)
         if not self.runs:
-            self.runs.clear()  # an emptied dict keeps the room of its fullest hour, a cleared one does not
+            self.runs.clear()  # a dict keeps the memory of its largest size until it is cleared
 
     async def submit(self, record: TaskRecord) -> None:
-        """Have some process run a queued task; what fails here is tried again when the lease has run out."""
+        """Submit a queued task to the executor; after an error it is submitted again when the lease has run out."""
         try:
             await self.executor.submit(Delivery(record.task_id, record.tool, record.runs + 1))
         except Exception as error:
@@ -89,15 +90,15 @@ class TaskScheduler:
             )
 
     async def withdraw(self, record: TaskRecord) -> None:
-        """A task ended that nobody had begun."""
+        """Withdraw the delivery of a task that has ended before a process began it."""
         try:
             await self.executor.withdraw(Delivery(record.task_id, record.tool, record.runs + 1))
         except Exception as error:
             logger.debug("Task %s could not be withdrawn from the engine: %s", record.task_id, error)
 
     async def run(self, task_id: str) -> None:
-        """`RunTask`: take a queued task over and run it to its end; nothing for one that is taken or over."""
-        if self._is_stopping:  # let another process have it at once
+        """Take a queued task over and run it to its end; do nothing if it is not queued any more (`RunTask`)."""
+        if self._is_stopping:  # release it, so that another process can claim it immediately
             with suppress(TaskGone):
                 await self._find_repository().change(
                     task_id, lambda record: record.is_queued, release=True, announce=False
@@ -136,7 +137,7 @@ class TaskScheduler:
             stored = await repository.find(task_id)
         except TaskGone:
             return None
-        # The mark, not what `take` returned: a write whose answer got lost was done all the same.
+        # By the mark and not by the result of `take`: a write whose response was lost has taken place.
         if record.is_over or record.runner != mark or stored is None:
             return None
         if record.runs > 1:
@@ -150,7 +151,7 @@ class TaskScheduler:
     # -- the process ----------------------------------------------------------------------------------------------
 
     async def work(self, concurrency: int) -> None:
-        """Take deliveries until cancelled; then end what runs here before the engine waits for it."""
+        """Receive deliveries until cancelled; then end the running tasks, before the engine waits for them."""
         working = asyncio.ensure_future(self.executor.work(concurrency=concurrency))
         try:
             await asyncio.shield(working)
@@ -162,12 +163,12 @@ class TaskScheduler:
 
     @asynccontextmanager
     async def running(self, server: Server[Any], state: Any) -> AsyncGenerator[None]:
-        """Held while the server runs; several clients in one process enter the lifespan of one server."""
+        """Renew and claim tasks while the server runs; several clients in one process may enter it for one server."""
         self._entered += 1
         self._server, self._state = server, state
         async with self.executor.connected(self.run):
             keep = self._sweep if isinstance(self._find_repository().store, MemoryTasks) else self._renew_and_claim
-            # Elsewhere calls are plain ones, and there is nothing to keep.
+            # On other event loops there are no tasks.
             upkeep = asyncio.get_running_loop().create_task(keep()) if is_asyncio() else None
             try:
                 yield
@@ -179,7 +180,7 @@ class TaskScheduler:
                     await self._give_up()
 
     async def _give_up(self) -> None:
-        """End what runs here; resumable tasks may be claimed elsewhere at once."""
+        """End the running tasks; other processes may claim resumable ones immediately."""
         runs = list(self.runs)
         for run in runs:
             run.give_up()
@@ -187,20 +188,21 @@ class TaskScheduler:
             await asyncio.wait([run.ended for run in runs], timeout=_STOP_S)
 
     async def _sweep(self) -> None:
-        """Expired records in memory go with the next task; this is for when none comes."""
+        """Delete expired records in memory at intervals, in case that no new task is added."""
         while True:
             await asyncio.sleep(_SWEEP_S)
             await self._find_repository().store.claim(lease_s=1, limit=0)
 
     async def _renew_and_claim(self) -> None:
-        """Renew the leases of what runs here, and take over what belongs to nobody."""
+        """Renew the leases of the running tasks, and claim tasks whose lease has run out."""
+        # Several attempts within one lease, so that a short outage of the store loses none.
         pause_s = self._find_repository().lease_s / 5
         while True:
             try:
                 await self._send_heartbeats()
                 await self._claim()
             except Exception:
-                logger.exception("The tasks of this process could not be looked after; trying again")
+                logger.exception("The leases of this process's tasks could not be renewed; trying again")
             await asyncio.sleep(pause_s)
 
     async def _send_heartbeats(self) -> None:
@@ -211,7 +213,7 @@ class TaskScheduler:
         for stored in await self._find_repository().claim(_CLAIMED_AT_ONCE):
             record = read_record(stored.body)
             if any(run.task_id == record.task_id for run in self.runs):
-                continue  # ours, and late with its lease
+                continue  # it runs in this process, whose heartbeat was late
             try:
                 await self._deliver(record)
             except TaskGone:
@@ -221,7 +223,7 @@ class TaskScheduler:
                 await self._fail(record, "The task could not be resumed")
 
     async def _deliver(self, record: TaskRecord) -> None:
-        """A claimed task: to whoever runs tasks, if it may be run (again)."""
+        """Deliver a claimed task to a process that runs tasks, if it may be run (again); otherwise let it fail."""
         tool = self.tools.get(record.tool)
         if not record.is_queued and not (record.resumable and tool is not None and tool.resumable):
             await self._fail(record, "The process that ran this task has ended, and its tool is not resumable")

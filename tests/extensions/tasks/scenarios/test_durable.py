@@ -136,7 +136,7 @@ async def test_questions_by_hand_are_not_asked_again_in_another_process(tmp_path
     assert began == ["Ann", "Ann"]
 
 
-async def test_an_answer_given_while_nobody_runs_the_task_is_kept(tmp_path: Path) -> None:
+async def test_an_answer_given_while_no_process_runs_the_task_is_kept(tmp_path: Path) -> None:
     """The journal is safe before an answer is acknowledged, whoever takes it."""
     work = Work()
     work.go.set()
@@ -215,7 +215,7 @@ class Cut:
         return getattr(self._store, name)
 
 
-async def test_nobody_is_taken_for_dead_because_the_store_was_away(tmp_path: Path, monkeypatch: Any) -> None:
+async def test_an_outage_of_the_store_ends_no_process(tmp_path: Path, monkeypatch: Any) -> None:
     """Who runs a task could not renew its lease either; when the store is back it gets the time of one to do so."""
     monkeypatch.setattr(Cut, "is_away", False)
     work = Work()

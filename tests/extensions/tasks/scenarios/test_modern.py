@@ -241,7 +241,7 @@ async def test_cancelling_runs_finally_and_stays_cancelled() -> None:
     assert (await client.get(task_id))["status"] == "cancelled"
 
 
-async def test_a_task_of_somebody_else_does_not_exist() -> None:
+async def test_a_task_of_another_principal_does_not_exist() -> None:
     """Access is the principal's; the answer does not tell that there is one."""
     app = make()
 
@@ -297,7 +297,7 @@ async def test_what_a_call_said_before_it_was_a_task_is_the_task_s_first_word() 
     await client.until(task_id)
 
 
-async def test_an_expired_task_is_cancelled_and_gone() -> None:
+async def test_an_expired_task_is_cancelled_and_deleted() -> None:
     """The life counts from the creation."""
     now = 1000.0
     from ferrule.stores.tasks import MemoryTasks
@@ -428,7 +428,7 @@ async def test_a_withdrawn_request_takes_its_body_along_while_it_is_no_task() ->
 
 @pytest.mark.parametrize("kind", [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit])
 @pytest.mark.parametrize("after_s", [0.0, None, 0.01])
-async def test_an_exit_that_nobody_asked_for_is_the_tools_failure(
+async def test_an_exit_without_a_cancellation_is_the_tools_failure(
     kind: type[BaseException], after_s: float | None
 ) -> None:
     """In a task as in a call: a result with ``isError``, and the loop goes on (`kernel.concurrency.cancellation`)."""
@@ -448,7 +448,7 @@ async def test_an_exit_that_nobody_asked_for_is_the_tools_failure(
     assert result["isError"] is True
 
 
-async def test_a_middleware_that_raises_what_nobody_asked_for_fails_the_task(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_middleware_that_raises_an_exit_fails_the_task(caplog: pytest.LogCaptureFixture) -> None:
     """The pass around the body runs in a task of its own, which would end the event loop."""
 
     async def leave(ctx: Any, call_next: Any) -> Any:

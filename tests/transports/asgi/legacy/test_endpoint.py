@@ -426,7 +426,7 @@ async def test_another_session_cannot_answer() -> None:
 
 
 @pytest.mark.parametrize("options", [{"stateless": True}, {"response_mode": "json"}])
-async def test_where_nobody_can_answer_a_question_fails_at_once(options: dict[str, Any]) -> None:
+async def test_a_question_that_cannot_be_answered_fails_at_once(options: dict[str, Any]) -> None:
     """It must not wait for ever (demand D4)."""
     app = Steered().endpoint(**options)
     session = None if "stateless" in options else await open_session(app, capabilities=ELICITATION)
@@ -436,7 +436,7 @@ async def test_where_nobody_can_answer_a_question_fails_at_once(options: dict[st
 
 
 @pytest.mark.parametrize("options", [{"stateless": True}, {"response_mode": "json"}])
-async def test_who_cannot_be_asked_is_told_the_true_reason(options: dict[str, Any]) -> None:
+async def test_a_question_that_cannot_be_sent_fails_with_the_reason(options: dict[str, Any]) -> None:
     """A client that did declare must not read that it did not; ``except CapabilityNotDeclared`` does without both."""
     from ferrule import Context, MCPServer
     from ferrule.protocol.errors import CapabilityNotDeclared
@@ -464,7 +464,7 @@ async def test_who_cannot_be_asked_is_told_the_true_reason(options: dict[str, An
     assert done == "did without"
 
 
-async def test_a_question_to_a_client_that_has_gone_for_good_fails() -> None:
+async def test_a_question_to_a_client_that_does_not_reconnect_fails() -> None:
     """Without an event store it cannot come back for the question."""
     app = Steered().endpoint(event_store=None)
     session = await open_session(app, capabilities=ELICITATION)
@@ -551,7 +551,7 @@ async def test_ending_the_session_fails_its_questions() -> None:
         await call.until(lambda a: a.complete)
 
 
-async def test_a_time_out_of_a_question_tells_the_client() -> None:
+async def test_a_time_out_of_a_question_notifies_the_client() -> None:
     """``notifications/cancelled`` names the question."""
     server: Server[Any] = Server("x")
 

@@ -50,7 +50,7 @@ def test_idle_time_counts_from_the_end_of_the_last_use() -> None:
     assert (len(sessions), removed) == (0, ["a"])
 
 
-def test_an_expired_session_is_gone_even_before_a_sweep() -> None:
+def test_an_expired_session_does_not_exist_even_before_a_sweep() -> None:
     """Expiry is a rule, not a matter of when a timer happens to run."""
     sessions, clock, removed = table()
     entry = Entry("a")

@@ -389,7 +389,7 @@ async def test_a_subscription_begins_with_its_acknowledgement_and_carries_its_id
     assert {m["params"]["_meta"][SUBSCRIPTION_KEY] for m in messages} == {"sub"}
 
 
-async def test_several_subscriptions_are_told_apart() -> None:
+async def test_several_subscriptions_are_distinguished() -> None:
     """Each by the id of its own request, number or text as the client wrote it."""
     steered, app = listening()
     one, two = modern_call(app, listen(1)), modern_call(app, listen("1"))

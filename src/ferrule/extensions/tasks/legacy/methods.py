@@ -1,7 +1,7 @@
-"""Tasks as revision 2025-11-25 has them: what its four methods answer, and how a task asks its client.
+"""Tasks of revision 2025-11-25: its four methods, and the questions of a task to its client.
 
-A question goes out on the stream of ``tasks/result``, which a client should open when a task needs input. One
-that only looks with ``tasks/get`` is asked on its connection's own stream, when it looks at a question again.
+A question is sent on the stream of ``tasks/result``, which a client should open when a task needs input. A client that
+only calls ``tasks/get`` gets the question on its connection's own stream, at the second call that returns it.
 
 Source: 2025-11-25 "Tasks".
 """
@@ -38,14 +38,14 @@ logger = logging.getLogger("ferrule.tasks")
 _Ask: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 _LOOK_EVERY_S: Final = 1.0
-"""How often whoever waits looks into a store whose processes no channel joins."""
+"""Seconds between two reads of a task by a waiting request, if the store has no channel."""
 
 _LOOK_ANYWAY_S: Final = 5.0
-"""And where one does: a word over it may be lost."""
+"""Seconds between two reads with a channel, whose messages may be lost."""
 
 _PAGE: Final = 50
 _MAX_SEEN: Final = 1000
-"""Questions that a look has shown once; beyond it the oldest are forgotten, and are asked one look later."""
+"""Questions that ``tasks/get`` has returned once; the oldest are dropped, and then sent one call later."""
 
 
 class LegacyTasks:

@@ -1,7 +1,7 @@
-"""Tells a legacy client of a task that runs elsewhere: what the body says on the bus goes out on the client's channel.
+"""Notifications to a legacy client about a task that another process runs: events of the bus are sent on its channel.
 
-A modern client listens to the task itself (``taskIds`` of ``subscriptions/listen``), on whichever process it asks; a
-legacy one hears on its connection, which only the process that took the call has.
+A modern client listens to the task itself (``taskIds`` of ``subscriptions/listen``), on any process. A legacy client
+gets notifications on its connection, which only the process that received the call has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = logging.getLogger("ferrule.tasks")
 
 
 class LegacyTaskNotifier:
-    """See the module; begins at once and ends with the task.
+    """Sends notifications of one task, from now until its end; see the module.
 
     Args:
         ctx: of the request that began the task.
@@ -46,7 +46,7 @@ class LegacyTaskNotifier:
             self._sending = asyncio.get_running_loop().create_task(self._send())
 
     async def _send(self) -> None:
-        """In order, one after the other."""
+        """Send the waiting events in order."""
         while True:
             events = self._listener.drain()
             if not events:
@@ -55,9 +55,9 @@ class LegacyTaskNotifier:
                 try:
                     await self._notify(event.method, event.params)
                 except LocalError as error:  # no stream is open now; the client can always ask
-                    logger.debug("A client was not told of task %s: %s", self._task_id, error)
+                    logger.debug("A notification of task %s was not sent: %s", self._task_id, error)
                 except Exception:
-                    logger.exception("A client could not be told of task %s", self._task_id)
+                    logger.exception("A notification of task %s could not be sent", self._task_id)
                 if event.method == CHANGED and event.params.get("status") in TERMINAL:
                     self._end.cancel()
                     self._listener.on_wake(None)
@@ -68,6 +68,6 @@ class LegacyTaskNotifier:
         if method == TASK_NOTIFICATION:
             await self._connection.notify(params["method"], params["params"])
             return
-        # From the event, not from the record: by now that may tell of a later change, which has its own event.
+        # From the event, not from the record, which may contain a later change by now; that has its own event.
         sent = {**legacy_status_of(params), "_meta": related_meta(self._task_id)}
         await self._connection.notify("notifications/tasks/status", sent)
