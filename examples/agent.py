@@ -1,7 +1,8 @@
 """An agent inside a tool: the server borrows its client's model (sampling) and lets it use the server's own tools.
 
-The loop is the usual one: ask the model, run the tools it wants, tell it what they gave, until it answers. The server
-has no key for any model; the client pays and decides. Here the model is a fake of a few lines that runs anywhere.
+The loop is the usual one: ask the model, run the tools that it requests, send it their results, until it answers. The
+server has no key for any model; the client pays and decides. Here the model is a fake of a few lines that runs
+anywhere.
 Sampling with tools exists since 2025-11-25; 2026-07-28 serves it as a round of the call and calls it deprecated.
 
 python examples/agent.py                          shows it in both eras
@@ -40,7 +41,7 @@ async def ask_the_clerk(question: str, ctx: Context) -> str:
     """Answer a question about the stock."""
     tools = [tool.definition() for tool in app.tools.index if "for-the-agent" in tool.tags]
     messages = [SamplingMessage("user", text_block(question))]
-    for _ in range(MAX_TURNS):  # bounded: a model may want tools for ever
+    for _ in range(MAX_TURNS):  # bounded: a model may request tools for ever
         said = await ctx.sample(messages, system_prompt="You are a clerk.", tools=tools, max_tokens=500)
         if said.stop_reason != "toolUse":
             return said.text

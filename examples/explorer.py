@@ -62,7 +62,7 @@ def query(sql: str, cursor: int = 0, limit: Annotated[int, Field(ge=1, le=100)] 
         limit: rows on a page.
     """
     try:
-        with opened() as db:  # a synchronous tool runs in a worker thread: nobody waits for the disk
+        with opened() as db:  # a synchronous tool runs in a worker thread: the event loop does not wait for the disk
             found = db.execute(f"SELECT * FROM (\n{sql}\n) LIMIT ? OFFSET ?", (limit + 1, cursor))
             rows = [[f"<{len(v)} bytes>" if isinstance(v, bytes) else v for v in row] for row in found]
     except (sqlite3.Error, sqlite3.Warning) as error:
@@ -72,7 +72,7 @@ def query(sql: str, cursor: int = 0, limit: Annotated[int, Field(ge=1, le=100)] 
 
 
 def add_tables() -> None:
-    """Each table and view is a resource that tells how it was made."""
+    """Each table and view is a resource with the statement that created it."""
     with opened() as db:
         for name, sql in db.execute("SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'view')"):
             app.add_resource(f"db:///{name}", lambda sql=sql: sql, name=name, mime_type="application/sql")

@@ -69,7 +69,7 @@ mcp = expose(
     app,
     include="tag:books",
     rename={"books_of_kind": "list_books", "books_show": "show_book", "books_add": "add_book"},
-    # What the view reads from the request stands in no signature.
+    # Values that the view reads from the request are in no signature.
     add_parameters={
         "books_add": {
             "title": {"in": "body", "required": True, "schema": {"type": "string"}},

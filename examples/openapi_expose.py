@@ -1,6 +1,6 @@
 """An API with an OpenAPI description as an MCP server: chosen, renamed, shortened; errors that a model can act on.
 
-The API stands in this file, so that the example needs no network: a small ASGI application, called in process. One
+The API is in this file, so that the example needs no network: a small ASGI application, called in process. One
 behind a URL is the same without ``caller=``.
 
 python examples/openapi_expose.py                 shows it in both eras

@@ -1,6 +1,6 @@
 """A tool that asks its user two questions, has the client's model write a line, and charges a card.
 
-The body below knows nothing of protocol eras. For a legacy client each question is a request that it answers; for a
+The body below is independent of protocol eras. For a legacy client each question is a request that it answers; for a
 modern client the call ends with its questions, and the retry runs the body again up to where it stood. The card is
 charged once all the same: `ctx.step` records what it did, and with a store that all workers share (``once=True``) not
 even the same retry sent twice, or a worker killed after the charge, charges again.

@@ -1,4 +1,4 @@
-"""A long job as a task: the client gets a handle at once, watches, leaves, comes back with the id, or cancels.
+"""A long job as a task: the client gets a handle at once, watches it, reconnects with the id, or cancels it.
 
 python examples/report.py                         shows it in both eras
 python examples/report.py stdio                   serves over stdin and stdout (or http --port 8000)

@@ -64,7 +64,7 @@ def search(
 
 
 async def show(client: Client) -> None:
-    """Search once to the end, and once until somebody has seen enough."""
+    """Search once to the end, and once until the caller cancels."""
     seen: list[float] = []
     enough = anyio.CancelScope()
 

@@ -65,7 +65,7 @@ async def listening(endpoint: Any) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def process_listening(*command: str) -> AsyncIterator[str]:
-    """A server as a process of its own, told its port by a last argument; gives its origin and ends it afterwards."""
+    """Start a server as a process with its port as the last argument; yield its origin and end it afterwards."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""A server with 132 tools, of which a model sees three: search, description, call.
+"""A server with 132 tools, of which a model gets three: search, description, call.
 
 Each tool converts one unit to another. A list of all of them would be read, and paid for, with every question.
 

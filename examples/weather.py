@@ -47,7 +47,7 @@ CITIES = load()
 @app.tool(annotations={"readOnlyHint": True})
 async def climate(city: str, month: Month) -> Climate:
     """What the weather of a city is like in a month."""
-    if city not in CITIES:  # a failure that the model can mend: say how
+    if city not in CITIES:  # an error that the model can correct: say how
         near = get_close_matches(city, CITIES, n=3, cutoff=0.5)
         raise ToolError(f"No data for {city!r}. {'Did you mean ' + ' or '.join(near) if near else 'Read climate://'}?")
     return CITIES[city][month - 1]

@@ -19,7 +19,7 @@ async def use(target) -> None:
             await client.call_tool("divide", {"a": 1, "b": 0}, raise_on_error=True, timeout_s=5)
         except ToolFailed as failed:  # the tool said no: `failed.result` has what it said
             print(failed)
-        except RequestTimeout as late:  # no answer and no progress for 5 s; the server is told to stop
+        except RequestTimeout as late:  # no response and no progress for 5 s; the call is cancelled at the server
             print(late)
         except MCPError as refused:  # the server answered with a JSON-RPC error
             print(refused.code, refused)

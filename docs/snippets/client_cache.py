@@ -7,7 +7,7 @@ app = MCPServer(
     "stock",
     cache_hints={
         "tools/list": CacheHint(ttl_ms=60_000, scope="public"),
-        "*": CacheHint(ttl_ms=5_000),  # the other cacheable methods; private unless told otherwise
+        "*": CacheHint(ttl_ms=5_000),  # the other cacheable methods; private by default
     },
 )
 READS: list[str] = []

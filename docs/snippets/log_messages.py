@@ -13,7 +13,7 @@ log = logging.getLogger("press")  # for the operator: stderr, never stdout
 async def press(sheets: int, ctx: Context) -> int:
     """Press sheets."""
     log.info("pressing %d sheets", sheets)
-    await ctx.info({"sheets": sheets})  # for the client, if it wants to hear of it
+    await ctx.info({"sheets": sheets})  # for the client, if its log level allows it
     if sheets > 100:
         await ctx.warning("That will take a while.")
     return sheets
@@ -56,6 +56,6 @@ async def check(mode: str) -> None:
     said.clear()
     async with Client(app, mode=mode, message_handler=lambda method, params: said.append(method)) as client:
         await client.call_tool("press", {"sheets": 3})
-    # Nobody asked for a level: a modern server is silent, a legacy one says all it has.
+    # Without a level a modern server sends no messages, and a legacy one sends all.
     assert ("notifications/message" in said) == (mode == "legacy")
     assert str(DEPRECATED["logging"]).startswith("Log messages to the client: deprecated by SEP-2577")

@@ -1,4 +1,4 @@
-"""What whoever runs a server may ask it."""
+"""Measurements for the operator of a server."""
 
 # --8<-- [start:code]
 from ferrule import MCPServer

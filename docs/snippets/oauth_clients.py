@@ -39,7 +39,7 @@ from ferrule.auth import CallbackInteraction
 
 
 def in_a_web_application(url: str, send_user_to) -> Client:
-    """`await send_user_to(authorization_url)` gives the URL on which the user came back to your redirect URI."""
+    """`await send_user_to(authorization_url)` returns the URL of the redirect to your redirect URI."""
     return Client(url, auth=OAuth(interaction=CallbackInteraction("https://app.example.com/callback", send_user_to)))
 
 

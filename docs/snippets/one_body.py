@@ -33,7 +33,7 @@ async def order(ctx: Context) -> str:
 # --8<-- [start:branches]
 @app.tool
 async def survey(ctx: Context) -> list[str]:
-    """Two questions at once: one round, whoever answers first."""
+    """Two questions at once: one round, in any order of the answers."""
     first, second = await ctx.gather(
         ctx.elicit("Your name?", str),
         ctx.elicit("Your town?", str),

@@ -60,7 +60,7 @@ class DramatiqExecutor:
         await asyncio.to_thread(self._actor.send, delivery.task_id)
 
     async def withdraw(self, delivery: Delivery) -> None:
-        """Dramatiq cannot take a message back; whoever gets it finds the task ended."""
+        """Dramatiq cannot delete a message; the worker that receives it finds the task ended."""
 
     async def work(self, *, concurrency: int) -> None:
         """One thread for each task at a time."""

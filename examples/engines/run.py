@@ -66,7 +66,7 @@ async def story(port: int, said: IO[str]) -> None:
 
 
 def main() -> None:
-    """Start the processes, play the story, end them."""
+    """Start the processes, run the steps of the example, end them."""
     if find_spec("docket") is None:
         raise SystemExit("docket is not installed: pip install 'ferrule[docket]'")
     store = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("FERRULE_TEST_REDIS_URL", "redis://localhost:6379/0")

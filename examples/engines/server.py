@@ -1,4 +1,4 @@
-"""A server whose tasks run on docket, in processes that speak no transport.
+"""A server whose tasks run on docket, in processes without a transport.
 
 FERRULE_EXAMPLE_STORE=redis://localhost:6379/0 ferrule run examples/engines/server.py --http
 FERRULE_EXAMPLE_STORE=redis://localhost:6379/0 ferrule worker examples/engines/server.py

@@ -1,6 +1,6 @@
 """A client of a protected server: ``python client.py http://localhost:9000/mcp`` opens a browser once.
 
-Tokens are kept in an encrypted file, so the second run asks nobody.
+Tokens are kept in an encrypted file, so that the second run needs no sign-in.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ async def listening(app: Any) -> AsyncIterator[str]:
 
 
 class Browser:
-    """Stands in for the user and their browser: visits the page and comes back with what it answers."""
+    """Replaces the user and their browser: visits the page and returns its response."""
 
     def __init__(self) -> None:
         self.visits: list[str] = []
@@ -73,7 +73,7 @@ def scope_of(url: str) -> str:
 
 
 def show(title: str, issuer: DemoIssuer, *lines: str) -> None:
-    """One step of the demo, with the requests that the authorization server saw in it."""
+    """One step of the demo, with the requests that the authorization server received in it."""
     print(f"\n{title}")
     for line in lines:
         print(f"    {line}")
@@ -144,7 +144,7 @@ async def expire(storage: MemoryStorage) -> None:
 
 
 async def main() -> None:
-    """Start both servers and walk."""
+    """Start both servers and run the steps."""
     if find_spec("joserfc") is None:
         raise SystemExit("What signs tokens is not installed: pip install 'ferrule[auth]'")
     issuer_place, server_place = Later(), Later()

@@ -1,6 +1,6 @@
 """An authorization server for trying things out: one user, who consents to everything. Not for production.
 
-Run it as ``python issuer.py --port 9100``. In its place stands your identity provider.
+Run it as ``python issuer.py --port 9100``. In production your identity provider takes its place.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SCOPES = ("drawers:read", "drawers:write", "offline_access")
 
 
 def make_issuer(url: str, *, access_ttl_s: float = 3600.0) -> DemoIssuer:
-    """The authorization server; registers whoever asks."""
+    """The authorization server; any client may register."""
     return DemoIssuer(url, MemoryProvider("ada"), scopes=SCOPES, access_ttl_s=access_ttl_s)
 
 

@@ -60,7 +60,7 @@ async def connect(
 
     Raises:
         websockets.exceptions.InvalidStatus: the server refused, with the status in ``response``.
-        OSError: nobody listens there.
+        OSError: no server listens at the address.
     """
     async with open_socket(
         url,

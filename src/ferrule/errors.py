@@ -238,7 +238,7 @@ def __getattr__(name: str) -> Any:
     """Load a public name from its module, once."""
     module = _MODULES.get(name)
     if module is None and (renamed := _RENAMED.get(name)) is not None:
-        warn(f"ferrule.errors.{name} is now {renamed}; the old name goes with 0.3", DeprecationWarning, 2)
+        warn(f"ferrule.errors.{name} is now {renamed}; ferrule 0.3 removes the old name", DeprecationWarning, 2)
         return __getattr__(renamed)
     if module is None:
         raise AttributeError(f"module 'ferrule.errors' has no attribute {name!r}")

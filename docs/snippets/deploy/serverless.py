@@ -1,4 +1,4 @@
-"""For a function host that speaks ASGI: nothing is kept between requests."""
+"""For a function host with ASGI: nothing is kept between requests."""
 
 from ferrule import MCPServer
 

@@ -269,9 +269,11 @@ class Client:
 
     @property
     def toolbook(self) -> ToolMetadata:
-        """`tool_metadata` by its name until 0.2; deprecated, goes with 0.3."""
+        """The old name of `tool_metadata`, deprecated; ferrule 0.3 removes it."""
         warn(
-            "Client.toolbook is now Client.tool_metadata; the old name goes with 0.3", DeprecationWarning, stacklevel=2
+            "Client.toolbook is now Client.tool_metadata; ferrule 0.3 removes the old name",
+            DeprecationWarning,
+            stacklevel=2,
         )
         return self.tool_metadata
 

@@ -80,6 +80,7 @@ def _open_memory(url: str) -> Store:
     return Store(MemoryMarks(), MemoryBlobs())
 
 
+# By name where the module needs a library that may not be installed.
 _schemes: dict[str, OpenStore | str] = {
     "memory": _open_memory,
     "sqlite": "ferrule.stores.sqlite.store:open_sqlite",

@@ -1,10 +1,10 @@
-"""What every implementation of a store must do, as test classes: inherit one, make the store, run it with pytest.
+"""The requirements of store implementations as test classes: inherit one, make the store, run it with pytest.
 
     class TestMine(TaskStoreContract):
         async def make(self) -> TaskStore: ...
 
-Each class has a ``make`` for a new, empty store. Time passes with `StoreContract.pass_time`, which waits; a store that
-takes a clock overrides it and turns the clock, and nothing waits. The tests are coroutines for anyio's pytest plugin
+Each class has a method ``make`` that returns a new, empty store. Tests call `StoreContract.pass_time`, which waits;
+for a store with a clock argument override it and advance the clock. The tests are coroutines for anyio's pytest plugin
 (mark the class or its module with ``pytest.mark.anyio``).
 """
 
@@ -37,10 +37,10 @@ __all__ = [
 
 
 class StoreContract:
-    """Base of the contracts.
+    """Base class of the contracts.
 
     Attributes:
-        tick_s: a time that the store can tell from none, in seconds.
+        tick_s: the shortest time in seconds that the store can measure.
     """
 
     tick_s = 0.1
@@ -50,7 +50,7 @@ class StoreContract:
         await anyio.sleep(seconds)
 
     def now(self) -> float:
-        """Return seconds since the epoch, as the store counts."""
+        """Return seconds since the epoch, by the store's clock."""
         import time
 
         return time.time()
@@ -149,7 +149,7 @@ class CacheStoreContract(StoreContract):
             assert await cache.get(group, key) is None, (group, key)
 
     async def test_a_value_expires(self) -> None:
-        """Each by itself: a later one does not keep an earlier one alive."""
+        """Each value has its own expiry: a later one does not extend that of an earlier one."""
         cache = await self.make()
         await cache.put("g", "k", b"x", ttl_s=self.tick_s)
         await cache.put("g", "later", b"y", ttl_s=60)
@@ -180,7 +180,7 @@ class RateLimitStoreContract(StoreContract):
         raise NotImplementedError
 
     async def test_a_bucket_gives_what_it_holds_and_says_when_there_is_more(self) -> None:
-        """A wait is the time until one more is there, and asking in vain does not lengthen it."""
+        """A wait is the time until the next token, and a refused request does not extend it."""
         rates = await self.make()
         per_s = self.tick_s * 30
         assert [await rates.take("k", size=3, per_s=per_s) for _ in range(3)] == [0, 0, 0]
@@ -191,7 +191,7 @@ class RateLimitStoreContract(StoreContract):
         assert await rates.take("k", size=3, per_s=per_s) > 0
 
     async def test_a_bucket_fills_and_never_holds_more(self) -> None:
-        """Whoever was silent for long has one bucket, not several."""
+        """A sender that has sent nothing for long has one full bucket, not several."""
         rates = await self.make()
         for _ in range(2):
             assert await rates.take("k", size=2, per_s=self.tick_s * 4) == 0
@@ -201,7 +201,7 @@ class RateLimitStoreContract(StoreContract):
         assert taken[2] > 0
 
     async def test_every_key_has_a_bucket_of_its_own(self) -> None:
-        """One sender's haste is nobody else's wait."""
+        """Requests of one sender do not delay those of others."""
         rates = await self.make()
         for key in ("a", "b", "a ", "", "\u00e9" * 300):
             assert await rates.take(key, size=1, per_s=60) == 0, key
@@ -230,7 +230,7 @@ class SessionStoreContract(StoreContract):
         raise NotImplementedError
 
     async def test_a_value_is_kept_replaced_and_deleted(self) -> None:
-        """The last writer wins; a deleted session is gone at once."""
+        """The last writer wins; a deleted session no longer exists."""
         sessions = await self.make()
         assert await sessions.get("s", idle_s=60) is None
         await sessions.put("s", b"\x00one", idle_s=60)
@@ -298,7 +298,7 @@ class EventStoreContract(StoreContract):
             assert await events.replay("s", id) is None, id
 
     async def test_a_gap_is_never_replayed(self) -> None:
-        """Whoever asks for what was dropped is told so."""
+        """A replay of events that were dropped returns ``None``."""
         events = await self.make()
         first = await events.append("s", "1", b"x")
         for number in range(2000):
@@ -306,7 +306,7 @@ class EventStoreContract(StoreContract):
         assert await events.replay("s", first) is None
 
     async def test_an_id_of_before_finds_nothing_in_a_stream_that_begins_anew(self) -> None:
-        """The number that an id ends with must not be given twice, or a client misses what lies between."""
+        """An id must not be used twice, or a client misses the events in between."""
         events = await self.make()
         old = [await events.append("s", "1", b"old") for _ in range(3)]
         await events.forget("s")
@@ -380,7 +380,7 @@ class ChannelContract(StoreContract):
         assert heard == [sent, sent]
 
     async def test_whoever_comes_later_hears_what_comes_later(self) -> None:
-        """Nothing is kept for those who were not there, and nothing comes to those who left."""
+        """No message is kept for later subscribers, and none is delivered to former ones."""
         one, other = await self.make_two()
         heard: list[bytes] = []
         came = anyio.Event()
@@ -412,13 +412,13 @@ class TaskStoreContract(StoreContract):
         raise NotImplementedError
 
     def task(self, task_id: str, *, life_s: float = 60, **facts: Any) -> StoredTask:
-        """A record that was never stored."""
+        """Return a record that was never stored."""
         now = self.now()
         given: dict[str, Any] = {"owner": "", "is_open": True, "body": b"\x00" + task_id.encode(), **facts}
         return StoredTask(task_id=task_id, created_at=now, expires_at=round(now + life_s, 3), **given)
 
     async def put(self, store: TaskStore, task: StoredTask, *, lease_s: float = 60, **bounds: int) -> StoredTask:
-        """Add a record under wide bounds."""
+        """Add a record with large bounds, and return it as stored."""
         return await store.add(task, lease_s=lease_s, **{"max_tasks": 1000, "max_per_owner": 1000, **bounds})
 
     async def test_a_record_is_found_as_it_was_stored(self) -> None:
@@ -432,7 +432,7 @@ class TaskStoreContract(StoreContract):
         assert await store.get("other") is None
 
     async def test_an_id_is_given_to_one_record(self) -> None:
-        """The same record may be added again by whoever lost the answer; another never takes its place."""
+        """A caller that lost the response may add the same record again; another record is refused."""
         from msgspec.structs import replace
 
         store = await self.make()
@@ -478,7 +478,7 @@ class TaskStoreContract(StoreContract):
         assert await store.get("t") is None
 
     async def test_a_life_is_counted_from_the_adding_by_one_clock(self) -> None:
-        """Whoever adds a record may have another time than the store; how long it lives is what both understand."""
+        """The caller's clock may differ from the store's; the lifetime as a duration holds for both."""
         from msgspec.structs import replace
 
         store = await self.make()
@@ -500,7 +500,7 @@ class TaskStoreContract(StoreContract):
         await self.put(store, self.task("last", owner="ann"), max_tasks=1, max_per_owner=1)
 
     async def test_a_record_that_changed_is_not_overwritten(self) -> None:
-        """Compare and swap: of two writers that read the same one wins."""
+        """Compare-and-swap: of two writers that have read the same version one succeeds."""
         from msgspec.structs import replace
 
         store = await self.make()
@@ -523,7 +523,7 @@ class TaskStoreContract(StoreContract):
         assert await store.replace(replace(read, task_id="other")) is None
 
     async def test_a_record_expires_whatever_is_written_to_it(self) -> None:
-        """The life counts from the creation; nothing is left behind."""
+        """The lifetime begins at the creation; nothing is left after it."""
         store = await self.make()
         stored = await self.put(store, self.task("t", life_s=self.tick_s, owner="ann"))
         await self.pass_time(self.tick_s * 1.5)
@@ -533,7 +533,7 @@ class TaskStoreContract(StoreContract):
         assert await store.claim(lease_s=60, limit=10) == []
 
     async def test_numbers_are_bounded_in_all_and_by_owner(self) -> None:
-        """An expired or foreign record takes nobody's place."""
+        """An expired record, or one of another owner, does not shorten a page."""
         store = await self.make()
         await self.put(store, self.task("a1", owner="ann", life_s=self.tick_s))
         await self.pass_time(self.tick_s * 1.5)
@@ -566,7 +566,7 @@ class TaskStoreContract(StoreContract):
             raise AssertionError(f"the cursor {cursor} was taken")
 
     async def test_a_cursor_that_has_expired_is_refused(self) -> None:
-        """As one that never was. Nobody has no list."""
+        """It is refused as an unknown one. The owner ``""`` has no list."""
         store = await self.make()
         await self.put(store, self.task("a0", owner="ann"))
         await self.put(store, self.task("a1", owner="ann", life_s=self.tick_s))
@@ -607,7 +607,7 @@ class TaskStoreContract(StoreContract):
         assert not found.is_open
 
     async def test_as_many_leases_are_claimed_as_are_asked_for(self) -> None:
-        """Those that ran out first; a record that has expired takes nobody's place."""
+        """The records whose lease ran out first; an expired record does not take the place of another."""
         store = await self.make()
         for number in range(3):
             await self.put(store, self.task(f"gone{number}", life_s=self.tick_s), lease_s=self.tick_s / 10)
@@ -618,7 +618,7 @@ class TaskStoreContract(StoreContract):
         assert [[task.task_id for task in tasks] for tasks in claimed] == [[], ["t2", "t1"], ["t0"], []]
 
     async def test_a_released_lease_can_be_claimed_at_once(self) -> None:
-        """What an orderly stop does with its tasks."""
+        """A stopping process releases the leases of its tasks."""
         store = await self.make()
         stored = await self.put(store, self.task("t"))
         await store.replace(stored, lease_s=0)

@@ -128,16 +128,16 @@ def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], 
 
 
 def plain_decoder(type_: type[T], hook: Callable[[Any, Any], Any] | None = None) -> Callable[[bytes | Encoded], T]:
-    """As `decoder`, for callers that turn to `decode` and `convert` whenever it raises: no second try, no own errors.
+    """Return a decoder as `decoder` does, for callers that use `decode` and `convert` when it raises.
 
-    The depth of the bytes is not checked.
+    It has no second attempt and no errors of Ferrule, and does not check the depth.
 
     Args:
         type_: anything msgspec can describe.
         hook: as of `convert`.
 
     Raises (the returned function):
-        Exception: the bytes are not JSON, or have another shape, or `decode` has to mend them.
+        Exception: the bytes are not JSON, have another shape, or contain something that only `decode` accepts.
     """
     return msgspec.json.Decoder(type_, dec_hook=hook).decode
 
@@ -154,12 +154,14 @@ def encode(value: Any) -> bytes:
     """
     try:
         data = _encode(value)
+    # msgspec refuses lone surrogates, which Python strings from the outside (file names) may contain.
     except UnicodeEncodeError:
         return _encode_with_surrogates(value)
     except RecursionError as error:
         raise EncodeError("The value is nested too deeply or refers to itself") from error
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise EncodeError(f"The value cannot be written as JSON: {error}") from error
+    # Cheap conditions first: few values have that many brackets. Peers refuse what is deeper (see `MAX_DEPTH`).
     if len(data) > MAX_DEPTH and data.count(b"[") + data.count(b"{") > MAX_DEPTH and is_deeper(data):
         raise EncodeError(f"The value is nested too deeply: more than {MAX_DEPTH} levels")
     return data
@@ -179,6 +181,7 @@ def canonical(value: Any) -> bytes:
         EncodeError: see `encode`.
     """
     try:
+        # JSON does not distinguish 1 and 1.0: a peer may send back either.
         return _encode_sorted(_with_whole_numbers(_without_surrogates(to_builtins(value, order="deterministic"))))
     except RecursionError as error:
         raise EncodeError("The value is nested too deeply") from error
@@ -232,6 +235,7 @@ def convert(value: Any, type_: type[T], *, strict: bool = True, hook: Callable[[
     except msgspec.ValidationError as error:
         if hook is not None:
             raise _convert_error(error) from error
+        # Only after a failure: a second conversion of each value would double the cost.
         return _convert_again(value, type_, strict)
     except RecursionError as error:
         raise ConvertError("The value is nested too deeply") from error
@@ -297,6 +301,7 @@ def _refuse_constant(name: str) -> Any:
 
 def _finite_float(text: str) -> float:
     value = float(text)
+    # JSON has no infinity; the standard library makes one of a number that is too large.
     if isinf(value):
         raise ValueError("Number out of range")
     return value

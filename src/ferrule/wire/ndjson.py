@@ -77,6 +77,7 @@ class LineFramer:
             del lines[0]
         elif held.size:
             held.append(lines[0])
+            # The only copy of a line that arrived in several chunks.
             lines[0] = held.take()
         for line in lines:
             self._complete(line, frames)
@@ -96,6 +97,7 @@ class LineFramer:
             line = line[:-1]
         if len(line) > self.max_bytes:
             frames.append(FrameTooLong(len(line)))
+        # Some programs write empty lines between messages.
         elif line and not line.isspace():
             frames.append(line)
 
@@ -106,5 +108,6 @@ class LineFramer:
             self._held.append(rest)
             return
         self._held.clear()
+        # The rest of the line is not stored: its size is unbounded.
         self._dropping = True
         frames.append(FrameTooLong(size))

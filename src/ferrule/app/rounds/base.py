@@ -366,6 +366,7 @@ class Rounds(ABC):
         return entry
 
     async def _outcome(self, call: StepCall) -> tuple[EntryKind, Any]:
+        # A context variable: the function may start tasks, whose questions must be refused as well.
         token = in_step.set(call)
         watch = Interruptible()
         try:

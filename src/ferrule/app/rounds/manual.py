@@ -118,6 +118,7 @@ async def _modern(request: ServerRequestContext[Any], asked: InputRequired) -> I
     journal.round += 1
     if journal.round > settings.max_rounds:
         raise RoundLimitExceeded(f"A call may take {settings.max_rounds} rounds")
+    # As JSON now: an error of the author's value must be raised here and not when the state is sealed.
     journal.manual = to_builtins(asked.state)
     answer: dict[str, Any] = {"resultType": "input_required"}
     if asked.questions:

@@ -91,6 +91,7 @@ def _leave(session: ServerSession) -> None:
     session.body_task = _ENDED
     rounds = session.rounds
     if rounds is not None:
+        # After the result is settled: the engine needs the request until then.
         rounds.let_go()
         if not rounds.suspending:  # if it is, threads and tasks of the body may go on, and look at this
             session.rounds = None

@@ -119,6 +119,7 @@ class WaitingRounds(ReplayRounds):
         Args:
             answers: by the keys of their questions.
         """
+        # First: an expired question must not be answered any more.
         self._expire()
         taken = {
             key: answer

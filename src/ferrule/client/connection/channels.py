@@ -63,7 +63,7 @@ logger = logging.getLogger("ferrule.client")
 
 _DIRECT = TransportContext("direct")
 SERVER_END_S: Final = 5.0
-"""Seconds that the calls of a server in this process get to end once their client has closed."""
+"""Seconds that the calls of a server in this process may take to end after their client has closed."""
 _CLOSED_HERE: Final = "The connection to the server in this process is closed"
 _NO_META: Mapping[str, Any] = {}
 
@@ -163,9 +163,10 @@ class StreamChannel:
         await self._ended.wait()
 
     async def aclose(self) -> None:
-        """Wait for the reader, which ends when its stream does. A handler that it runs does not wait for itself."""
+        """Wait for the reader, which ends with its stream; return at once in a handler that the reader runs."""
         if self._background.runs_in(self._reader):
             return
+        # Bounded: a stream of a user's own transport may not end.
         with anyio.move_on_after(2):
             await self._ended.wait()
 
@@ -210,7 +211,7 @@ class StdioChannel(StreamChannel):
 
     @classmethod
     async def open(cls, server: StdioServer, **options: Any) -> StdioChannel:
-        """Start the process."""
+        """Start the process and return its channel; for errors see `connect_stdio`."""
         from ferrule.transports.stdio.client import connect_stdio
 
         return cls(await connect_stdio(server), **options)
@@ -224,13 +225,13 @@ class StdioChannel(StreamChannel):
         return error if self.process.is_closing else await self.process.why_ended()
 
     async def aclose(self) -> None:
-        """End the process and all it started."""
+        """End the process and everything that it started."""
         await self.process.aclose()
         await super().aclose()
 
 
 class MemoryPairChannel(StreamChannel):
-    """A server in this process behind a pair of streams: the legacy era in memory, byte for byte as elsewhere."""
+    """A server in this process behind a pair of streams, for the legacy era, with the same messages as elsewhere."""
 
     def __init__(self, server: Server[Any], life: ServerLifespan, *, background: Background, **options: Any) -> None:
         from ferrule.transports.memory import memory_pair
@@ -253,7 +254,7 @@ class MemoryPairChannel(StreamChannel):
             self._served.set()
 
     async def aclose(self) -> None:
-        """End the server, too: what it runs must not outlive its lifespan, which ends next."""
+        """Close the streams and end the server: its calls must end before its lifespan, which ends next."""
         try:
             await self._ours.aclose()
             await super().aclose()
@@ -265,7 +266,10 @@ class MemoryPairChannel(StreamChannel):
 
 
 class ServerLifespan:
-    """The lifespan of a server in this process, entered and left by one background task of its own."""
+    """The lifespan of a server in this process, entered and left by one background task.
+
+    In one task, because user code may open task groups in it, which must be closed by the task that opened them.
+    """
 
     def __init__(self, server: Server[Any]) -> None:
         self._server = server
@@ -276,10 +280,10 @@ class ServerLifespan:
         self.state: Any = None
 
     async def start(self, background: Background) -> None:
-        """Enter it.
+        """Enter the lifespan.
 
         Raises:
-            Whatever its entering raises.
+            Exception: any exception of entering it.
         """
         background.start(self._run(), "ferrule-lifespan")
         await self._ready.wait()
@@ -300,14 +304,14 @@ class ServerLifespan:
             self._stopped.set()
 
     async def aclose(self) -> None:
-        """Leave it; bounded."""
+        """Leave the lifespan, and wait for its end for 5 seconds at most."""
         self._stop.set()
         with anyio.move_on_after(5):
             await self._stopped.wait()
 
 
 class _Call(ProgressSender):
-    """The server's side of one direct call."""
+    """The dispatch context of one direct call."""
 
     __slots__ = ("_channel", "can_send_request", "cancel_requested", "is_cut", "on_progress", "request_id", "transport")
 
@@ -343,15 +347,15 @@ class _Call(ProgressSender):
 
 
 class DirectChannel:
-    """A server in this process, modern era: the caller's task runs the handler; no bytes, no task, no queue.
+    """A server in this process in the modern era: the task of the caller runs the handler, without bytes or queues.
 
-    What either side sends, the other gets as builtins, as if it had been on a wire.
+    Each side receives builtins, as if they had been sent over a network.
 
     Args:
-        server: what is called.
-        life: holds its lifespan.
-        on_notify: takes its notifications.
-        origin: see `ferrule.client.config.InProcessTarget`; ``None`` as its answer means the owner of this process.
+        server: the server.
+        life: its lifespan.
+        on_notify: handles its notifications.
+        origin: see `ferrule.client.config.InProcessTarget`; it returns ``None`` for the owner of this process.
     """
 
     def __init__(
@@ -469,6 +473,7 @@ class DirectChannel:
         finally:
             call.cancel_requested = True
             call.interruption = None
+            # A connection of its own for each call, as over HTTP.
             await aclose_shielded(connection)
 
     async def take_notification(self, call: _Call, method: str, params: Mapping[str, Any] | None) -> None:
@@ -486,7 +491,7 @@ class DirectChannel:
         await anyio.sleep_forever()
 
     async def aclose(self) -> None:
-        """End the calls under way, and wait for their clean-up: they must not outlive the lifespan, which ends next."""
+        """Cancel the calls in flight and wait for their clean-up, before the lifespan ends."""
         self._is_closed = True
         own = None if self._is_trio else _current_task()
         waiting = [call for call, task in self._calls.items() if task is not own]

@@ -64,7 +64,9 @@ logger = logging.getLogger("ferrule.client")
 
 PROBE_TIMEOUT_S: Final = {"stdio": 5.0, "http": 15.0}
 """Seconds to wait for the answer to a probe. A server that is still starting is probed again after its handshake."""
+# A server may be updated; after this time it is probed again ("Versioning").
 ERA_TTL_S: Final = 600.0
+# Servers without a GET stream may leave the request unanswered, and connecting must not depend on it.
 LISTEN_WAIT_S: Final = 2.0
 """Seconds to wait for the standing stream where the server may ask something: some servers ask there, and a question
 without a stream is lost. A server that sends no head before its first event costs this once."""
@@ -103,7 +105,7 @@ class Session:
 
     @property
     def is_modern(self) -> bool:
-        """Which era."""
+        """Whether the revision belongs to the modern era."""
         return self.revision.is_modern
 
     @property
@@ -113,8 +115,8 @@ class Session:
 
     @property
     def link(self) -> ClientChannel:
-        """`channel` by its name until 0.2; deprecated, goes with 0.3."""
-        warn("Session.link is now Session.channel; the old name goes with 0.3", DeprecationWarning, stacklevel=2)
+        """The old name of ``channel``, deprecated; ferrule 0.3 removes it."""
+        warn("Session.link is now Session.channel; ferrule 0.3 removes the old name", DeprecationWarning, stacklevel=2)
         return self.channel
 
     @property
@@ -130,16 +132,18 @@ class Connector:
     """Opens sessions with one server.
 
     Attributes:
-        target: what to connect to (never a group).
+        target: the server (never a group).
         mode: ``"auto"``, ``"legacy"`` or a revision.
         client_info: name and version of this program.
-        capabilities: returns what to declare: ``capabilities(revision)``.
-        on_request, on_notify: take what the server sends.
-        connect_timeout_s: bounds each step.
-        probe_timeout_s: bounds the probe instead; ``None`` takes the transport's default if that is less.
-        http: sends HTTP requests; made when first needed.
-        headers, auth, max_message_bytes: of HTTP.
+        capabilities: ``(revision) -> capabilities`` to declare.
+        on_request, on_notify: handle requests and notifications of the server.
+        connect_timeout_s: maximum time of each step in seconds.
+        probe_timeout_s: maximum time of the probe in seconds; ``None`` for the transport's default, if that is less.
+        http: returns the HTTP client; called on first use.
+        headers, auth, max_message_bytes: for HTTP.
         listens: keep a GET stream open in the legacy era.
+        prior_discover: the result of an earlier ``server/discover``, used instead of a probe.
+        life: the lifespan of a server in this process, once it has been entered.
     """
 
     target: InProcessTarget | PairTarget | HttpTarget | StdioTarget
@@ -159,10 +163,10 @@ class Connector:
     life: ServerLifespan | None = None
 
     async def open(self, background: Background) -> Session:
-        """Connect and negotiate.
+        """Connect, negotiate and return the session.
 
         Raises:
-            LocalError: no connection, or no revision in common.
+            LocalError: there is no connection, or no common revision.
             RemoteError: the server refused the handshake.
         """
         channel: ClientChannel | None = None
@@ -175,13 +179,19 @@ class Connector:
             raise
 
     async def reinitialize(self, session: Session) -> Session:
-        """Return a new session: a legacy handshake on the same HTTP channel, after its session was lost."""
+        """Return a new session: a legacy handshake on the same HTTP channel, after its session was lost.
+
+        Raises:
+            LocalError: there is no response, or the server now answers with another era.
+            RemoteError: the server refused the handshake.
+        """
         from ferrule.transports.http.client import StreamableHttp
 
         channel = session.channel
         assert isinstance(channel, StreamableHttp)
         channel.stop_listening()
         channel.session_id = None
+        # The new handshake must not carry headers of the lost session.
         channel.version = None
         outcome = await self._handshake(channel, session.version)
         if not isinstance(outcome, Answered):
@@ -263,18 +273,21 @@ class Connector:
     @property
     def _era_key(self) -> str | None:
         target = self.target
+        # The era belongs to the server and not to one request, so that the query does not count. Processes are started
+        # anew.
         return target.url.partition("?")[0] if isinstance(target, HttpTarget) else None
 
     def check_mode(self) -> None:
-        """Refuse a mode that means nothing.
+        """Check the mode.
 
         Raises:
-            ValueError: see `Negotiator.for_mode`.
+            ValueError: it is unknown; see `Negotiator.for_mode`.
         """
         self._negotiator()
 
     def _negotiator(self) -> Negotiator:
         key = self._era_key
+        # Saves the probe, which legacy servers answer with an error.
         known = key is not None and _legacy_until.get(key, 0.0) > time.monotonic()
         return Negotiator.for_mode(self.mode, has_sse=isinstance(self.target, HttpTarget), known_legacy=known)
 
@@ -293,6 +306,7 @@ class Connector:
             while not isinstance(step, Settled | Failed):
                 if isinstance(step, OpenSse):
                     channel, outcome = await self._try_sse(channel, background)
+                # Some legacy servers end, or become unusable, after an unknown first request (the probe).
                 elif isinstance(step, Handshake) and step.fresh:
                     await channel.aclose()
                     channel = await self._make_channel(background)

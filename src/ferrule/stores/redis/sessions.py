@@ -177,6 +177,7 @@ class RedisChannel:
                 await asyncio.sleep(_RETRY_S)
 
     async def _listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None) -> None:
+        # Subscribe messages are needed for `on_ready`, also after redis-py has reconnected by itself.
         pubsub = self._server.subscriber.pubsub(ignore_subscribe_messages=False)
         try:
             await pubsub.subscribe(self._name)

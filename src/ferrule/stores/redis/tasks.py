@@ -157,6 +157,7 @@ class RedisTasks:
             round(lease_s * 1000),
         ]
         values += [task.body, max_tasks, max_per_owner]
+        # Bytes are an expiry, numbers the reason of a refusal.
         added: int | bytes = await self._server.run(lambda client: client.eval(_ADD, len(keys), *keys, *values))
         if added == _EXISTS:
             raise ValueError(f"There is another task {task.task_id!r}")
@@ -172,6 +173,7 @@ class RedisTasks:
     async def replace(self, task: StoredTask, *, lease_s: float | None = None) -> StoredTask | None:
         """Change a record, or end it; see `TaskStore.replace`."""
         keys = [self._task(task.task_id), self._leases]
+        # Lua has no null for an argument.
         lease = "" if lease_s is None else str(round(lease_s * 1000))
         values: list[Any] = [task.task_id, task.version, int(task.is_open), lease, task.body]
         found: Any = await self._server.run(lambda client: client.eval(_REPLACE, len(keys), *keys, *values))

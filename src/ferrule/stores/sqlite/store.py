@@ -51,6 +51,7 @@ class SqliteMarks:
             )
             if claimed.rowcount == 1:
                 return Mark("mine")
+            # In a second statement: the first one claims atomically, and only its loser needs the value.
             row: Any = connection.execute("SELECT value FROM ferrule_marks WHERE key = ?", (key,)).fetchone()
             if row is None or row[0] is None:  # None: another process deleted the expired row after the INSERT
                 return Mark("running")

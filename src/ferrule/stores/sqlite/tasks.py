@@ -54,6 +54,7 @@ class SqliteTasks:
         """Change a record, or end it; see `TaskStore.replace`."""
 
         def work(connection: sqlite3.Connection, now: float) -> StoredTask | None:
+            # Without a new lease the column keeps its value.
             lease, value = "leased_until", list[float]()
             if not task.is_open:
                 lease = "NULL"
