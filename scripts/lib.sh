@@ -35,6 +35,8 @@ FLASK_LOWEST="flask==2.2.5 werkzeug==2.2.3 apiflask==2.0.0 flask-smorest==0.42.0
 ASGI_NEWEST="starlette==1.10.0 apispec==6.10.1 litestar==2.25.0 quart-schema==0.25.0 blacksheep==2.6.4"
 ASGI_LOWEST="litestar==2.2.1 quart-schema==0.21.0 quart==0.20.0 blacksheep==2.0.8"
 FASTAPI_LOWEST="fastapi==0.100.0 pydantic==2.4.2 python-multipart==0.0.6"
+# Programs that others made with FastAPI.
+FASTAPI_PROGRAMS="optimade[server]==1.5.0 rq-dashboard-fast==0.9.2"
 FLASK_CONNEXION2="connexion==2.14.2 setuptools<81"
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
@@ -197,6 +199,8 @@ _ensure_asgi_sets() {
   once "$CACHE/stamps/asgi-lowest" "$(stamp_of "$ASGI_LOWEST" "$needs")" _install_web_set asgi-lowest $ASGI_LOWEST
   once "$CACHE/stamps/fastapi-lowest" "$(stamp_of "$FASTAPI_LOWEST" "$needs")" \
     _install_web_set fastapi-lowest $FASTAPI_LOWEST
+  once "$CACHE/stamps/fastapi-programs" "$(stamp_of "$FASTAPI_PROGRAMS" "$needs")" \
+    _install_web_set fastapi-programs $FASTAPI_PROGRAMS
 }
 
 _install_node_peers() {

@@ -1,5 +1,6 @@
 """The lifespan of exposed FastAPI applications, alone and mounted in themselves, and the outer request."""
 
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from ferrule import Client
+from ferrule import Client, StdioServer
 from ferrule.expose import NothingMatches, expose
+from tests.conftest import ROOT
 from tests.integrations.fastapi.support import IS_NEW, both_eras, structured
 from tests.integrations.serving import over_http, under_uvicorn
 
@@ -100,6 +102,15 @@ async def test_a_mounted_server_is_also_used_alone() -> None:
         async with Client(server) as client:
             assert (await client.call_tool("pool", {})).text == "pool 1"
     assert events == ["start", "end"]
+
+
+@both_eras
+async def test_over_stdio(mode: str) -> None:
+    """The example as a host on the same machine starts it: its lifespan's state reaches the handlers."""
+    command = StdioServer(sys.executable, [str(ROOT / "examples" / "fastapi_expose.py"), "stdio"])
+    async with Client(command, mode=mode) as client:
+        assert {tool.name for tool in await client.list_tools()} == {"show_order", "place_order"}
+        assert structured(await client.call_tool("show_order", {"number": 1})) == {"item": "hinge", "count": 4}
 
 
 async def test_mounted_by_routes_and_by_starlettes_own_mount() -> None:
