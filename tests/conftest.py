@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,20 @@ def peer_python() -> str:
     if not found.exists():
         _missing_peer("no environment with the official mcp package")
     return str(found)
+
+
+@pytest.fixture(scope="session")
+def peer_descriptions() -> Callable[[Any], bytes]:
+    """Gives an OpenAPI document of a published package (``bench.descriptions.DOCUMENTS``)."""
+
+    def read(document: Any) -> bytes:
+        try:
+            return bytes(document.read(_cache_dir() / "descriptions"))
+        except FileNotFoundError:
+            _missing_peer(f"no package {document.package} with a description")
+            raise
+
+    return read
 
 
 @pytest.fixture(scope="session")

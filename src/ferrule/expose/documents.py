@@ -26,7 +26,7 @@ __all__ = [
     "load_document",
 ]
 
-MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 128 * 1024 * 1024
 """Of one document."""
 
 MAX_REFERENCED_DOCUMENTS = 100
@@ -61,7 +61,7 @@ def load_document(source: Source) -> tuple[dict[str, Any], str]:
         OSError: the file cannot be read.
     """
     if isinstance(source, Mapping):
-        return _plain(dict(source), "the document", MAX_DOCUMENT_BYTES // 16), ""
+        return _plain(dict(source), "the document", MAX_DOCUMENT_BYTES // 32), ""
     if isinstance(source, bytes):
         return _decoded(source, ""), ""
     text = fspath(source)
