@@ -63,3 +63,22 @@ def test_before_with_the_others(variable: str, name: str, first: list[str]) -> N
     if python is None:
         pytest.skip(f"{variable} names no interpreter")
     assert run(python, name)[: len(first)] == first
+
+
+def test_after_from_openapi() -> None:
+    """Nothing is exposed that was not chosen, and a refusal is told in the API's words."""
+    assert run(sys.executable, "openapi_after.py") == [
+        "['order']",
+        "{'number': 1, 'item': 'nut'}",
+        "The API answered 404 Not Found",
+        "no order 2",
+    ]
+
+
+def test_before_from_openapi() -> None:
+    """With fastmcp, where an environment has it: that of a variable, or the one of the measurements."""
+    cache = Path(os.environ.get("FERRULE_CACHE", FOLDER.parents[2] / ".cache"))
+    python = os.environ.get("FERRULE_PEER_FASTMCP_PYTHON") or str(cache / "peer-fastmcp" / "bin" / "python")
+    if not Path(python).exists():
+        pytest.skip("fastmcp is not installed: FERRULE_PEER_FASTMCP_PYTHON, or scripts/bench")
+    assert run(python, "fastmcp_openapi_before.py")[:2] == ["['order']", "{'number': 1, 'item': 'nut'}"]
