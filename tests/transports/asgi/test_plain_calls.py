@@ -54,7 +54,7 @@ def endpoint(app: MCPServer[Any], **options: Any) -> Any:
     return app.asgi(allowed_hosts=["127.0.0.1:*"], **options)
 
 
-def call(name: str, arguments: Any = None, id: Any = 1, **meta: Any) -> bytes:
+def call(name: str, arguments: Any = None, id: Any = 0, **meta: Any) -> bytes:
     params = {"name": name, "arguments": arguments or {}, **({"_meta": meta} if meta else {})}
     return with_envelope({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}, 1, MODERN)
 
